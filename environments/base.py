@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
+    from environments.output import OutputSink
     from environments.process import Process
     from environments.settings import EnvironmentSettings
 
@@ -20,6 +21,8 @@ TIMEOUT_EXIT_CODE = 124
 """What `timeout(1)` returns for a command that ran out of time."""
 INTERRUPT_EXIT_CODE = 130
 """128 + SIGINT, what a shell returns for a command ended from the keyboard."""
+GRACE = 1.0
+"""Seconds a command has between TERM and KILL when it timed out or was interrupted."""
 
 
 class TerminalError(Exception):
@@ -173,9 +176,19 @@ class BaseEnvironment(ABC):
 
     @abstractmethod
     def start(
-        self, command: str, *, cwd: str | None = None, pty: bool = False, rows: int = 24, columns: int = 80
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        pty: bool = False,
+        rows: int = 24,
+        columns: int = 80,
+        sink: OutputSink | None = None,
+        grace: float = GRACE,
     ) -> Process:
         """Start a command in the background and return a handle to it.
+
+        It sees the target's own environment and not what the session exported. It ends with the environment.
 
         Args:
             command: Shell text, as for `execute`.
@@ -183,6 +196,8 @@ class BaseEnvironment(ABC):
             pty: Whether to give it a terminal.
             rows: Height of that terminal in lines.
             columns: Width of that terminal in characters.
+            sink: Takes the output, in a thread of its own, in place of the handle's `read`.
+            grace: Seconds between TERM and KILL when it is killed.
 
         Raises:
             UnsupportedError: The backend has no pty.

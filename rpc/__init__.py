@@ -1,1 +1,30 @@
-"""x."""
+"""How a script calls back: messages, the dispatcher that answers them, the stub, and the transports.
+
+dispatcher = Dispatcher({"add": add}, token=token)
+transport = UnixSocketTransport(dispatcher)
+transport.start()
+source = generate_stub({"add": add}, transport.client_source, token)    # of hermes_tools.py
+...                                                                      # run a script that imports it
+dispatcher.close()
+transport.close()
+"""
+
+from rpc.dispatcher import Dispatcher
+from rpc.file_queue import FileQueueTransport
+from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response
+from rpc.stub import generate_stub
+from rpc.transport import Transport
+from rpc.unix_socket import UnixSocketTransport
+
+__all__ = [
+    "MAX_MESSAGE_BYTES",
+    "Dispatcher",
+    "FileQueueTransport",
+    "JsonValue",
+    "MessageError",
+    "Request",
+    "Response",
+    "Transport",
+    "UnixSocketTransport",
+    "generate_stub",
+]

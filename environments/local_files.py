@@ -1,0 +1,90 @@
+"""Reading and replacing files of this machine, with errors that say what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from environments.base import TerminalError
+
+
+def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | None = None) -> None:
+    """Write a file beside `path` and rename it into its place, so that nobody sees half of it.
+
+    A link is followed. The mode and, where allowed, the owner of a file that is there already are kept.
+
+    Args:
+        path: The file; missing parent directories are made.
+        write: Writes the contents.
+        mode: Permission bits to give it; None keeps those that are there, or takes the usual ones.
+
+    Raises:
+        TerminalError: It could not be written.
+    """
+    with _named(path, "write"):
+        path = path.resolve()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(21, "it is a directory")
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+        try:
+            with open(descriptor, "wb") as file:
+                _take_after(path, file, mode)
+                write(file)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+
+
+def _take_after(path: Path, file: BinaryIO, mode: int | None) -> None:
+    """Give a new file the mode and owner of the one it replaces."""
+    try:
+        old = path.stat()
+    except FileNotFoundError:
+        umask = os.umask(0)
+        os.umask(umask)
+        os.fchmod(file.fileno(), 0o666 & ~umask if mode is None else mode)
+        return
+    with contextlib.suppress(PermissionError):
+        os.fchown(file.fileno(), old.st_uid, old.st_gid)
+    os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode) if mode is None else mode)
+
+
+def read_file(path: Path) -> bytes:
+    """Return a file, whole.
+
+    Raises:
+        FileNotFoundError: No such file.
+        TerminalError: It could not be read.
+    """
+    with _named(path, "read"):
+        return path.read_bytes()
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file with its mode, replacing `target` in one step.
+
+    Raises:
+        FileNotFoundError: No such source.
+        TerminalError: It could not be read or written.
+    """
+    with _named(source, "read"), source.open("rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+        replace_file(target, lambda copy: shutil.copyfileobj(file, copy, 1024 * 1024), mode)
+
+
+@contextlib.contextmanager
+def _named(path: Path, verb: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(error.errno, f"cannot {verb} it: no such file or directory", str(path)) from None
+    except OSError as error:
+        raise TerminalError(f"cannot {verb} {path}: {error.strerror or error}") from error

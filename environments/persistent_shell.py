@@ -1,0 +1,466 @@
+"""An environment with a warm session shell behind a lock, and warm one-shot shells beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import secrets
+import shlex
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from environments.base import (
+    GRACE,
+    INTERRUPT_EXIT_CODE,
+    TIMEOUT_EXIT_CODE,
+    BaseEnvironment,
+    Capabilities,
+    CommandResult,
+    EnvironmentLostError,
+    EnvironmentStartError,
+    OutputCallback,
+    StderrMode,
+    TerminalError,
+)
+from environments.cancellation import current_scope
+from environments.dialect import Dialect, boot_argv
+from environments.output import CommandOutput, OutputSink
+from environments.process import Process, UnreadOutput
+from environments.process_tree import ProcessTree, Quarry
+from environments.running import RunningCommand
+from environments.shell import Ended, Request, Shell, Where
+from environments.shell_pool import IDLE_LIMIT, ShellPool
+from environments.stream import Stream, Terminal
+
+if TYPE_CHECKING:
+    from environments.settings import EnvironmentSettings
+
+CONTROL_TIMEOUT = 10.0
+"""Seconds a command of our own may take: what does not answer by then is lost."""
+LONG_COMMAND = 32 * 1024
+"""Characters above which a command travels as a file: bash reads its script one byte at a system call."""
+MAY_END_SHELL = ("exec", "kill", "trap")
+"""Words of commands that can end the shell before it can report its state, which is therefore asked for first."""
+SCOPE_POLL = 0.1
+"""Seconds between looks at a cancelled scope while waiting for the session."""
+EXIT_CODE_TIMEOUT = 5.0
+"""Seconds for the exit code of a shell that ended without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The checked arguments of one `execute` or `execute_oneshot`."""
+
+    command: str
+    cwd: str | None
+    timeout: float
+    stdin: bytes
+    separate: bool
+    on_output: OutputCallback | None
+
+
+class PersistentShellEnvironment(BaseEnvironment):
+    """Everything but the target: a backend says how to start it, open a stream to it, and stop it."""
+
+    max_streams: int | None = None
+    """How many streams the target allows at once; None is as many as asked for."""
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        super().__init__(settings)
+        self.id = secrets.token_hex(6)
+        self._numbers = itertools.count(1)
+        self._dialect: Dialect | None = None
+        self._start_lock = threading.Lock()
+        self._started = self._closed = False
+        self._session_lock = threading.Lock()
+        self._session: Shell | None = None
+        self._session_command: RunningCommand | None = None
+        self._state = ""
+        self._variables: dict[str, str] = {}
+        self._running: set[RunningCommand] = set()
+        self._processes: set[Process] = set()
+        self._scratch_path: str | None = None
+        beside = self.max_streams - 1 if self.max_streams else None
+        self._pool = ShellPool(self._open_pool_shell, beside)
+
+    # What a backend answers.
+
+    @abstractmethod
+    def start_target(self) -> None:
+        """Bring the target up, so that streams can be opened. Called once, before anything else.
+
+        Raises:
+            EnvironmentStartError: It cannot be brought up.
+        """
+
+    @abstractmethod
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process in the target, see `StreamOpener`."""
+
+    @abstractmethod
+    def stop_target(self) -> None:
+        """Take the target down and free what it holds here. Called once, also when it is lost already."""
+
+    def target_loss(self) -> str | None:
+        """Say why the target is gone, or None while it is there. Asked when a stream ended unexpectedly."""
+        return None
+
+    # The interface.
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do here, see `BaseEnvironment`."""
+        self.session_variable("PWD")  # which has a shell opened, if there has been none
+        shell = self._dialect.name if self._dialect else ""
+        return Capabilities(persistent_session=self.settings.persistent_shell, shell=shell)
+
+    @property
+    def cwd(self) -> str:
+        """The session's working directory, see `BaseEnvironment`."""
+        return self.session_variable("PWD")
+
+    def session_variable(self, name: str) -> str:
+        """Return one of the `WATCHED` variables as the session's last command left it; empty if it is not set."""
+        if not self._variables:
+            with self._session_lock:
+                self._session_shell()
+        return self._variables[name]
+
+    def execute(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes | None = None,
+        stderr: StderrMode = "merge",
+        on_output: OutputCallback | None = None,
+    ) -> CommandResult:
+        """Run a command in the session, see `BaseEnvironment`."""
+        call = self._checked(command, cwd, timeout, stdin, stderr, on_output)
+        with self._turn() as granted:
+            if not granted:
+                return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self.cwd)
+            shell, marker = self._send_to_session(self._request(call, Where.MAIN))
+            try:
+                return self._perform(shell, marker, call, Where.MAIN)
+            finally:
+                self._after_session_command(shell, moved_for_one_command=call.cwd is not None)
+
+    def execute_oneshot(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes | None = None,
+        stderr: StderrMode = "merge",
+        on_output: OutputCallback | None = None,
+    ) -> CommandResult:
+        """Run a command beside the session, see `BaseEnvironment`."""
+        call = self._checked(command, cwd, timeout, stdin, stderr, on_output)
+        scope = current_scope()
+        if scope and scope.cancelled:
+            return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self.cwd)
+        request = self._request(call, Where.SUBSHELL)
+        with self._sent_to_pool(request) as (shell, marker):
+            return self._perform(shell, marker, call, Where.SUBSHELL)
+
+    def start(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        pty: bool = False,
+        rows: int = 24,
+        columns: int = 80,
+        sink: OutputSink | None = None,
+        grace: float = GRACE,
+    ) -> Process:
+        """Start a command in the background, see `BaseEnvironment`."""
+        call = self._checked(command, cwd, math.inf, None, "merge", None)
+        sink = sink or UnreadOutput(self.settings.max_output_bytes)
+        where = Where.LAST_ON_TERMINAL if pty else Where.LAST
+        shell = self._open_terminal_shell(Terminal(rows, columns)) if pty else self._pool.take()
+        try:
+            marker = shell.send(self._request(call, where, sink.separate))
+            shell.await_begin()
+        except BaseException:
+            shell.close()
+            raise
+        quarry = Quarry(marker, shell.dialect, shell.pid, ends_shell=True)
+        running = RunningCommand(shell, quarry, self.run_control, grace)
+        process = Process(shell, running, sink)
+        self._processes = {process, *(other for other in self._processes if other.running)}
+        return process
+
+    def interrupt(self) -> None:
+        """End the command `execute` is running, see `BaseEnvironment`."""
+        if running := self._session_command:
+            running.interrupt()
+
+    def cleanup(self) -> None:
+        """End everything, see `BaseEnvironment`."""
+        with self._start_lock:
+            if self._closed:
+                return
+            self._closed = True
+            if not self._started:
+                return
+        try:
+            with contextlib.suppress(TerminalError):
+                self._end_everything()
+        finally:
+            self._pool.close()
+            if self._session:
+                self._session.close()
+            self.stop_target()
+
+    def _end_everything(self) -> None:
+        for running in list(self._running):
+            running.interrupt()
+        for process in self._processes:
+            process.kill()
+        if self._scratch_path:
+            self.run_control(f"rm -rf {shlex.quote(self._scratch_path)}")
+        if self._dialect:
+            ProcessTree(self.run_control, Quarry(f"{self.id}/", self._dialect)).end(GRACE)
+
+    # Shells.
+
+    def _ensure_started(self) -> None:
+        with self._start_lock:
+            if self._closed:
+                raise TerminalError("the environment was cleaned up; create a new one")
+            if not self._started:
+                self.start_target()
+                self._started = True
+
+    def _open_shell(self, cwd: str | None = None, restore: str = "") -> Shell:
+        marker = f"{self.id}/{next(self._numbers)}/"
+        stream = self.open_stream(boot_argv(marker))
+        shell = Shell(stream, marker, cwd=cwd, restore=restore, known=self._dialect)
+        self._dialect = shell.dialect
+        return shell
+
+    def _open_pool_shell(self) -> Shell:
+        return self._open_shell()
+
+    def _open_terminal_shell(self, terminal: Terminal) -> Shell:
+        marker = f"{self.id}/{next(self._numbers)}/"
+        stream = self.open_stream(boot_argv(marker, terminal=True), terminal)
+        return Shell(stream, marker, cwd=None, on_terminal=True)
+
+    def _session_shell(self) -> Shell:
+        """Return the session's shell, opening it or its successor. The session's lock must be held."""
+        if self._session is None:
+            self._ensure_started()
+            first = not self._variables
+            cwd = self.settings.cwd if first else self._variables["PWD"]
+            shell = self._open_shell(cwd, self._state)
+            if first and shell.cwd_failed:
+                shell.close()
+                raise EnvironmentStartError(
+                    f"the working directory {cwd} cannot be entered on backend {self.settings.env!r}; "
+                    "create it there, or set TERMINAL_CWD to one that exists"
+                )
+            self._session = shell
+            self._variables = dict(shell.variables)
+        return self._session
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[bool]:
+        """Wait for the session; yields False if the caller's scope was cancelled meanwhile."""
+        scope = current_scope()
+        while not self._session_lock.acquire(timeout=SCOPE_POLL if scope else -1):
+            if scope and scope.cancelled:
+                yield False
+                return
+        try:
+            yield not (scope and scope.cancelled)
+        finally:
+            self._session_lock.release()
+
+    def _send_to_session(self, request: Request) -> tuple[Shell, str]:
+        shell = self._session_shell()
+        try:
+            return shell, shell.send(request)
+        except BrokenPipeError:  # it ended since its last command, and got nothing of this one
+            self._drop_session(shell)
+            shell = self._session_shell()
+            return shell, shell.send(request)
+
+    def _after_session_command(self, shell: Shell, moved_for_one_command: bool) -> None:
+        cwd = self._variables["PWD"]
+        if not shell.alive or not self.settings.persistent_shell:
+            self._drop_session(shell)
+        self._variables = dict(shell.variables)
+        if moved_for_one_command:
+            self._variables["PWD"] = cwd
+
+    def _drop_session(self, shell: Shell) -> None:
+        """End the session's shell, keeping the state that it leaves for its successor."""
+        if shell.alive:
+            shell.retire()
+        shell.close()
+        self._state = shell.state
+        self._session = None
+
+    @contextlib.contextmanager
+    def _sent_to_pool(self, request: Request, urgent: bool = False) -> Iterator[tuple[Shell, str]]:
+        """Send a request to a shell of the pool. One that has died while it was idle got nothing of it."""
+        for _ in range(IDLE_LIMIT + 1):
+            with self._pool.lend(urgent) as shell:
+                try:
+                    marker = shell.send(request)
+                except BrokenPipeError:
+                    continue
+                yield shell, marker
+                return
+        raise EnvironmentLostError(self._lost("no shell of it could be reached"))
+
+    def run_control(self, text: str) -> CommandResult:
+        """Run a command of our own: without the limits of `max_streams`, the settings or a cancelled scope.
+
+        Raises:
+            EnvironmentLostError: The target did not answer in time.
+        """
+        output = CommandOutput(self.settings.max_output_bytes, separate=False)
+        with self._sent_to_pool(Request(text, Where.SUBSHELL), urgent=True) as (shell, _):
+            ended = shell.receive(output, time.monotonic() + CONTROL_TIMEOUT)
+            if ended.exit_code is None:
+                shell.close()
+                raise EnvironmentLostError(self._lost(f"it did not answer for {CONTROL_TIMEOUT:.0f} s"))
+        return CommandResult(output.stdout.text().text, ended.exit_code)
+
+    # One command.
+
+    def _checked(
+        self,
+        command: str,
+        cwd: str | None,
+        timeout: float | None,
+        stdin: str | bytes | None,
+        stderr: str,
+        on_output: OutputCallback | None,
+    ) -> _Call:
+        if "\0" in command:
+            raise ValueError("the command holds a NUL character, which no shell can take; write it as $'\\0' or \\000")
+        if stderr not in ("merge", "separate"):
+            raise ValueError(f"stderr is {stderr!r}; allowed: 'merge', 'separate'")
+        limit = self.settings.timeout if timeout is None else timeout
+        if not limit > 0:
+            raise ValueError(f"timeout is {timeout} s; give a positive number, or math.inf for no limit")
+        self._ensure_started()
+        data = stdin.encode() if isinstance(stdin, str) else stdin or b""
+        return _Call(command, cwd, limit, data, stderr == "separate", on_output)
+
+    def _request(self, call: _Call, where: Where, separate: bool | None = None) -> Request:
+        """Make the request for a call; what it needs as a file is put into the target."""
+        long = len(call.command) > LONG_COMMAND
+        return Request(
+            "" if long else call.command,
+            where,
+            cwd=call.cwd if where is Where.MAIN else call.cwd or self.cwd,
+            cwd_required=call.cwd is not None,
+            stdin_file=self._put_scratch(call.stdin) if call.stdin else None,
+            command_file=self._put_scratch(call.command.encode("utf-8", "surrogateescape")) if long else None,
+            separate=call.separate if separate is None else separate,
+            checkpoint=where is Where.MAIN and any(word in call.command for word in MAY_END_SHELL),
+        )
+
+    def _perform(self, shell: Shell, marker: str, call: _Call, where: Where) -> CommandResult:
+        began = time.monotonic()
+        output = CommandOutput(self.settings.max_output_bytes, call.separate, call.on_output)
+        quarry = Quarry(marker, shell.dialect, shell.pid, wakes_shell=where is Where.MAIN)
+        running = RunningCommand(shell, quarry, self.run_control, GRACE, output.freeze)
+        with self._known_as_running(running, where):
+            ended = self._await_end(shell, running, output, call.timeout)
+        if running.reason and where is Where.MAIN and shell.alive:
+            shell.retire()  # the signal that makes it leave the command may reach it after the command
+        code = self._exit_code(shell, running, ended, output)
+        output.finish()
+        out = output.stdout.text()
+        err = output.stderr.text() if output.stderr else None
+        return CommandResult(
+            out.text,
+            code,
+            stderr=err.text if err else None,
+            timed_out=running.reason == "timeout",
+            interrupted=running.reason == "interrupt",
+            cwd=shell.cwd if where is Where.MAIN else call.cwd or self.cwd,
+            duration_seconds=time.monotonic() - began,
+            omitted_bytes=out.omitted_bytes + (err.omitted_bytes if err else 0),
+            omitted_at=out.omitted_at,
+        )
+
+    @contextlib.contextmanager
+    def _known_as_running(self, running: RunningCommand, where: Where) -> Iterator[None]:
+        self._running.add(running)
+        if where is Where.MAIN:
+            self._session_command = running
+        scope = current_scope()
+        try:
+            with scope.calling(running.interrupt) if scope else contextlib.nullcontext():
+                yield
+        finally:
+            running.finished()
+            self._running.discard(running)
+            if where is Where.MAIN:
+                self._session_command = None
+
+    @staticmethod
+    def _await_end(shell: Shell, running: RunningCommand, output: CommandOutput, timeout: float) -> Ended:
+        deadline = None if timeout == math.inf else time.monotonic() + timeout
+        try:
+            return shell.receive(output, deadline, running.time_out)
+        except BaseException:  # of the callback, or control-C: nobody will wait for the command any more
+            output.freeze()
+            running.interrupt()
+            shell.receive(output)
+            raise
+
+    def _exit_code(self, shell: Shell, running: RunningCommand, ended: Ended, output: CommandOutput) -> int:
+        if running.failure:
+            raise EnvironmentLostError(self._lost(str(running.failure)), output.stdout.text().text)
+        if running.reason:
+            return TIMEOUT_EXIT_CODE if running.reason == "timeout" else INTERRUPT_EXIT_CODE
+        if ended.exit_code is not None:
+            return ended.exit_code
+        code = shell.stream.exit_code(EXIT_CODE_TIMEOUT)
+        loss = self.target_loss()
+        if code is None or loss:
+            raise EnvironmentLostError(self._lost(loss or "the link to it dropped"), output.stdout.text().text)
+        return code
+
+    def _lost(self, why: str) -> str:
+        return (
+            f"backend {self.settings.env!r} was lost: {why}. What the command had done by then is done, and it "
+            "was not run again; the next command connects anew"
+        )
+
+    # Files, through the shell.
+
+    def _scratch(self) -> str:
+        """Return our private directory in the target, made on first use."""
+        with self._start_lock:
+            if self._scratch_path is None:
+                name = f"hermes-{self.id}-{secrets.token_hex(4)}"
+                result = self.run_control(f'umask 077; d=${{TMPDIR:-/tmp}}/{name}; mkdir -- "$d" && printf %s "$d"')
+                if result.exit_code != 0:
+                    raise TerminalError(
+                        f"no temporary directory can be made on backend {self.settings.env!r}, which long commands "
+                        f"and standard input need: {result.output.strip()}; set TMPDIR there to one that is writable"
+                    )
+                self._scratch_path = result.output
+        return self._scratch_path
+
+    def _put_scratch(self, data: bytes) -> str:
+        path = f"{self._scratch()}/{secrets.token_hex(8)}"
+        self.write_bytes(path, data)
+        return path

@@ -1,0 +1,126 @@
+"""A command that runs in the background, with a stream of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+from environments.base import EnvironmentLostError
+from environments.output import LiveText, OutputSink
+from environments.running import RunningCommand
+from environments.shell import Shell
+from environments.stream import Channel, Terminal
+
+
+class UnreadOutput:
+    """Output that waits to be read. Above its limit the oldest is dropped, so that a command never has to wait."""
+
+    separate = False
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._data = bytearray()
+        self._text = LiveText()
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes of output."""
+        with self._lock:
+            self._data += data
+            if (excess := len(self._data) - self._limit) > 0:
+                del self._data[:excess]
+
+    def take(self, final: bool) -> str:
+        """Return what has come since the last call. A character that is not complete yet stays, unless `final`."""
+        with self._lock:
+            data, self._data = bytes(self._data), bytearray()
+            return self._text.feed(data, final)
+
+
+class Process:
+    """A handle to a command started with `BaseEnvironment.start`. Safe to use from several threads.
+
+    Attributes:
+        pid: The process id, in the target, of the shell that runs the command.
+    """
+
+    def __init__(self, shell: Shell, running: RunningCommand, sink: OutputSink) -> None:
+        self.pid = shell.pid
+        self._shell = shell
+        self._running = running
+        self._sink = sink
+        self._done = threading.Event()
+        self._exit_code: int | None = None
+        self._thread = threading.Thread(target=self._pump, name=f"hermes-process-{shell.pid}", daemon=True)
+        self._thread.start()
+
+    def _pump(self) -> None:
+        code: int | None = None
+        try:
+            code = self._shell.receive(self._sink).exit_code
+            if code is None:
+                code = self._shell.stream.exit_code(timeout=5.0)
+        finally:
+            self._exit_code = code
+            self._running.finished()
+            self._shell.close()
+            self._done.set()
+
+    @property
+    def running(self) -> bool:
+        """Whether the command has not ended."""
+        return not self._done.is_set()
+
+    def read(self) -> str:
+        """Return what the command has printed since the last `read`, at once; empty if there is nothing new.
+
+        At most `settings.max_output_bytes` wait to be read; beyond that the oldest are dropped.
+        """
+        if not isinstance(self._sink, UnreadOutput):
+            return ""
+        return self._sink.take(final=self._done.is_set())
+
+    def write(self, data: str | bytes) -> None:
+        """Send text or bytes to the command's standard input, or type them on its terminal.
+
+        Raises:
+            BrokenPipeError: The command has ended or closed its input.
+        """
+        if self._done.is_set():
+            raise BrokenPipeError("the process has ended")
+        self._shell.stream.write(data.encode() if isinstance(data, str) else data)
+
+    def close_stdin(self) -> None:
+        """Let the command see end of file; on a terminal, type control-D."""
+        with contextlib.suppress(BrokenPipeError):
+            self._shell.stream.close_write()
+
+    def poll(self) -> int | None:
+        """Return the exit code (128 + N after signal N), or None while the command runs.
+
+        Raises:
+            EnvironmentLostError: The target went away before the command's end.
+        """
+        if not self._done.is_set():
+            return None
+        if self._exit_code is None:
+            raise EnvironmentLostError("the target went away while a background process ran")
+        return self._exit_code
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait for the command's end and return its exit code, or None when `timeout` seconds did not bring it.
+
+        Raises:
+            EnvironmentLostError: The target went away before the command's end.
+        """
+        self._done.wait(timeout)
+        return self.poll()
+
+    def kill(self) -> None:
+        """End the command and all it started: TERM, a grace, KILL. Returns when nothing of it is left."""
+        self._running.interrupt()
+        self._done.wait()
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the command's terminal, in characters. Without a terminal, does nothing."""
+        self._shell.stream.resize(Terminal(rows, columns))

@@ -1,0 +1,85 @@
+"""A command that a shell is running, and how it is made to end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from environments.base import TerminalError
+from environments.process_tree import KILL_LIMIT, ProcessTree, Quarry, RunInTarget
+from environments.shell import Shell
+
+LEAVE_TIMEOUT = 0.5
+"""Seconds a shell has to leave a command of which no process is left, before it is killed itself."""
+
+
+class RunningCommand:
+    """Ends a command at most once, while another thread goes on reading what it prints.
+
+    Reading must go on: a process that is told to end may first have something to say, and would wait for a reader.
+
+    Args:
+        shell: The shell that runs it.
+        quarry: Which processes are its own.
+        run_in_target: Runs a command in another shell of the same target.
+        grace: Seconds between TERM and KILL.
+        on_cancel: Called when the command is about to be ended.
+
+    Attributes:
+        reason: Why the command was ended, `timeout` or `interrupt`; None while it was not.
+        failure: Why that failed, if it did.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        quarry: Quarry,
+        run_in_target: RunInTarget,
+        grace: float,
+        on_cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.reason: str | None = None
+        self.failure: TerminalError | None = None
+        self._shell = shell
+        self._tree = ProcessTree(run_in_target, quarry)
+        self._grace = grace
+        self._on_cancel = on_cancel
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def time_out(self) -> None:
+        """Begin to end the command because its time is up."""
+        self._cancel("timeout")
+
+    def interrupt(self) -> None:
+        """Begin to end the command because somebody asked for it."""
+        self._cancel("interrupt")
+
+    def _cancel(self, reason: str) -> None:
+        with self._lock:
+            if self.reason or self._ended.is_set():
+                return
+            self.reason = reason
+            self._on_cancel()
+            self._thread = threading.Thread(target=self._end, name="hermes-end-command", daemon=True)
+            self._thread.start()
+
+    def _end(self) -> None:
+        try:
+            self._tree.end(self._grace)
+            if not self._ended.wait(LEAVE_TIMEOUT):
+                self._tree.kill_shell()
+        except TerminalError as error:
+            self.failure = error
+            self._shell.close()  # the target does not answer: let the reader go
+        if not self._ended.wait(KILL_LIMIT):
+            self._shell.close()
+
+    def finished(self) -> None:
+        """Note that the shell is done with the command, and wait until nothing is left of it."""
+        with self._lock:
+            self._ended.set()
+            thread = self._thread
+        if thread and thread is not threading.current_thread():
+            thread.join()

@@ -1,0 +1,62 @@
+"""The command `hermes-env`: its subcommands, and how an error ends it.
+
+Backends and code_execution are imported by the subcommands, when they run, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from environments.base import TerminalError
+from hermes_env.doctor import doctor
+from hermes_env.exec_command import exec_command
+from hermes_env.run_command import run_command
+
+ERROR_EXIT_CODE = 2
+
+app = typer.Typer(
+    name="hermes-env",
+    help="Run a command, or a Python script that calls your tools, on any machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+# What follows the command or the script is its own, also when it begins with a dash.
+_WORDS_FOLLOW = {"allow_interspersed_args": False}
+app.command("exec", context_settings=_WORDS_FOLLOW)(exec_command)
+app.command("run", context_settings=_WORDS_FOLLOW)(run_command)
+app.command("doctor")(doctor)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"hermes-env {version('hermes-environments')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line, and exit with its exit code; 2 for a wrong setting or a target out of reach."""
+    try:
+        app()
+    except TerminalError as error:
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(stderr=True).print(Text(f"hermes-env: {error}", style="red"), soft_wrap=True)
+        sys.exit(ERROR_EXIT_CODE)

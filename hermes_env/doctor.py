@@ -1,0 +1,110 @@
+"""`hermes-env doctor`: which backends are ready, and what the others need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import typer
+
+from hermes_env.options import Backend, Cwd, Settings, settings_from
+
+State = Literal["ready", "installed", "missing", "failed", "not yet"]
+COLOURS: dict[State, str] = {
+    "ready": "green",
+    "installed": "cyan",
+    "missing": "yellow",
+    "failed": "red",
+    "not yet": "bright_black",
+}
+TRIAL_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found out about one backend."""
+
+    backend: str
+    state: State
+    detail: str
+    """What it offers; or what is missing, and the command that mends it."""
+
+
+def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = None) -> None:
+    """Show which backends are ready, and what the others need.
+
+    A command is run on this machine and on the configured backend (or on the one given by --backend). Of the
+    others only the client library is looked for, because starting them may cost money. The exit code is 0
+    when the configured backend is ready, else 1.
+    """
+    from environments import backend_names, load_settings
+    from environments.config import CONFIG_FILE, hermes_home
+    from environments.registry import RESERVED
+
+    options = settings_from(assignments, cwd=cwd)
+    configured = load_settings(backend, **options).env
+    config = hermes_home() / CONFIG_FILE
+    typer.echo(f"settings  {config}{'' if config.exists() else ' (not there: defaults and TERMINAL_* hold)'}")
+    typer.echo(f"backend   {configured}\n")
+    ready = False
+    for name in dict.fromkeys([*RESERVED, *backend_names(), configured]):
+        if name == configured:
+            finding = try_backend(name, backend, options)
+            ready = finding.state == "ready"
+        elif name == "local":
+            # A configured working directory is the other backend's, and need not be here.
+            finding = try_backend(name, name, {"cwd": "/"})
+        else:
+            finding = look_for_backend(name)
+        typer.echo(
+            f"{name:<12} {typer.style(f'{finding.state:<9}', fg=COLOURS[finding.state])} {finding.detail}"
+        )
+    raise typer.Exit(0 if ready else 1)
+
+
+def look_for_backend(name: str) -> Finding:
+    """Find out whether a backend and its client library can be imported. Nothing is started."""
+    from environments import MissingExtraError, SettingsError, backend_class
+    from environments.registry import BUILT_IN, RESERVED
+
+    if name in RESERVED and name not in BUILT_IN:
+        return Finding(name, "not yet", "this version does not have it")
+    try:
+        backend_class(name)
+    except MissingExtraError as error:
+        return Finding(name, "missing", str(error))
+    except SettingsError as error:
+        return Finding(name, "failed", str(error))
+    return Finding(name, "installed", f"try it with: hermes-env doctor --backend {name}")
+
+
+def try_backend(name: str, backend: str | None, options: dict[str, object]) -> Finding:
+    """Find out whether a backend works, by running a command on it.
+
+    Args:
+        name: The backend's name.
+        backend: The name as it was given on the command line; None when the settings chose it.
+        options: Settings from the command line.
+    """
+    from environments import TerminalError, create_environment
+
+    found = look_for_backend(name)
+    if found.state != "installed":
+        return found
+    try:
+        with create_environment(backend, **options) as environment:
+            result = environment.execute("true", timeout=TRIAL_SECONDS)
+            capabilities = environment.capabilities
+    except TerminalError as error:
+        return Finding(name, "failed", str(error))
+    if not result.ok:
+        return Finding(
+            name, "failed", f"`true` ended with exit code {result.exit_code}: {result.output.strip()}"
+        )
+    offers = [f"shell: {capabilities.shell}"]
+    offers += ["pty"] if capabilities.pty else []
+    offers += [] if capabilities.persistent_session else ["no persistent session"]
+    offers += (
+        [f"limits: {', '.join(sorted(capabilities.enforced_limits))}"] if capabilities.enforced_limits else []
+    )
+    return Finding(name, "ready", "; ".join(offers))

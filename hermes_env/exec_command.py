@@ -1,0 +1,48 @@
+"""`hermes-env exec`: one command in an environment."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from hermes_env.options import Backend, Cwd, Settings, Timeout, settings_from
+
+
+def exec_command(
+    words: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command and its arguments.")],
+    *,
+    backend: Backend = None,
+    timeout: Timeout = None,
+    cwd: Cwd = None,
+    assignments: Settings = None,
+) -> None:
+    """Run a command and exit with its exit code.
+
+    A single word is shell text as it stands: `exec -- 'ls | wc -l'`. Several words are a command and its
+    arguments, quoted so that each arrives as it is: `exec -- ls -l 'a file'`.
+
+    Standard error shows in with the output, in the order written. Standard input is read to its end and passed
+    on, unless it is a terminal. The exit code is 124 after a time-out, 130 after Ctrl-C, and 2 for a wrong setting or a target that cannot be reached.
+    """
+    from environments import create_environment
+    from hermes_env.foreground import BROKEN_PIPE_EXIT_CODE, LiveOutput, run_interruptibly
+
+    command = words[0] if len(words) == 1 else shlex.join(words)
+    with create_environment(backend, **settings_from(assignments, timeout=timeout, cwd=cwd)) as environment:
+        output = LiveOutput(when_reader_leaves=environment.interrupt)
+        work = partial(environment.execute, command, stdin=_standard_input(), on_output=output.write)
+        result = run_interruptibly(work, environment.interrupt)
+        limit = environment.settings.timeout
+    if result.timed_out:
+        typer.secho(f"hermes-env: the command was ended after {limit:g} s (--timeout)", fg="red", err=True)
+    raise typer.Exit(BROKEN_PIPE_EXIT_CODE if output.reader_left else result.exit_code)
+
+
+def _standard_input() -> bytes | None:
+    if sys.stdin is None or sys.stdin.isatty():
+        return None
+    return sys.stdin.buffer.read()

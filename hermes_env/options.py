@@ -1,0 +1,64 @@
+"""The options that several subcommands have, and the settings they stand for."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from environments.base import SettingsError
+
+Backend = Annotated[
+    str | None,
+    typer.Option("--backend", "-b", metavar="NAME", help="Where to run; the configured backend by default."),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", min=0, help="End it after so long; inf sets no limit."),
+]
+Cwd = Annotated[
+    str | None,
+    typer.Option("--cwd", metavar="DIRECTORY", help="Directory in the target where the session starts."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any setting, by its name in config.yaml; lists and mappings as JSON. May be repeated.",
+    ),
+]
+
+
+def settings_from(assignments: list[str] | None, **options: object) -> dict[str, object]:
+    """Return the settings that `--set` and other options give.
+
+    Args:
+        assignments: The values of `--set`.
+        options: Settings that have an option of their own; None means it was not given.
+
+    Raises:
+        SettingsError: A value of `--set` is not `KEY=VALUE`, or names a setting that is given elsewhere too.
+    """
+    settings = {key: value for key, value in options.items() if value is not None}
+    for assignment in assignments or []:
+        key, equals, text = assignment.partition("=")
+        if not equals or not key:
+            raise SettingsError(f"--set {key}: it should be KEY=VALUE, such as --set timeout=60")
+        if key == "backend":
+            raise SettingsError("--set backend: use --backend instead")
+        if key in settings:
+            raise SettingsError(f"--set {key}: it is given twice; keep one")
+        settings[key] = _value(key, text)
+    return settings
+
+
+def _value(key: str, text: str) -> object:
+    if not text.startswith(("[", "{")):
+        return text
+    try:
+        value: object = json.loads(text)
+    except ValueError:
+        raise SettingsError(f"--set {key}: it begins like JSON, and is not valid JSON") from None
+    return value

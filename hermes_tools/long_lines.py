@@ -1,0 +1,15 @@
+"""Cutting lines that are too long to be worth showing, such as minified scripts."""
+
+from __future__ import annotations
+
+MAX_LINE_CHARACTERS = 2000
+MAX_LINE_BYTES = 4 * MAX_LINE_CHARACTERS + 1
+"""What the target sends of a line: a UTF-8 character has at most 4 bytes, so a line cut here is over the limit."""
+
+
+def cut_line(line: str) -> str:
+    """Return a line without its carriage return, and with a note where it was cut for its length."""
+    line = line.removesuffix("\r")
+    if len(line) <= MAX_LINE_CHARACTERS:
+        return line
+    return f"{line[:MAX_LINE_CHARACTERS]} [line cut after {MAX_LINE_CHARACTERS} characters]"

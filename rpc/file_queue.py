@@ -1,0 +1,170 @@
+"""The transport for every backend: requests and answers are files in the target."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import math
+import secrets
+import shlex
+import threading
+import time
+
+from environments.base import BaseEnvironment, TerminalError
+from environments.cancellation import CancelScope
+from rpc.collecting import collected_requests, collecting_command
+from rpc.dispatcher import Dispatcher
+from rpc.target_source import target_source
+
+ECHO_BYTES = 48 * 1024
+"""Answers up to this size go out as base64 in one short command (64 KB of text), larger ones as a file."""
+WRITE_ATTEMPTS = 3
+COLLECT_ATTEMPTS = 5
+CLOSE_GRACE_SECONDS = 2.0
+_PAUSE_SECONDS = 0.2
+
+_log = logging.getLogger(__name__)
+
+
+class FileQueueTransport:
+    """Takes requests from scripts in any environment.
+
+    A script renames its request into place as `req_000001` and waits for `res_000001`. One command waits in
+    the target until there are requests and brings all of them; each is dispatched in its own thread, once.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str) -> None:
+        """Use the queue `rpc` in a directory of the target.
+
+        Args:
+            dispatcher: What answers the requests.
+            env: Where the script runs.
+            directory: An absolute path there, readable for the script's user alone; its maker removes it.
+        """
+        self._dispatcher = dispatcher
+        self._env = env
+        self._queue = f"{directory}/rpc"
+        self._scope = CancelScope()
+        self._closing = threading.Event()
+        self._collector: threading.Thread | None = None
+        self._calls: list[threading.Thread] = []
+        self.failure: Exception | None = None
+        """Why no more requests are taken, when it wasn't `close` that ended it."""
+
+    @property
+    def client_source(self) -> str:
+        """The script's side, as in `Transport`."""
+        return target_source("file_queue_client.py", _QUEUE=self._queue)
+
+    def start(self) -> None:
+        """Make the queue in the target and begin to collect.
+
+        Raises:
+            TerminalError: The queue could not be made, with the target's own reason.
+        """
+        queue = shlex.quote(self._queue)
+        # Without mkfifo, or on a file system without pipes, the collector looks every 0.05 s instead.
+        made = self._env.execute_oneshot(
+            f"mkdir -m 700 {queue} && {{ mkfifo -m 600 {queue}/wake 2>/dev/null || :; }}", timeout=60
+        )
+        if not made.ok:
+            raise TerminalError(f"the tool call queue {self._queue} could not be made: {made.output.strip()}")
+        self._collector = threading.Thread(target=self._collect_all, name="hermes-rpc-queue", daemon=True)
+        self._collector.start()
+
+    def close(self) -> None:
+        """End as `Transport.close` says."""
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        if self._collector is not None:
+            self._stop_collector(self._collector)
+        deadline = time.monotonic() + CLOSE_GRACE_SECONDS
+        for call in self._calls:
+            call.join(max(0.0, deadline - time.monotonic()))
+
+    def _stop_collector(self, collector: threading.Thread) -> None:
+        if collector.is_alive():
+            # Opened for reading too, since opening it only for writing waits for a reader that may be gone.
+            wake = "[ ! -p wake ] || echo 1<>wake"
+            with contextlib.suppress(TerminalError):
+                self._env.execute_oneshot(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
+            collector.join(CLOSE_GRACE_SECONDS)
+        # Ends the command where the queue itself is gone; nothing may start in the scope from here on.
+        self._scope.cancel()
+        collector.join(CLOSE_GRACE_SECONDS)
+
+    def _collect_all(self) -> None:
+        try:
+            with self._scope.active():
+                self._collect_until_closed()
+        except Exception as error:
+            if not self._closing.is_set():
+                self.failure = error
+                _log.warning("tool calls are no longer taken: %s", type(error).__name__)
+
+    def _collect_until_closed(self) -> None:
+        taken: list[str] = []
+        failed = 0
+        while not self._closing.is_set():
+            requests = self._collect(taken)
+            if requests is None:
+                failed += 1
+                if failed >= COLLECT_ATTEMPTS:
+                    raise TerminalError(f"tool calls can no longer be collected from {self._queue}")
+                self._closing.wait(_PAUSE_SECONDS)
+                continue
+            failed = 0
+            # One that was brought before is still there only because its file could not be removed.
+            for number in requests.keys() - set(taken):
+                self._begin(number, requests[number])
+            taken = list(requests)
+
+    def _collect(self, taken: list[str]) -> dict[str, bytes] | None:
+        nonce = secrets.token_hex(16)
+        # Piece by piece, because a result's own output has a cap.
+        pieces: list[str] = []
+        self._env.execute_oneshot(
+            collecting_command(self._queue, taken, nonce), timeout=math.inf, on_output=pieces.append
+        )
+        return collected_requests("".join(pieces), nonce)
+
+    def _begin(self, number: str, line: bytes) -> None:
+        call = threading.Thread(target=self._call, args=(number, line), name="hermes-rpc-call", daemon=True)
+        call.start()
+        self._calls = [*(running for running in self._calls if running.is_alive()), call]
+
+    def _call(self, number: str, line: bytes) -> None:
+        answer = self._dispatcher.dispatch(line)
+        if not self._closing.is_set():
+            self._write_answer(number, answer)
+
+    def _write_answer(self, number: str, answer: bytes) -> None:
+        for attempt in range(1, WRITE_ATTEMPTS + 1):
+            try:
+                self._write_once(f"res_{number}", answer)
+            except TerminalError as error:
+                _log.warning("answer %s not written, attempt %d: %s", number, attempt, type(error).__name__)
+                if self._closing.wait(_PAUSE_SECONDS):
+                    return
+            else:
+                return
+        _log.error("answer %s could not be written; the script is told so", number)
+        # An empty file needs no space on a full disk, and ends the script's waiting with an error.
+        with contextlib.suppress(TerminalError):
+            self._write_once(f"res_{number}", b"")
+
+    def _write_once(self, name: str, answer: bytes) -> None:
+        enter = f"cd {shlex.quote(self._queue)} && "
+        if len(answer) > ECHO_BYTES:
+            self._env.write_bytes(f"{self._queue}/{name}.tmp", answer)
+            command = f"mv -f {name}.tmp {name}"
+        elif answer:
+            text = base64.b64encode(answer).decode()
+            command = f"echo {text} | base64 -d >{name}.tmp && mv -f {name}.tmp {name}"
+        else:
+            command = f"rm -f {name}.tmp && : >{name}"
+        written = self._env.execute_oneshot(enter + command, timeout=60)
+        if not written.ok:
+            raise TerminalError(f"exit code {written.exit_code}")

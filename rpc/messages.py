@@ -1,0 +1,148 @@
+"""What goes over the wire: one JSON object on a line, for a request and for its answer."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Self, TypeAlias, TypeVar, cast
+
+from environments.base import TerminalError
+
+_T = TypeVar("_T")
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+
+MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+"""The longest line either side accepts, newline included. A tool result of 10 MB fits with escapes in it."""
+MAX_ID_CHARACTERS = 200
+"""Ids are remembered as long as a script runs, so a forged one must not be able to take memory."""
+
+
+class MessageError(TerminalError):
+    """A message is not JSON, has the wrong shape, is too large, or holds what JSON can't carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A script's call of one tool."""
+
+    id: str
+    """Unique for each call. A request that arrives twice under one id runs once."""
+    tool: str
+    """The name of the handler."""
+    args: list[JsonValue]
+    """The positional arguments."""
+    kwargs: dict[str, JsonValue]
+    """The arguments by name."""
+    token: str
+    """Proof that the request comes from the script it was given to."""
+
+    def encode(self) -> bytes:
+        """Return the request as one line.
+
+        Raises:
+            MessageError: It is too large, or holds what JSON can't carry.
+        """
+        return _encode(
+            {"id": self.id, "tool": self.tool, "args": self.args, "kwargs": self.kwargs, "token": self.token}
+        )
+
+    @classmethod
+    def decode(cls, line: bytes) -> Self:
+        """Return the request written in `line`.
+
+        Raises:
+            MessageError: It is not JSON, has the wrong shape, or is too large.
+        """
+        fields = _decode(line)
+        identity = _field(fields, "id", str)
+        if not 0 < len(identity) <= MAX_ID_CHARACTERS:
+            raise MessageError(f"'id' has {len(identity)} characters, allowed are 1 to {MAX_ID_CHARACTERS}")
+        return cls(
+            id=identity,
+            tool=_field(fields, "tool", str),
+            args=_field(fields, "args", list),
+            kwargs=_field(fields, "kwargs", dict),
+            token=_field(fields, "token", str),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to one request: a result, or an error."""
+
+    id: str
+    """The request's id; empty when the request could not be read."""
+    result: JsonValue = None
+    """What the tool returned."""
+    error: str | None = None
+    """Why there is no result, for the script's author to read."""
+
+    def encode(self) -> bytes:
+        """Return the answer as one line.
+
+        Raises:
+            MessageError: It is too large, or holds what JSON can't carry.
+        """
+        if self.error is not None:
+            return _encode({"id": self.id, "error": self.error})
+        return _encode({"id": self.id, "result": self.result})
+
+    @classmethod
+    def decode(cls, line: bytes) -> Self:
+        """Return the answer written in `line`.
+
+        Raises:
+            MessageError: It is not JSON, has the wrong shape, or is too large.
+        """
+        fields = _decode(line)
+        identity = _field(fields, "id", str)
+        if "error" in fields:
+            return cls(identity, error=_field(fields, "error", str))
+        if "result" not in fields:
+            raise MessageError("the message has neither 'result' nor 'error'")
+        return cls(identity, result=fields["result"])
+
+
+def too_large(size: int | None = None) -> str:
+    """Return the text for a message above the limit, with its size in bytes where that is known."""
+    found = "more" if size is None else f"{size} bytes"
+    return (
+        f"the message is too large: at most {MAX_MESSAGE_BYTES} bytes are allowed, this is {found}; "
+        "put the data in a file and pass its path"
+    )
+
+
+def _encode(fields: dict[str, JsonValue]) -> bytes:
+    try:
+        line = json.dumps(fields, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MessageError(f"JSON can't carry it: {error}") from error
+    if len(line) > MAX_MESSAGE_BYTES:
+        raise MessageError(too_large(len(line)))
+    return line
+
+
+def _decode(line: bytes) -> dict[str, JsonValue]:
+    if len(line) > MAX_MESSAGE_BYTES:
+        raise MessageError(too_large(len(line)))
+    try:
+        fields = json.loads(line, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"the message is not JSON ({type(error).__name__})") from error
+    if not isinstance(fields, dict):
+        raise MessageError(f"the message is a JSON {type(fields).__name__} and not an object")
+    return cast("dict[str, JsonValue]", fields)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _field(fields: dict[str, JsonValue], name: str, kind: type[_T]) -> _T:
+    if name not in fields:
+        raise MessageError(f"the message has no {name!r}")
+    value = fields[name]
+    if not isinstance(value, kind):
+        raise MessageError(f"{name!r} is of type {type(value).__name__} and not {kind.__name__}")
+    return value

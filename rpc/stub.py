@@ -1,0 +1,160 @@
+"""Writing `hermes_tools.py`: the module through which a script calls its tools."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import keyword
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rpc import stub_runtime
+from rpc.messages import MAX_MESSAGE_BYTES
+from rpc.target_source import target_source
+
+_HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
+_FUTURE = "from __future__ import annotations\n"
+
+_ANNOTATION_NODES = (
+    ast.Expression,
+    ast.Name,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Constant,
+    ast.Tuple,
+    ast.List,
+    ast.BinOp,
+    ast.BitOr,
+    ast.UnaryOp,
+    ast.USub,
+    ast.Load,
+)
+"""What types are written with. Other expressions may not stand in an annotation, or not on Python 3.8."""
+
+
+def generate_stub(handlers: Mapping[str, Callable[..., object]], client_source: str, token: str) -> str:
+    """Return the source of `hermes_tools.py`, which runs in the target on Python 3.8 or later.
+
+    It has one function for each handler, with the handler's signature and docstring, and the helpers
+    `json_parse`, `shell_quote`, `retry` and `ToolError`. It holds the token, so others must not read it.
+
+    Args:
+        handlers: Tool name to function, as given to the dispatcher.
+        client_source: A started transport's `client_source`.
+        token: The dispatcher's token.
+
+    Raises:
+        ValueError: A handler's name, or a parameter's, can't be used in the module.
+    """
+    runtime = target_source("stub_runtime.py", _TOKEN=token, _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES)
+    _check_names(handlers, runtime + client_source)
+    functions = [_render_function(name, handler) for name, handler in handlers.items()]
+    exported = f"__all__ += {sorted(handlers)!r}\n"
+    return "\n\n".join([_HEADER + _FUTURE, runtime, client_source, *functions, exported])
+
+
+def _check_names(names: Mapping[str, object], fixed_source: str) -> None:
+    used = {node.id for node in ast.walk(ast.parse(fixed_source)) if isinstance(node, ast.Name)}
+    reserved = set(stub_runtime.__all__) | used & set(dir(builtins))
+    for name in names:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise ValueError(
+                f"the tool name {name!r} is not a Python identifier, so no script could import it"
+            )
+        if name.startswith("_"):
+            raise ValueError(
+                f"the tool name {name!r} begins with an underscore: hermes_tools needs those itself"
+            )
+        if name in reserved:
+            raise ValueError(f"the tool name {name!r} is taken: the module hermes_tools needs it itself")
+
+
+@dataclass(frozen=True, slots=True)
+class _Verbatim:
+    """Source text in the place of a default or an annotation; `str(signature)` prints it as it is."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _render_function(name: str, handler: Callable[..., object]) -> str:
+    signature = _signature(handler)
+    names: dict[object, list[str]] = {}
+    for parameter in signature.parameters.values():
+        if parameter.name == "_call":
+            raise ValueError(
+                f"the tool {name!r} has a parameter named '_call': hermes_tools needs that itself"
+            )
+        names.setdefault(parameter.kind, []).append(parameter.name)
+    kind = inspect.Parameter
+    arguments = [
+        repr(name),
+        _dict_of(names.get(kind.POSITIONAL_ONLY, [])),
+        _dict_of(names.get(kind.POSITIONAL_OR_KEYWORD, [])),
+        *names.get(kind.VAR_POSITIONAL, ["()"]),
+        _dict_of(names.get(kind.KEYWORD_ONLY, []), names.get(kind.VAR_KEYWORD, [])),
+    ]
+    doc = inspect.getdoc(handler)
+    lines = [
+        f"def {name}{_rendered(signature)}:",
+        *([f"    {doc!r}"] if doc else []),
+        f"    return _call({', '.join(arguments)})",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _dict_of(names: list[str], unpacked: Sequence[str] = ()) -> str:
+    items = [f"{name!r}: {name}" for name in names] + [f"**{name}" for name in unpacked]
+    return "{" + ", ".join(items) + "}"
+
+
+def _signature(handler: Callable[..., object]) -> inspect.Signature:
+    try:
+        return inspect.signature(handler)
+    except (TypeError, ValueError):
+        # Some functions written in C have none; the handler itself checks what it is given.
+        return inspect.signature(lambda *args, **kwargs: None)
+
+
+def _rendered(signature: inspect.Signature) -> str:
+    parameters = [
+        parameter.replace(
+            annotation=_annotation(parameter.annotation),
+            default=parameter.empty if parameter.default is parameter.empty else _default(parameter.default),
+        )
+        for parameter in signature.parameters.values()
+    ]
+    returned = _annotation(signature.return_annotation)
+    return str(signature.replace(parameters=parameters, return_annotation=returned))
+
+
+def _default(value: object) -> _Verbatim:
+    # Only what arrives as the same value: a tuple would come as a list. The tool itself has the others.
+    return _Verbatim(repr(value) if _is_plain(value) else "_NOT_GIVEN")
+
+
+def _is_plain(value: object) -> bool:
+    if type(value) is float:
+        return math.isfinite(value)
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(type(key) is str and _is_plain(item) for key, item in value.items())
+    return value is None or type(value) in (bool, int, str)
+
+
+def _annotation(annotation: object) -> object:
+    if annotation is inspect.Signature.empty:
+        return annotation
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    try:
+        tree = ast.parse(text, mode="eval", feature_version=(3, 8))
+    except (SyntaxError, ValueError):
+        return inspect.Signature.empty
+    if not all(isinstance(node, _ANNOTATION_NODES) for node in ast.walk(tree)):
+        return inspect.Signature.empty
+    return _Verbatim(ast.unparse(tree))

@@ -1,0 +1,47 @@
+"""The script's side of the Unix socket: part of the stub, for Python 3.8 and the standard library alone."""
+
+from __future__ import annotations
+
+import os as _os
+import socket as _socket
+import threading as _threading
+
+_SOCKET_PATH = ""
+
+_local = _threading.local()
+
+
+class _Connection:
+    def __init__(self, connected: _socket.socket) -> None:
+        # A forked child has a copy of this; two processes on one connection would read each other's answers.
+        self.process = _os.getpid()
+        self.socket = connected
+        self.reader = connected.makefile("rb")
+
+    def __del__(self) -> None:
+        self.reader.close()
+        self.socket.close()
+
+
+def _connect() -> _Connection:
+    connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        connected.connect(_SOCKET_PATH)
+    except OSError:
+        connected.close()
+        raise
+    return _Connection(connected)
+
+
+def _exchange(request_line: bytes) -> bytes:
+    connection = getattr(_local, "connection", None)
+    if connection is None or connection.process != _os.getpid():
+        connection = _connect()
+    # Kept only after a whole exchange: one cut short by a signal leaves an answer that the next would read.
+    _local.connection = None
+    connection.socket.sendall(request_line)
+    answer = connection.reader.readline()
+    if not answer.endswith(b"\n"):
+        raise ConnectionError("the connection was closed before the answer came")
+    _local.connection = connection
+    return bytes(answer)

@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import dataclasses
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from environments import EnvironmentSettings, SettingsError, load_settings
+from environments.config import hermes_home, read_config_section
+
+PASSWORD = "correct-horse"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A settings directory of the test's own, and no variable that could reach in from outside."""
+    import os
+
+    for name in list(os.environ):
+        if name.startswith("TERMINAL_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    return tmp_path
+
+
+def write_config(home: Path, text: str) -> Path:
+    path = home / "config.yaml"
+    path.write_text(text)
+    return path
+
+
+def refusal(backend: str | None = None, **overrides: object) -> str:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(backend, **overrides)
+    return str(caught.value)
+
+
+def test_without_any_source_the_defaults_hold() -> None:
+    settings = load_settings()
+    assert settings == EnvironmentSettings()
+    assert (settings.env, settings.timeout, settings.lifetime_seconds) == ("local", 180, 300)
+    assert settings.persistent_shell
+    assert settings.max_output_bytes == 10_000_000
+
+
+def test_a_variable_overrides_the_file_and_an_argument_overrides_both(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config(home, "terminal:\n  timeout: 1\n  cwd: /file\n  docker_image: from-file\n")
+    monkeypatch.setenv("TERMINAL_TIMEOUT", "2")
+    monkeypatch.setenv("TERMINAL_CWD", "/variable")
+    settings = load_settings(timeout=3)
+    assert (settings.timeout, settings.cwd, settings.docker_image) == (3, "/variable", "from-file")
+
+
+def test_the_file_may_name_the_backend_env_or_backend(home: Path) -> None:
+    write_config(home, "terminal:\n  backend: docker\n")
+    assert load_settings().env == "docker"
+    write_config(home, "terminal:\n  env: ssh\n")
+    assert load_settings().env == "ssh"
+
+
+def test_the_file_may_not_name_the_backend_twice(home: Path) -> None:
+    write_config(home, "terminal:\n  env: ssh\n  backend: docker\n")
+    assert "terminal.backend: terminal.env is there too" in refusal()
+
+
+def test_other_sections_of_the_file_are_left_alone(home: Path) -> None:
+    write_config(home, "model: {nonsense: [1, 2]}\nterminal: {timeout: 9}\nagent: 3\n")
+    assert load_settings().timeout == 9
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "terminal:\n", "terminal: {timeout: }\n"])
+def test_what_is_blank_in_the_file_is_not_set(home: Path, text: str) -> None:
+    write_config(home, text)
+    assert load_settings() == EnvironmentSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("terminal: [\n", "is not valid YAML at line 2, column 1"),
+        ("terminal:\n  cwd: 2020-99-99\n", "is not valid YAML"),
+        ("- terminal\n", "it should be a mapping of names to values, not a list"),
+        ("terminal: local\n", "terminal: it should be a mapping of names to values, not a str"),
+        ("terminal: {1: 2}\n", "terminal: the key 1 should be text"),
+    ],
+)
+def test_a_malformed_file_is_refused_with_its_path(home: Path, text: str, said: str) -> None:
+    path = write_config(home, text)
+    message = refusal()
+    assert message.startswith(str(path))
+    assert said in message
+
+
+def test_a_file_that_is_not_text_is_refused(home: Path) -> None:
+    (home / "config.yaml").write_bytes(b"terminal: \xff\xfe")
+    assert "config.yaml: is not UTF-8 text" in refusal()
+
+
+def test_a_file_that_cannot_be_read_is_refused(home: Path) -> None:
+    (home / "config.yaml").mkdir()
+    assert "config.yaml: cannot be read: Is a directory" in refusal()
+
+
+def test_malformed_yaml_is_reported_without_quoting_the_line(home: Path) -> None:
+    write_config(home, f'terminal:\n  ssh_password: "{PASSWORD}\n')
+    assert PASSWORD not in refusal()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("timeout", "soon", "should be a valid number"),
+        ("timeout", True, "should be a valid number"),
+        ("timeout", -1, "should be greater than 0"),
+        ("timeout", float("nan"), "should be greater than 0"),
+        ("max_output_bytes", 1.5, "should be a valid integer"),
+        ("container_memory", -5, "should be greater than 0"),
+        ("ssh_port", 70000, "should be less than or equal to 65535"),
+        ("persistent_shell", "perhaps", "should be a truth value (true or false)"),
+        ("docker_volumes", "a:b", "should be a list"),
+        ("docker_volumes", ["a:b", 3], "[1] it should be a valid string"),
+        ("docker_env", ["A=1"], "should be a mapping"),
+        ("cwd", 3, "should be a valid string"),
+        ("cwd", "", "is empty"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_what_is_allowed(
+    key: str, value: object, allowed: str
+) -> None:
+    message = refusal(**{key: value})
+    assert message.startswith(f"argument {key}: ")
+    assert allowed in message
+
+
+def test_a_wrong_value_in_the_file_is_refused_with_path_and_key(home: Path) -> None:
+    path = write_config(home, "terminal: {timeout: soon}\n")
+    assert refusal().startswith(f"{path}, terminal.timeout: it should be a valid number")
+
+
+def test_a_wrong_value_is_refused_also_when_another_source_replaces_it(home: Path) -> None:
+    write_config(home, "terminal: {timeout: soon}\n")
+    assert "terminal.timeout" in refusal(timeout=3)
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_name(home: Path) -> None:
+    assert "argument timout: no such setting (did you mean 'timeout'?)" in refusal(timout=3)
+    path = write_config(home, "terminal: {docker_imag: x}\n")
+    assert f"{path}, terminal.docker_imag: no such setting (did you mean 'docker_image'?)" in refusal()
+
+
+def test_an_unknown_backend_is_refused_with_its_source_and_the_nearest_name(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "argument backend: unknown backend 'dokcer' (did you mean 'docker'?)" in refusal("dokcer")
+    path = write_config(home, "terminal: {backend: lokal}\n")
+    assert f"{path}, terminal.backend: unknown backend 'lokal' (did you mean 'local'?)" in refusal()
+    monkeypatch.setenv("TERMINAL_ENV", "shh")
+    assert "variable TERMINAL_ENV: unknown backend 'shh' (did you mean 'ssh'?)" in refusal()
+    monkeypatch.setenv("TERMINAL_ENV", "")
+    assert "variable TERMINAL_ENV: it should be the name of a backend" in refusal()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("true", True), ("1", True), ("yes", True), ("on", True), ("false", False), ("0", False), ("NO", False)],
+)
+def test_a_truth_value_has_several_spellings(text: str, value: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_CONTAINER_PERSISTENT", text)
+    assert load_settings().container_persistent is value
+
+
+def test_lists_and_mappings_are_json_in_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_DOCKER_VOLUMES", '["/a:/b", "/c:/d:ro"]')
+    monkeypatch.setenv("TERMINAL_DOCKER_ENV", '{"A": "1"}')
+    settings = load_settings()
+    assert settings.docker_volumes == ("/a:/b", "/c:/d:ro")
+    assert settings.docker_env == {"A": "1"}
+
+
+def test_a_list_that_is_not_json_is_refused_with_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_DOCKER_VOLUMES", "/a:/b")
+    assert refusal() == 'variable TERMINAL_DOCKER_VOLUMES: it should be JSON, such as ["a", "b"]'
+
+
+def test_variables_of_other_programs_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_EMULATOR", "JetBrains-JediTerm")
+    monkeypatch.setenv("TERMINAL_", "")
+    assert load_settings() == EnvironmentSettings()
+
+
+@pytest.mark.parametrize("name", ["TERMINAL_DOCKER_COLOUR", "TERMINAL_CONTAINER_GPU", "TERMINAL_TIMOUT"])
+def test_an_unknown_variable_that_can_only_be_meant_for_us_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "1")
+    assert f"variable {name}: no such setting" in refusal()
+
+
+def test_the_backends_own_prefix_may_be_left_out() -> None:
+    settings = load_settings("ssh", host="h", user="u", port=2222, key=Path("/keys/id"))
+    assert (settings.ssh_host, settings.ssh_user, settings.ssh_port, settings.ssh_key) == (
+        "h",
+        "u",
+        2222,
+        "/keys/id",
+    )
+    assert load_settings("docker", image="x", cwd="/src").docker_image == "x"
+
+
+def test_env_beside_a_backend_that_has_one_is_its_variables() -> None:
+    settings = load_settings("docker", env={"A": "1"})
+    assert (settings.env, settings.docker_env) == ("docker", {"A": "1"})
+
+
+def test_env_as_an_argument_names_the_backend() -> None:
+    assert load_settings(env="docker", image="x").docker_image == "x"
+    assert "the backend is already given as 'local'" in refusal("local", env="docker")
+
+
+def test_a_prefix_is_not_left_out_for_another_backend() -> None:
+    assert "argument host: no such setting (did you mean 'ssh_host'?)" in refusal("docker", host="h")
+
+
+def test_one_setting_given_under_both_names_is_refused() -> None:
+    assert "docker_image is given twice" in refusal("docker", image="x", docker_image="y")
+
+
+def test_an_argument_of_none_means_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_TIMEOUT", "7")
+    assert load_settings(timeout=None, env=None).timeout == 7
+
+
+def test_a_secret_comes_from_a_variable_and_never_from_the_file(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERMINAL_SSH_PASSWORD", PASSWORD)
+    password = load_settings().ssh_password
+    assert password is not None
+    assert password.get_secret_value() == PASSWORD
+    write_config(home, f"terminal: {{ssh_password: {PASSWORD}}}\n")
+    message = refusal()
+    assert "set TERMINAL_SSH_PASSWORD instead" in message
+    assert PASSWORD not in message
+
+
+def test_no_secret_shows_in_a_repr_or_an_error() -> None:
+    settings = load_settings("ssh", password=PASSWORD, docker_env={"API_KEY": PASSWORD})
+    assert PASSWORD not in repr(settings)
+    assert PASSWORD not in str(settings)
+    assert PASSWORD not in refusal("ssh", password=[PASSWORD])
+    assert PASSWORD not in refusal("ssh", timeout=PASSWORD)
+
+
+def test_settings_can_be_pickled_and_not_changed() -> None:
+    settings = load_settings("ssh", host="h", password=PASSWORD, docker_env={"A": "1"})
+    assert pickle.loads(pickle.dumps(settings)) == settings
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        settings.timeout = 1  # type: ignore[misc]
+
+
+def test_a_dotted_backend_takes_names_that_are_no_field_as_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = load_settings("some.module:Box", image="x", timeout=3)
+    assert settings.options == {"image": "x"}
+    assert settings.timeout == 3
+    assert "did you mean 'timeout'?" in refusal("some.module:Box", timout=3)
+
+
+def test_options_cannot_be_set_as_such() -> None:
+    assert "argument options: no such setting" in refusal("local", options={})
+
+
+def test_hermes_home_is_in_the_users_home_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HERMES_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert hermes_home() == tmp_path / ".hermes"
+    assert read_config_section("terminal") == ({}, tmp_path / ".hermes" / "config.yaml")
+
+
+def test_the_defaults_cost_no_import_of_pydantic_or_yaml() -> None:
+    probe = (
+        "import sys, environments as e; e.load_settings(); print({'pydantic', 'yaml'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

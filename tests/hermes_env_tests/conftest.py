@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def variables(tmp_path: Path) -> dict[str, str]:
+    """The variables of a user who has set nothing yet."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
+    return {**ours, "HERMES_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
+
+
+@pytest.fixture
+def hermes_env(variables: dict[str, str], tmp_path: Path) -> CommandLine:
+    """The real command, as a shell would run it."""
+
+    def run(*words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "hermes_env", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**variables, **more},
+            cwd=tmp_path,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start_hermes_env(
+    variables: dict[str, str], tmp_path: Path
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """The real command, to be signalled while it runs."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hermes_env", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=variables,
+            cwd=tmp_path,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
+
+
+def running_with(marker: str) -> list[str]:
+    """The command lines of the processes that have `marker` as an argument of their own."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = process.info["cmdline"] or []
+        if marker in words:
+            found.append(" ".join(words))
+    return found
+
+
+@pytest.fixture
+def gone() -> Callable[[str], bool]:
+    """Whether no process has `marker` as an argument, at the latest after two seconds."""
+
+    def check(marker: str) -> bool:
+        until = time.monotonic() + 2
+        while running_with(marker) and time.monotonic() < until:
+            time.sleep(0.05)
+        return not running_with(marker)
+
+    return check
