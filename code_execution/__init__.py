@@ -1,1 +1,11 @@
-"""x."""
+"""Running a Python script that calls tools, on any machine. Only what it prints comes back.
+
+result = execute_code("from hermes_tools import terminal; print(terminal('uname')['output'])")
+"""
+
+from code_execution.execute import execute_code
+from code_execution.passthrough import load_skill
+from code_execution.result import ExecutionResult
+from code_execution.settings import CodeExecutionSettings
+
+__all__ = ["CodeExecutionSettings", "ExecutionResult", "execute_code", "load_skill"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -94,6 +95,8 @@ class Capabilities:
     """Whether functions, aliases and shell options last from one `execute` to the next (cwd and exports always do)."""
     pty: bool = True
     """Whether `start(pty=True)` is possible."""
+    same_machine: bool = False
+    """Whether the target shares this machine's files, sockets and processes."""
     shell: str = "bash"
     """`bash`, or `sh` for any other POSIX shell."""
     enforced_limits: frozenset[str] = field(default_factory=frozenset)
@@ -112,6 +115,25 @@ class BaseEnvironment(ABC):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self.settings = settings
+        self._last_used = time.monotonic()
+
+    def touch(self) -> None:
+        """Note that the environment is in use, so that it does not count as idle."""
+        self._last_used = time.monotonic()
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long nothing has used the environment; 0 while a command runs in it."""
+        return 0.0 if self.busy else time.monotonic() - self._last_used
+
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """Whether a command or a background process runs."""
+
+    @abstractmethod
+    def session_variable(self, name: str) -> str:
+        """Return `PWD`, `VIRTUAL_ENV` or `CONDA_PREFIX` as the session's last command left it; empty if not set."""
 
     @property
     @abstractmethod

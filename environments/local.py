@@ -15,6 +15,7 @@ class LocalEnvironment(PersistentShellEnvironment):
     """Runs commands on this machine, as this user, with this process's environment."""
 
     backend = "local"
+    same_machine = True
 
     def start_target(self) -> None:
         """There is nothing to bring up."""

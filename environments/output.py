@@ -107,6 +107,15 @@ class OutputSink(Protocol):
         """Take the next bytes of one channel; without `separate` all come from STDOUT."""
 
 
+class Nowhere:
+    """Drops what it is given."""
+
+    separate = False
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Drop it."""
+
+
 class CommandOutput:
     """Where the output of one command goes: into bounded captures, and live to a callback."""
 

@@ -30,7 +30,7 @@ from environments.base import (
 from environments.cancellation import current_scope
 from environments.dialect import Dialect, boot_argv
 from environments.output import CommandOutput, OutputSink
-from environments.process import Process, UnreadOutput
+from environments.process import EXIT_CODE_TIMEOUT, Process, UnreadOutput
 from environments.process_tree import ProcessTree, Quarry
 from environments.running import RunningCommand
 from environments.shell import Ended, Request, Shell, Where
@@ -48,8 +48,6 @@ MAY_END_SHELL = ("exec", "kill", "trap")
 """Words of commands that can end the shell before it can report its state, which is therefore asked for first."""
 SCOPE_POLL = 0.1
 """Seconds between looks at a cancelled scope while waiting for the session."""
-EXIT_CODE_TIMEOUT = 5.0
-"""Seconds for the exit code of a shell that ended without a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +65,8 @@ class _Call:
 class PersistentShellEnvironment(BaseEnvironment):
     """Everything but the target: a backend says how to start it, open a stream to it, and stop it."""
 
+    same_machine = False
+    """Whether the target shares this machine's files, sockets and processes."""
     max_streams: int | None = None
     """How many streams the target allows at once; None is as many as asked for."""
 
@@ -117,7 +117,14 @@ class PersistentShellEnvironment(BaseEnvironment):
         """What this backend can do here, see `BaseEnvironment`."""
         self.session_variable("PWD")  # which has a shell opened, if there has been none
         shell = self._dialect.name if self._dialect else ""
-        return Capabilities(persistent_session=self.settings.persistent_shell, shell=shell)
+        return Capabilities(
+            persistent_session=self.settings.persistent_shell, same_machine=self.same_machine, shell=shell
+        )
+
+    @property
+    def busy(self) -> bool:
+        """Whether something runs, see `BaseEnvironment`."""
+        return bool(self._running) or any(process.running for process in self._processes)
 
     @property
     def cwd(self) -> str:
@@ -188,12 +195,12 @@ class PersistentShellEnvironment(BaseEnvironment):
         where = Where.LAST_ON_TERMINAL if pty else Where.LAST
         shell = self._open_terminal_shell(Terminal(rows, columns)) if pty else self._pool.take()
         try:
-            marker = shell.send(self._request(call, where, sink.separate))
+            shell.send(self._request(call, where, sink.separate))
             shell.await_begin()
         except BaseException:
             shell.close()
             raise
-        quarry = Quarry(marker, shell.dialect, shell.pid, ends_shell=True)
+        quarry = Quarry(shell.marker, shell.dialect, shell.pid, ends_shell=True)
         running = RunningCommand(shell, quarry, self.run_control, grace)
         process = Process(shell, running, sink)
         self._processes = {process, *(other for other in self._processes if other.running)}
@@ -356,6 +363,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         limit = self.settings.timeout if timeout is None else timeout
         if not limit > 0:
             raise ValueError(f"timeout is {timeout} s; give a positive number, or math.inf for no limit")
+        self.touch()
         self._ensure_started()
         data = stdin.encode() if isinstance(stdin, str) else stdin or b""
         return _Call(command, cwd, limit, data, stderr == "separate", on_output)
@@ -410,6 +418,7 @@ class PersistentShellEnvironment(BaseEnvironment):
                 yield
         finally:
             running.finished()
+            self.touch()
             self._running.discard(running)
             if where is Where.MAIN:
                 self._session_command = None

@@ -6,10 +6,13 @@ import contextlib
 import threading
 
 from environments.base import EnvironmentLostError
-from environments.output import LiveText, OutputSink
+from environments.output import LiveText, Nowhere, OutputSink
 from environments.running import RunningCommand
 from environments.shell import Shell
 from environments.stream import Channel, Terminal
+
+EXIT_CODE_TIMEOUT = 5.0
+"""Seconds for the exit code of a shell that ended without a word."""
 
 
 class UnreadOutput:
@@ -51,15 +54,21 @@ class Process:
         self._sink = sink
         self._done = threading.Event()
         self._exit_code: int | None = None
+        self._error: Exception | None = None
         self._thread = threading.Thread(target=self._pump, name=f"hermes-process-{shell.pid}", daemon=True)
         self._thread.start()
 
     def _pump(self) -> None:
         code: int | None = None
         try:
-            code = self._shell.receive(self._sink).exit_code
+            try:
+                code = self._shell.receive(self._sink).exit_code
+            except Exception as error:  # of the sink: nobody can take the output any more
+                self._error = error
+                self._running.interrupt()
+                code = self._shell.receive(Nowhere()).exit_code
             if code is None:
-                code = self._shell.stream.exit_code(timeout=5.0)
+                code = self._shell.stream.exit_code(EXIT_CODE_TIMEOUT)
         finally:
             self._exit_code = code
             self._running.finished()
@@ -103,6 +112,8 @@ class Process:
         """
         if not self._done.is_set():
             return None
+        if self._error:
+            raise self._error
         if self._exit_code is None:
             raise EnvironmentLostError("the target went away while a background process ran")
         return self._exit_code
@@ -117,9 +128,13 @@ class Process:
         return self.poll()
 
     def kill(self) -> None:
-        """End the command and all it started: TERM, a grace, KILL. Returns when nothing of it is left."""
+        """End the command and all it started: TERM, a grace, KILL. Returns when nothing of it is left.
+
+        Of a command that has ended, that is what it left in the background.
+        """
         self._running.interrupt()
         self._done.wait()
+        self._running.sweep()
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the command's terminal, in characters. Without a terminal, does nothing."""

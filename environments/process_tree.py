@@ -84,6 +84,7 @@ class ProcessTree:
     def __init__(self, run: RunInTarget, quarry: Quarry) -> None:
         self._run = run
         self._quarry = quarry
+        self._marker = f"{MARKER_VARIABLE}={quarry.marker}"
         self._holders: list[int] = [quarry.shell_pid] if quarry.shell_pid else []
 
     def end(self, grace: float) -> bool:
@@ -102,6 +103,14 @@ class ProcessTree:
             self._pass("KILL")
             return self._wait(KILL_LIMIT, "KILL")
         return True
+
+    def end_leftovers(self, grace: float) -> None:
+        """End what a command that has ended by itself, and its shell with it, left in the background.
+
+        Only the marker can tell what that is, and where it is found nowhere, which is usual, one look is enough.
+        """
+        if self._run(f"command -p grep -lsF -- {shlex.quote(self._marker)} /proc/[0-9]*/environ").output:
+            self.end(grace)
 
     def kill_shell(self) -> None:
         """Send KILL to the shell itself, which did not leave its command."""
@@ -122,7 +131,7 @@ class ProcessTree:
         quarry = self._quarry
         shell = str(quarry.shell_pid or "")
         settings = {
-            "marker": f"{MARKER_VARIABLE}={quarry.marker}",
+            "marker": self._marker,
             "leash": str(quarry.dialect.leash),
             "holders": " ".join(map(str, self._holders)),
             "spare": "" if quarry.ends_shell else shell,

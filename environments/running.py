@@ -83,3 +83,9 @@ class RunningCommand:
             thread = self._thread
         if thread and thread is not threading.current_thread():
             thread.join()
+
+    def sweep(self) -> None:
+        """End what a command that has ended by itself left in the background."""
+        if self.reason is None:
+            self.reason = "sweep"
+            self._tree.end_leftovers(self._grace)

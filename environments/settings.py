@@ -151,7 +151,8 @@ def _variable_layer() -> dict[str, Given]:
 
 def _variable(variable: str, text: str) -> Given:
     where = f"variable {variable}"
-    default = getattr(DEFAULTS, variable.removeprefix(VARIABLE_PREFIX).lower(), None)
+    name = variable.removeprefix(VARIABLE_PREFIX).lower()
+    default = getattr(DEFAULTS, name) if name in NAMES else None
     if not isinstance(default, tuple | Mapping):
         return Given(text, where)
     import json

@@ -14,7 +14,7 @@ from enum import Enum
 from environments.base import EnvironmentStartError
 from environments.dialect import BASH, POSIX, Dialect, prelude
 from environments.framing import WATCHED, FrameScanner, Kind, Message
-from environments.output import OutputSink
+from environments.output import Nowhere, OutputSink
 from environments.stream import Channel, Stream
 
 HANDSHAKE_TIMEOUT = 60.0
@@ -264,20 +264,13 @@ class Shell:
         """End the shell at its leisure, so that it leaves its last state behind in `state`."""
         with contextlib.suppress(OSError):
             self.stream.close_write()
-            self.receive(_Nowhere(), time.monotonic() + RETIRE_TIMEOUT)
+            self.receive(Nowhere(), time.monotonic() + RETIRE_TIMEOUT)
         self.close()
 
     def close(self) -> None:
         """End the shell. Commands it has put into the background are not ended."""
         self.alive = False
         self.stream.close()
-
-
-class _Nowhere:
-    separate = False
-
-    def add(self, channel: Channel, data: bytes) -> None:
-        """Drop it."""
 
 
 def _quote(noise: bytes) -> str:

@@ -56,9 +56,7 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
             finding = try_backend(name, name, {"cwd": "/"})
         else:
             finding = look_for_backend(name)
-        typer.echo(
-            f"{name:<12} {typer.style(f'{finding.state:<9}', fg=COLOURS[finding.state])} {finding.detail}"
-        )
+        typer.echo(f"{name:<12} {typer.style(f'{finding.state:<9}', fg=COLOURS[finding.state])} {finding.detail}")
     raise typer.Exit(0 if ready else 1)
 
 
@@ -98,13 +96,9 @@ def try_backend(name: str, backend: str | None, options: dict[str, object]) -> F
     except TerminalError as error:
         return Finding(name, "failed", str(error))
     if not result.ok:
-        return Finding(
-            name, "failed", f"`true` ended with exit code {result.exit_code}: {result.output.strip()}"
-        )
+        return Finding(name, "failed", f"`true` ended with exit code {result.exit_code}: {result.output.strip()}")
     offers = [f"shell: {capabilities.shell}"]
     offers += ["pty"] if capabilities.pty else []
     offers += [] if capabilities.persistent_session else ["no persistent session"]
-    offers += (
-        [f"limits: {', '.join(sorted(capabilities.enforced_limits))}"] if capabilities.enforced_limits else []
-    )
+    offers += [f"limits: {', '.join(sorted(capabilities.enforced_limits))}"] if capabilities.enforced_limits else []
     return Finding(name, "ready", "; ".join(offers))

@@ -26,7 +26,8 @@ def exec_command(
     arguments, quoted so that each arrives as it is: `exec -- ls -l 'a file'`.
 
     Standard error shows in with the output, in the order written. Standard input is read to its end and passed
-    on, unless it is a terminal. The exit code is 124 after a time-out, 130 after Ctrl-C, and 2 for a wrong setting or a target that cannot be reached.
+    on, unless it is a terminal. The exit code is 124 after a time-out, 130 after Ctrl-C, and 2 for a wrong
+    setting or a target that cannot be reached.
     """
     from environments import create_environment
     from hermes_env.foreground import BROKEN_PIPE_EXIT_CODE, LiveOutput, run_interruptibly

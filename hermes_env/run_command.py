@@ -20,9 +20,7 @@ COLOURS = {"success": "green", "error": "red", "timeout": "red", "interrupted": 
 
 
 def run_command(
-    script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A Python file here, or - for standard input.")
-    ],
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python file here, or - for standard input.")],
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="ARGS", help="What the script finds in sys.argv[1:].")
     ] = None,
@@ -107,9 +105,7 @@ class Shown:
     def missing_from(self, output: str) -> str:
         """Return what a result holds beyond what was shown: a failed script's standard error, and notices."""
         both = zip(output, self._head, strict=False)
-        common = next(
-            (at for at, (one, other) in enumerate(both) if one != other), min(len(output), len(self._head))
-        )
+        common = next((at for at, (one, other) in enumerate(both) if one != other), min(len(output), len(self._head)))
         rest = output[common:]
         if common < self._length and self._tail in rest:
             # The middle was left out of the result, but not of what was shown.

@@ -1,1 +1,49 @@
-"""x."""
+"""The built-in tools: shell commands and files, on whatever environment they are given.
+
+The functions here work on the configured environment, so that a script that calls them runs unchanged with
+`execute_code` and as a plain Python program. To work on an environment of your own, take the function of the same
+name from its module: `from hermes_tools.read_file import read_file` has the environment as its first parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from environments.base import BaseEnvironment
+from hermes_tools.binding import bound_to, on_configured_environment
+from hermes_tools.patch import patch as _patch
+from hermes_tools.read_file import read_file as _read_file
+from hermes_tools.search_files import search_files as _search_files
+from hermes_tools.terminal import background_process, script_terminal
+from hermes_tools.terminal import terminal as _terminal
+from hermes_tools.write_file import write_file as _write_file
+
+terminal = on_configured_environment(_terminal)
+read_file = on_configured_environment(_read_file)
+write_file = on_configured_environment(_write_file)
+search_files = on_configured_environment(_search_files)
+patch = on_configured_environment(_patch)
+
+__all__ = [
+    "background_process",
+    "patch",
+    "read_file",
+    "script_tools",
+    "search_files",
+    "terminal",
+    "write_file",
+]
+
+
+def script_tools(env: BaseEnvironment) -> dict[str, Callable[..., object]]:
+    """Return the tools a script may call by default, by name, working on `env`.
+
+    `terminal` runs commands in the foreground only: background and pty are refused.
+    """
+    return {
+        "terminal": bound_to(env, script_terminal),
+        "read_file": bound_to(env, _read_file),
+        "write_file": bound_to(env, _write_file),
+        "search_files": bound_to(env, _search_files),
+        "patch": bound_to(env, _patch),
+    }

@@ -124,9 +124,7 @@ def _has_ended(process: Process) -> bool:
         return True
 
 
-def _run_in_pty(
-    env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None
-) -> TerminalResult:
+def _run_in_pty(env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None) -> TerminalResult:
     process = env.start(command, cwd=workdir, pty=True)
     seconds = env.settings.timeout if timeout is None else timeout
     exit_code = process.wait(None if math.isinf(seconds) else seconds)

@@ -1,18 +1,18 @@
 """The V4A patch format: text to operations on files.
 
-    *** Begin Patch
-    *** Update File: path
-    *** Move to: new path           (optional)
-    @@ a line above the change      (optional; several narrow it down step by step)
-     a line that stays
-    -a line that goes
-    +a line that comes
-    *** End of File                 (optional: the lines above are the file's last)
-    *** Add File: path
-    +each line of the new file
-    *** Delete File: path
-    *** Move File: path -> new path
-    *** End Patch
+*** Begin Patch
+*** Update File: path
+*** Move to: new path           (optional)
+@@ a line above the change      (optional; several narrow it down step by step)
+ a line that stays
+-a line that goes
++a line that comes
+*** End of File                 (optional: the lines above are the file's last)
+*** Add File: path
++each line of the new file
+*** Delete File: path
+*** Move File: path -> new path
+*** End Patch
 """
 
 from __future__ import annotations
@@ -83,9 +83,7 @@ def parse_v4a(patch: str) -> list[FileOperation]:
         if not lines[start].strip():
             start += 1
             continue
-        end = next(
-            (at for at in range(start + 1, len(lines) - 1) if _SECTION.fullmatch(lines[at])), len(lines) - 1
-        )
+        end = next((at for at in range(start + 1, len(lines) - 1) if _SECTION.fullmatch(lines[at])), len(lines) - 1)
         operations.append(_parse_section(lines[start:end], start + 1))
         start = end
     if not operations:

@@ -7,8 +7,9 @@ import builtins
 import inspect
 import keyword
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from rpc import stub_runtime
 from rpc.messages import MAX_MESSAGE_BYTES
@@ -16,6 +17,9 @@ from rpc.target_source import target_source
 
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
 _FUTURE = "from __future__ import annotations\n"
+
+CLIENTS = ("unix_socket_client.py", "file_queue_client.py")
+"""The transports' parts of the stub."""
 
 _ANNOTATION_NODES = (
     ast.Expression,
@@ -49,25 +53,27 @@ def generate_stub(handlers: Mapping[str, Callable[..., object]], client_source: 
         ValueError: A handler's name, or a parameter's, can't be used in the module.
     """
     runtime = target_source("stub_runtime.py", _TOKEN=token, _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES)
-    _check_names(handlers, runtime + client_source)
+    _check_names(handlers)
     functions = [_render_function(name, handler) for name, handler in handlers.items()]
     exported = f"__all__ += {sorted(handlers)!r}\n"
     return "\n\n".join([_HEADER + _FUTURE, runtime, client_source, *functions, exported])
 
 
-def _check_names(names: Mapping[str, object], fixed_source: str) -> None:
-    used = {node.id for node in ast.walk(ast.parse(fixed_source)) if isinstance(node, ast.Name)}
-    reserved = set(stub_runtime.__all__) | used & set(dir(builtins))
+@cache
+def _reserved() -> frozenset[str]:
+    """Return the helpers' names, and those of the builtins that the fixed code uses, whatever the transport."""
+    fixed = (target_source(name) for name in ("stub_runtime.py", *CLIENTS))
+    used = {node.id for text in fixed for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    return frozenset(stub_runtime.__all__) | used & set(dir(builtins))
+
+
+def _check_names(names: Iterable[str]) -> None:
     for name in names:
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(
-                f"the tool name {name!r} is not a Python identifier, so no script could import it"
-            )
+            raise ValueError(f"the tool name {name!r} is not a Python identifier, so no script could import it")
         if name.startswith("_"):
-            raise ValueError(
-                f"the tool name {name!r} begins with an underscore: hermes_tools needs those itself"
-            )
-        if name in reserved:
+            raise ValueError(f"the tool name {name!r} begins with an underscore: hermes_tools needs those itself")
+        if name in _reserved():
             raise ValueError(f"the tool name {name!r} is taken: the module hermes_tools needs it itself")
 
 
@@ -86,9 +92,7 @@ def _render_function(name: str, handler: Callable[..., object]) -> str:
     names: dict[object, list[str]] = {}
     for parameter in signature.parameters.values():
         if parameter.name == "_call":
-            raise ValueError(
-                f"the tool {name!r} has a parameter named '_call': hermes_tools needs that itself"
-            )
+            raise ValueError(f"the tool {name!r} has a parameter named '_call': hermes_tools needs that itself")
         names.setdefault(parameter.kind, []).append(parameter.name)
     kind = inspect.Parameter
     arguments = [
@@ -151,10 +155,16 @@ def _annotation(annotation: object) -> object:
     if annotation is inspect.Signature.empty:
         return annotation
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    found = _portable_type(text)
+    return inspect.Signature.empty if found is None else _Verbatim(found)
+
+
+@cache
+def _portable_type(text: str) -> str | None:
+    """Return an annotation as Python 3.8 can read it, or None if it can't."""
     try:
         tree = ast.parse(text, mode="eval", feature_version=(3, 8))
     except (SyntaxError, ValueError):
-        return inspect.Signature.empty
-    if not all(isinstance(node, _ANNOTATION_NODES) for node in ast.walk(tree)):
-        return inspect.Signature.empty
-    return _Verbatim(ast.unparse(tree))
+        return None
+    portable = all(isinstance(node, _ANNOTATION_NODES) for node in ast.walk(tree))
+    return ast.unparse(tree) if portable else None

@@ -53,9 +53,7 @@ class UnixSocketTransport:
         except OSError:
             self.close()
             raise
-        self._acceptor = threading.Thread(
-            target=self._accept, args=(self._listener,), name="hermes-rpc", daemon=True
-        )
+        self._acceptor = threading.Thread(target=self._accept, args=(self._listener,), name="hermes-rpc", daemon=True)
         self._acceptor.start()
 
     def close(self) -> None:
@@ -99,9 +97,7 @@ class UnixSocketTransport:
         thread = threading.Thread(target=self._serve, args=(connection,), name="hermes-rpc-call", daemon=True)
         with self._lock:
             if not self._closed:
-                with contextlib.suppress(
-                    RuntimeError
-                ):  # no more threads: the script sees its connection close
+                with contextlib.suppress(RuntimeError):  # no more threads: the script sees its connection close
                     thread.start()
                     self._connections[connection] = thread
                     return

@@ -189,6 +189,7 @@ def test_a_list_that_is_not_json_is_refused_with_an_example(monkeypatch: pytest.
 
 def test_variables_of_other_programs_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_EMULATOR", "JetBrains-JediTerm")
+    monkeypatch.setenv("TERMINAL_OPTIONS", "wide")
     monkeypatch.setenv("TERMINAL_", "")
     assert load_settings() == EnvironmentSettings()
 
@@ -235,9 +236,7 @@ def test_an_argument_of_none_means_not_set(monkeypatch: pytest.MonkeyPatch) -> N
     assert load_settings(timeout=None, env=None).timeout == 7
 
 
-def test_a_secret_comes_from_a_variable_and_never_from_the_file(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_comes_from_a_variable_and_never_from_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_SSH_PASSWORD", PASSWORD)
     password = load_settings().ssh_password
     assert password is not None
@@ -284,8 +283,6 @@ def test_hermes_home_is_in_the_users_home_by_default(tmp_path: Path, monkeypatch
 
 
 def test_the_defaults_cost_no_import_of_pydantic_or_yaml() -> None:
-    probe = (
-        "import sys, environments as e; e.load_settings(); print({'pydantic', 'yaml'} & sys.modules.keys())"
-    )
+    probe = "import sys, environments as e; e.load_settings(); print({'pydantic', 'yaml'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

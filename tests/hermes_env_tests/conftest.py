@@ -40,9 +40,7 @@ def hermes_env(variables: dict[str, str], tmp_path: Path) -> CommandLine:
 
 
 @pytest.fixture
-def start_hermes_env(
-    variables: dict[str, str], tmp_path: Path
-) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def start_hermes_env(variables: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """The real command, to be signalled while it runs."""
     started: list[subprocess.Popen[str]] = []
 

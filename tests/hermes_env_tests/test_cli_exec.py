@@ -18,9 +18,7 @@ def test_a_single_word_is_shell_text(hermes_env) -> None:
 
 
 def test_several_words_arrive_as_they_are(hermes_env) -> None:
-    assert (
-        hermes_env("exec", "--", "printf", "%s|", "a b", "$HOME", "*", "it's").stdout == "a b|$HOME|*|it's|"
-    )
+    assert hermes_env("exec", "--", "printf", "%s|", "a b", "$HOME", "*", "it's").stdout == "a b|$HOME|*|it's|"
 
 
 def test_options_after_the_command_are_the_commands_own(hermes_env) -> None:
@@ -50,9 +48,7 @@ def test_a_time_out_ends_the_command_with_124_and_leaves_nothing(hermes_env, gon
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_interrupts_the_command_with_130_and_leaves_nothing(
-    start_hermes_env, gone, number: int
-) -> None:
+def test_a_signal_interrupts_the_command_with_130_and_leaves_nothing(start_hermes_env, gone, number: int) -> None:
     marker = f"3141.{number + 10}"
     process = start_hermes_env("exec", "--", f"sleep {marker} & echo begun; sleep {marker}")
     assert process.stdout.readline() == "begun\n"

@@ -39,25 +39,21 @@ def test_a_script_finds_its_arguments_and_keeps_its_line_numbers(hermes_env, scr
 
 
 def test_a_failed_script_shows_its_traceback_once_and_gives_its_exit_code(hermes_env, script) -> None:
-    done = hermes_env(
-        "run", script("import sys\nprint('before')\nsys.stderr.write('complaint\\n')\nsys.exit(3)")
-    )
+    done = hermes_env("run", script("import sys\nprint('before')\nsys.stderr.write('complaint\\n')\nsys.exit(3)"))
     assert (done.stdout, done.returncode) == ("before\n", 3)
     assert done.stderr.count("complaint") == 1
     assert "before" not in done.stderr
 
 
 def test_a_script_calls_tools(hermes_env, script) -> None:
-    done = hermes_env(
-        "run", script("from hermes_tools import terminal\nprint(terminal('echo hi')['output'])")
-    )
+    done = hermes_env("run", script("from hermes_tools import terminal\nprint(terminal('echo hi')['output'])"))
     assert done.stdout.strip() == "hi"
     assert "1 tool call," in done.stderr
 
 
 def test_the_number_of_tool_calls_can_be_limited(hermes_env, script) -> None:
     code = "from hermes_tools import terminal\nfor _ in range(3): print(terminal('echo hi'))"
-    done = hermes_env("run", "--max-tool-calls", "1", script(code), "ignored")
+    done = hermes_env("run", "--max-tool-calls", "1", script(code))
     assert "limit" in done.stdout + done.stderr
 
 

@@ -1,0 +1,241 @@
+"""Running a script that calls tools: stage it, run it, limit it, collect what it printed, clean up."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from code_execution.child_environment import scrubbing
+from code_execution.interpreter import find_python, forget_python
+from code_execution.passthrough import allowed_variables
+from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
+from code_execution.script_output import ScriptOutput
+from code_execution.settings import CodeExecutionSettings, Mode, load_code_execution_settings
+from code_execution.staging import SCRIPT, stage, staging_directory
+from environments.base import (
+    INTERRUPT_EXIT_CODE,
+    TIMEOUT_EXIT_CODE,
+    BaseEnvironment,
+    EnvironmentLostError,
+    EnvironmentStartError,
+    OutputCallback,
+    TerminalError,
+    UnsupportedError,
+)
+from environments.manager import get_environment
+from environments.process import Process
+from hermes_tools import script_tools
+from rpc import Dispatcher, FileQueueTransport, Transport, UnixSocketTransport, generate_stub
+
+TransportName = Literal["auto", "socket", "file"]
+Tools = Mapping[str, Callable[..., object]]
+
+GRACE = 5.0
+"""Seconds a script has between TERM and KILL."""
+INTERRUPT_POLL = 0.05
+"""Seconds between looks at the caller's event, which can't be waited for together with the script."""
+NOT_CALLABLE = ("execute_code", "delegate_task", "delegate")
+"""Tools that start another agent or script; a script must not get hold of them, whoever passes them."""
+COMMAND_NOT_FOUND = 127
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    settings: CodeExecutionSettings
+    timeout: float
+    max_tool_calls: int
+    mode: Mode
+    transport: TransportName
+
+
+def execute_code(
+    code: str,
+    *,
+    env: BaseEnvironment | None = None,
+    tools: Tools | None = None,
+    timeout: float | None = None,
+    max_tool_calls: int | None = None,
+    mode: Mode | None = None,
+    transport: TransportName = "auto",
+    interrupt: threading.Event | None = None,
+    on_output: OutputCallback | None = None,
+    argv: Sequence[str] = (),
+) -> ExecutionResult:
+    """Run a Python script in an environment. It may call tools, which run here, through `import hermes_tools`.
+
+    The script is a process of its own beside the session, in the session's working directory, so that `terminal`
+    called from it has the session for itself. Nothing it started outlives the call.
+
+    Args:
+        code: The script's source.
+        env: Where it runs; None is the configured environment, see `environments.manager.get_environment`.
+        tools: Tool name to any Python function; None is `hermes_tools`, an empty mapping means no tools.
+        timeout: Seconds until the script and all it started is ended; None is the setting, 300 by default.
+        max_tool_calls: How many tool calls it may make; None is the setting, 50 by default.
+        mode: `"project"` runs it in the session's working directory with its active Python; `"strict"` in its
+            own directory with our Python. None is the setting, `"project"` by default.
+        transport: How its calls travel: `"socket"`, `"file"`, or `"auto"` for the faster one that works.
+        interrupt: Ends the script when it is set.
+        on_output: Called with each piece of its standard output as it arrives, in another thread.
+        argv: The script's arguments, `sys.argv[1:]`.
+
+    Returns:
+        The result, also for a script that failed, timed out, was interrupted, or could not be staged.
+
+    Raises:
+        EnvironmentStartError: The environment could not be started.
+        EnvironmentLostError: The environment went away while the script ran.
+        SettingsError: The settings are not in order.
+        UnsupportedError: The environment has no Python, or can't do the transport.
+        ValueError: An argument has a value that is not allowed.
+    """
+    if sys.platform == "win32":
+        return _not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
+    limits = _checked(code, timeout, max_tool_calls, mode, transport)
+    env = get_environment() if env is None else env
+    handlers = script_tools(env) if tools is None else dict(tools)
+    if forbidden := sorted(set(handlers) & set(NOT_CALLABLE)):
+        raise ValueError(f"{', '.join(forbidden)} can't be called from a script; leave it out of tools")
+    began = time.monotonic()
+    run = _Run(env, handlers, limits, interrupt, ScriptOutput(limits.settings, on_output))
+    try:
+        return run.execute(code, argv, began)
+    except (EnvironmentLostError, EnvironmentStartError, UnsupportedError):
+        raise
+    except TerminalError as error:
+        return _not_run(str(error), time.monotonic() - began)
+
+
+def _checked(
+    code: str, timeout: float | None, max_tool_calls: int | None, mode: Mode | None, transport: TransportName
+) -> _Limits:
+    settings = load_code_execution_settings()
+    limits = _Limits(
+        settings,
+        settings.timeout if timeout is None else timeout,
+        settings.max_tool_calls if max_tool_calls is None else max_tool_calls,
+        settings.mode if mode is None else mode,
+        transport,
+    )
+    if not isinstance(code, str):
+        raise ValueError(f"code is of type {type(code).__name__}; give the script's source as text")
+    try:
+        code.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"code holds a lone surrogate at character {error.start}, which is not text") from None
+    if not limits.timeout > 0:
+        raise ValueError(f"timeout is {limits.timeout} s; give a positive number")
+    if limits.max_tool_calls < 0:
+        raise ValueError(f"max_tool_calls is {limits.max_tool_calls}; give 0 or more")
+    for name, value, allowed in (
+        ("mode", limits.mode, get_args(Mode)),
+        ("transport", limits.transport, get_args(TransportName)),
+    ):
+        if value not in allowed:
+            raise ValueError(f"{name} is {value!r}; allowed: {', '.join(allowed)}")
+    return limits
+
+
+def _not_run(why: str, seconds: float = 0.0) -> ExecutionResult:
+    return ExecutionResult("error", why, 0, seconds, None, why)
+
+
+class _Run:
+    """One script's run."""
+
+    def __init__(
+        self,
+        env: BaseEnvironment,
+        handlers: Tools,
+        limits: _Limits,
+        interrupt: threading.Event | None,
+        output: ScriptOutput,
+    ) -> None:
+        self._env = env
+        self._handlers = handlers
+        self._limits = limits
+        self._interrupt = interrupt
+        self._output = output
+        self._token = secrets.token_urlsafe(24)
+        self._dispatcher = Dispatcher(handlers, token=self._token, max_calls=limits.max_tool_calls)
+
+    def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult:
+        python = find_python(self._env, self._limits.mode)
+        with staging_directory(self._env) as directory, self._transport(directory) as transport:
+            stage(self._env, directory, code, generate_stub(self._handlers, transport.client_source, self._token))
+            deadline = began + self._limits.timeout
+            process = self._start(python, directory, argv)
+            try:
+                ended_by_us = self._wait(process, deadline)
+            finally:
+                self._output.freeze()
+                self._dispatcher.close()
+                process.kill()  # also what a script that ended by itself left in the background
+            return self._result(process, ended_by_us, began)
+
+    @contextlib.contextmanager
+    def _transport(self, directory: str) -> Iterator[Transport]:
+        transport = self._chosen_transport(directory)
+        transport.start()
+        try:
+            yield transport
+            if failure := getattr(transport, "failure", None):
+                raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
+        finally:
+            self._dispatcher.close()
+            transport.close()
+
+    def _chosen_transport(self, directory: str) -> Transport:
+        same_machine = self._env.capabilities.same_machine
+        wanted = self._limits.transport
+        if wanted == "socket" and not same_machine:
+            raise UnsupportedError(
+                f"backend {self._env.settings.env!r} shares no sockets with this machine; use transport 'auto' or 'file'"
+            )
+        if wanted == "file" or not same_machine:
+            return FileQueueTransport(self._dispatcher, self._env, directory)
+        return UnixSocketTransport(self._dispatcher)
+
+    def _start(self, python: str, directory: str, argv: Sequence[str]) -> Process:
+        arguments = shlex.join([python, "-u", f"{directory}/{SCRIPT}", *argv])
+        path = f'export PYTHONPATH={shlex.quote(directory)}"${{PYTHONPATH:+:$PYTHONPATH}}"\n'
+        command = scrubbing(allowed_variables(self._env)) + path + arguments + " </dev/null"
+        cwd = directory if self._limits.mode == "strict" else None
+        return self._env.start(command, cwd=cwd, sink=self._output, grace=GRACE)
+
+    def _wait(self, process: Process, deadline: float) -> Status | None:
+        """Wait for the script's end, its deadline or the interrupt, and say which of the latter two it was."""
+        while process.running:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "timeout"
+            if self._interrupt and self._interrupt.is_set():
+                return "interrupted"
+            pause = INTERRUPT_POLL if self._interrupt else left
+            process.wait(min(left, pause, threading.TIMEOUT_MAX))
+        return None
+
+    def _result(self, process: Process, ended_by_us: Status | None, began: float) -> ExecutionResult:
+        message: str | None
+        if ended_by_us == "timeout":
+            code, message = TIMEOUT_EXIT_CODE, timeout_message(self._limits.timeout)
+        elif ended_by_us == "interrupted":
+            code, message = INTERRUPT_EXIT_CODE, INTERRUPTED_MESSAGE
+        else:
+            code, message = process.wait() or 0, None
+        status: Status = ended_by_us or ("success" if code == 0 else "error")
+        if code == COMMAND_NOT_FOUND:
+            forget_python(self._env)
+        output = self._output.stdout()
+        if status != "success":
+            output = assembled_output(output, self._output.stderr(), message)
+            message = message or f"Script exited with code {code}."
+        seconds = time.monotonic() - began
+        return ExecutionResult(status, output, self._dispatcher.calls_made, seconds, code, message)

@@ -1,0 +1,70 @@
+"""What came of a script, and how its output is cut and put together."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from environments.output import CapturedText
+
+Status = Literal["success", "error", "timeout", "interrupted"]
+
+INTERRUPTED_MESSAGE = "[execution interrupted — user sent a new message]"
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionResult:
+    """What `execute_code` returns."""
+
+    status: Status
+    """`success` for exit code 0, `error` for any other, `timeout` or `interrupted` when it was ended by us."""
+    output: str
+    """What the script printed; after a failure also its standard error, and a message if we ended it."""
+    tool_calls_made: int
+    """How many tool calls were accepted, those that failed included."""
+    duration_seconds: float
+    """Wall-clock time of the whole call."""
+    exit_code: int | None
+    """The script's exit code; 124 after a time-out, 130 when interrupted, None if it never started."""
+    error: str | None = None
+    """Why the status is not `success`, in a sentence."""
+
+    def to_dict(self) -> dict[str, str | int | float | None]:
+        """Return the fields, ready for JSON."""
+        return asdict(self)
+
+
+def timeout_message(seconds: float) -> str:
+    """Return what is said of a script that ran out of time."""
+    return f"Script timed out after {seconds:g}s and was killed."
+
+
+def truncation_notice(limit: int) -> str:
+    """Return the line that stands where output was left out.
+
+    Args:
+        limit: How many bytes were kept.
+    """
+    size = f"{limit // 1000}KB" if limit >= 1000 else f"{limit} bytes"
+    return f"[output truncated at {size}]"
+
+
+def assembled_output(stdout: str, stderr: str, message: str | None) -> str:
+    """Put a failed script's output together.
+
+    Args:
+        stdout: What it printed.
+        stderr: What it printed on standard error; may be empty.
+        message: What we have to say about its end, if anything.
+    """
+    parts = [stdout.rstrip("\n")]
+    if stderr.strip():
+        parts.append("--- stderr ---\n" + stderr.rstrip("\n"))
+    if message:
+        parts.append(message)
+    return "\n".join(part for part in parts if part)
+
+
+def with_truncation_notice(captured: CapturedText, limit: int) -> str:
+    """Return captured text with the notice where something was left out."""
+    return captured.with_notice(truncation_notice(limit))

@@ -1,0 +1,40 @@
+"""The section `code_execution:` of config.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from environments.config import config_layer, validated
+
+if TYPE_CHECKING:
+    from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
+
+Mode = Literal["project", "strict"]
+
+SECTION = "code_execution"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeExecutionSettings:
+    """Limits and mode of scripts."""
+
+    timeout: PositiveFloat = 300.0
+    """Seconds a script may run."""
+    max_tool_calls: NonNegativeInt = 50
+    """How many tool calls a script may make."""
+    mode: Mode = "project"
+    """`project`: the session's working directory and its active Python; `strict`: a directory and Python apart."""
+    max_stdout_bytes: PositiveInt = 50_000
+    """Bytes of standard output that are kept."""
+    max_stderr_bytes: PositiveInt = 10_000
+    """Bytes of standard error that are kept, for a script that fails."""
+
+
+def load_code_execution_settings() -> CodeExecutionSettings:
+    """Read the settings.
+
+    Raises:
+        SettingsError: A key is unknown or a value is not allowed.
+    """
+    return validated(CodeExecutionSettings, config_layer(SECTION))

@@ -1,0 +1,70 @@
+"""One environment for each task: got or made by its id, reused, and cleaned up when it has long been idle."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+
+from environments.base import BaseEnvironment
+from environments.registry import create_environment
+
+REAP_INTERVAL = 5.0
+"""Seconds between looks for idle environments."""
+
+_lock = threading.RLock()
+_environments: dict[str, BaseEnvironment] = {}
+_reaper: threading.Thread | None = None
+_stop = threading.Event()
+
+
+def get_environment(task_id: str = "default") -> BaseEnvironment:
+    """Return the environment of a task, made from the settings when it has none yet.
+
+    It is cleaned up when nothing has used it for `settings.lifetime_seconds`, and at the end of this process.
+
+    Args:
+        task_id: Any text; the same text gets the same environment.
+
+    Raises:
+        SettingsError: The settings are not in order.
+    """
+    with _lock:
+        env = _environments.get(task_id)
+        if env is None:
+            env = _environments[task_id] = create_environment()
+            _ensure_reaper()
+        env.touch()
+        return env
+
+
+def cleanup_environment(task_id: str = "default") -> None:
+    """Clean up the environment of a task, if it has one."""
+    with _lock:
+        env = _environments.pop(task_id, None)
+    if env:
+        env.cleanup()
+
+
+def cleanup_all() -> None:
+    """Clean up every environment."""
+    for task_id in list(_environments):
+        cleanup_environment(task_id)
+
+
+def _ensure_reaper() -> None:
+    global _reaper  # noqa: PLW0603 - one for the process, started with the first environment
+    if _reaper is None:
+        _reaper = threading.Thread(target=_reap, name="hermes-idle-reaper", daemon=True)
+        _reaper.start()
+        atexit.register(cleanup_all)
+
+
+def _reap() -> None:
+    while not _stop.wait(REAP_INTERVAL):
+        for task_id, env in list(_environments.items()):
+            with _lock:
+                idle = env.idle_seconds > env.settings.lifetime_seconds
+                if idle and _environments.get(task_id) is env:
+                    del _environments[task_id]
+            if idle:
+                env.cleanup()

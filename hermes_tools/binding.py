@@ -1,0 +1,45 @@
+"""Tools as their callers see them: functions without the environment parameter."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from environments.base import BaseEnvironment
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def bound_to(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
+    """Return `tool` as a function that works on `env`, with the signature and docstring it has without it."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        return tool(env, *args, **kwargs)
+
+    return _presented(call, tool)
+
+
+def on_configured_environment(tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
+    """Return `tool` as a function that works on the environment the settings name, started on first use."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        # Imported on the first call: importing the tools must not load settings or backends.
+        from environments.manager import get_environment
+
+        return tool(get_environment(), *args, **kwargs)
+
+    return _presented(call, tool)
+
+
+def _presented(call: Callable[P, R], tool: Callable[..., R]) -> Callable[P, R]:
+    signature = inspect.signature(tool)
+    environment, *parameters = signature.parameters.values()
+    functools.update_wrapper(call, tool)
+    # Without these two, tools that inspect a function would find the environment parameter again.
+    del call.__dict__["__wrapped__"]
+    call.__annotations__ = {name: kind for name, kind in tool.__annotations__.items() if name != environment.name}
+    call.__dict__["__signature__"] = signature.replace(parameters=parameters)
+    return call

@@ -1,0 +1,78 @@
+"""A whole line from a script to its tools: handlers, dispatcher, transport and stub."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+from environments import create_environment
+from rpc import Dispatcher, FileQueueTransport, UnixSocketTransport, generate_stub
+
+
+class Line:
+    def __init__(self, directory, handlers, env=None, max_calls=50):
+        self.directory = directory
+        self.token = secrets.token_hex(16)
+        self.dispatcher = Dispatcher(handlers, token=self.token, max_calls=max_calls)
+        if env is None:
+            self.transport = UnixSocketTransport(self.dispatcher)
+        else:
+            self.transport = FileQueueTransport(self.dispatcher, env, str(directory))
+        self.transport.start()
+        stub = generate_stub(handlers, self.transport.client_source, self.token)
+        (directory / "hermes_tools.py").write_text(stub)
+
+    def popen(self, code):
+        script = self.directory / "script.py"
+        script.write_text("import os, sys\nimport hermes_tools as h\n" + textwrap.dedent(code))
+        return subprocess.Popen(
+            [sys.executable, "-W", "error", str(script)],
+            cwd=self.directory,
+            env={**os.environ, "PYTHONPATH": str(self.directory)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, code):
+        with self.popen(code) as process:
+            output, _ = process.communicate(timeout=60)
+        assert process.returncode == 0, output
+        return output
+
+    def close(self):
+        self.dispatcher.close()
+        self.transport.close()
+
+
+def rpc_threads():
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("hermes-rpc")]
+
+
+@pytest.fixture(scope="session")
+def local_env():
+    with create_environment("local") as env:
+        yield env
+
+
+@pytest.fixture
+def open_line(tmp_path):
+    """Open lines, and check that each leaves no thread behind."""
+    lines = []
+
+    def open_one(handlers, env=None, max_calls=50):
+        directory = tmp_path / f"line{len(lines)}"
+        directory.mkdir(mode=0o700)
+        lines.append(Line(directory, handlers, env, max_calls))
+        return lines[-1]
+
+    yield open_one
+    for line in lines:
+        line.close()
+    assert rpc_threads() == []

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from environments.cancellation import current_scope
+from rpc import Dispatcher, Request, Response
+
+_ids = itertools.count()
+
+
+def call(dispatcher, tool, *args, request_id=None, token="token", **kwargs):
+    identity = request_id or f"id{next(_ids)}"
+    answer = Response.decode(dispatcher.dispatch(Request(identity, tool, list(args), kwargs, token).encode()))
+    assert answer.id == identity
+    return answer
+
+
+def make(max_calls=50, **handlers):
+    return Dispatcher(handlers, token="token", max_calls=max_calls)
+
+
+def add(a, b=1):
+    return a + b
+
+
+def test_a_call_is_answered_with_the_result():
+    assert call(make(add=add), "add", 2, b=3).result == 5
+
+
+def test_a_wrong_token_is_refused_and_nothing_runs():
+    ran = []
+    answer = call(make(tool=lambda: ran.append(1)), "tool", token="tokem\ud800")
+    assert "token is wrong" in answer.error
+    assert ran == []
+
+
+def test_an_empty_token_is_refused():
+    with pytest.raises(ValueError, match="token is empty"):
+        Dispatcher({}, token="")
+
+
+def test_an_unknown_tool_is_refused_with_those_that_exist():
+    answer = call(make(add=add, sub=add), "execute_code")
+    assert answer.error == "execute_code: there is no such tool; those that can be called: add, sub"
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "expected"),
+    [
+        ([], {}, "missing a required argument: 'a'"),
+        ([1], {"c": 2}, "unexpected keyword argument 'c'"),
+        ([1, 2, 3], {}, "too many positional arguments"),
+    ],
+)
+def test_wrong_arguments_are_named_with_the_right_call(args, kwargs, expected):
+    error = call(make(add=add), "add", *args, **kwargs).error
+    assert expected in error
+    assert "add(a, b=1)" in error
+
+
+def test_a_type_error_inside_a_handler_is_not_taken_for_wrong_arguments():
+    assert call(make(add=add), "add", "text").error.startswith("add: TypeError: ")
+
+
+def test_a_handler_without_a_signature_can_be_called():
+    assert call(make(pick=max), "pick", [1, 3, 2]).result == 3
+
+
+@pytest.mark.parametrize("line", [b"", b"{}", b"\0\xff\n", b'{"id": 1}', b"x" * 40_000_000])
+def test_a_malformed_request_is_answered_with_an_error(line):
+    answer = Response.decode(make().dispatch(line))
+    assert answer.id == ""
+    assert answer.error.startswith("the request was not understood")
+
+
+def test_the_call_after_the_last_allowed_one_says_the_limit():
+    dispatcher = make(max_calls=2, add=add)
+    assert [call(dispatcher, "add", n).result for n in (1, 2)] == [2, 3]
+    assert "the limit of 2 tool calls" in call(dispatcher, "add", 3).error
+    assert dispatcher.calls_made == 2
+
+
+def test_refused_calls_do_not_count():
+    dispatcher = make(max_calls=1, add=add)
+    call(dispatcher, "nope")
+    call(dispatcher, "add")
+    call(dispatcher, "add", 1, token="forged")
+    assert dispatcher.calls_made == 0
+    assert call(dispatcher, "add", 1).result == 2
+
+
+def test_a_failed_call_counts():
+    dispatcher = make(max_calls=1, add=add)
+    assert call(dispatcher, "add", None).error
+    assert "limit" in call(dispatcher, "add", 1).error
+
+
+def test_the_limit_holds_when_calls_come_at_the_same_time():
+    dispatcher = make(max_calls=10, add=add)
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda n: call(dispatcher, "add", n), range(40)))
+    assert sum(answer.error is None for answer in answers) == 10
+
+
+def test_a_repeated_request_runs_once_and_gets_the_same_answer():
+    runs = []
+    dispatcher = make(tool=lambda: runs.append(1) or len(runs))
+    answers = [call(dispatcher, "tool", request_id="same") for _ in range(3)]
+    assert [answer.result for answer in answers] == [1, 1, 1]
+    assert dispatcher.calls_made == 1
+
+
+def test_a_request_repeated_while_it_runs_waits_for_the_running_one():
+    started, proceed, runs = threading.Event(), threading.Event(), []
+
+    def slow():
+        runs.append(1)
+        started.set()
+        assert proceed.wait(10)
+        return "done"
+
+    dispatcher = make(slow=slow)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(call, dispatcher, "slow", request_id="same")
+        assert started.wait(10)
+        second = pool.submit(call, dispatcher, "slow", request_id="same")
+        proceed.set()
+        assert (first.result(10).result, second.result(10).result) == ("done", "done")
+    assert runs == [1]
+
+
+def test_handlers_run_side_by_side():
+    together = threading.Barrier(3, timeout=10)
+    dispatcher = make(meet=lambda: together.wait() >= 0)
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda _: call(dispatcher, "meet"), range(3)))
+    assert [answer.result for answer in answers] == [True] * 3
+
+
+class UnprintableError(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError("no such thing"), "tool: ValueError: no such thing"),
+        (KeyError(), "tool: KeyError"),
+        (SystemExit(3), "tool: SystemExit: 3"),
+        (UnprintableError(), "tool: UnprintableError"),
+    ],
+)
+def test_a_handler_that_raises_is_answered_with_type_and_message(error, expected):
+    def tool():
+        raise error
+
+    assert call(make(tool=tool), "tool").error == expected
+
+
+def test_a_long_error_is_cut():
+    def tool():
+        raise ValueError("x" * 50_000_000)
+
+    assert len(call(make(tool=tool), "tool").error) < 20_000
+
+
+@pytest.mark.parametrize("result", [b"x", {1, 2}, float("nan"), object(), {"deep": [b"x"]}, {(1, 2): 3}])
+def test_a_result_json_cannot_carry_is_an_error_that_names_tool_and_type(result):
+    error = call(make(tool=lambda: result), "tool").error
+    assert error.startswith(f"tool: the result, of type {type(result).__name__}, can't be sent")
+
+
+def test_a_result_above_the_limit_is_an_error():
+    assert "too large" in call(make(tool=lambda: "x" * 40_000_000), "tool").error
+
+
+def test_a_result_of_unbounded_depth_is_an_error():
+    deep = []
+    for _ in range(sys.getrecursionlimit() * 50):
+        deep = [deep]
+    assert "can't be sent" in call(make(tool=lambda: deep), "tool").error
+
+
+def test_a_closed_dispatcher_refuses_calls():
+    dispatcher = make(add=add)
+    dispatcher.close()
+    assert "no more tool calls" in call(dispatcher, "add", 1).error
+    assert dispatcher.calls_made == 0
+
+
+def test_closing_cancels_what_running_handlers_wait_for():
+    started = threading.Event()
+
+    def waits():
+        ended = threading.Event()
+        with current_scope().calling(ended.set):
+            started.set()
+            return ended.wait(10)
+
+    dispatcher = make(waits=waits)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(call, dispatcher, "waits")
+        assert started.wait(10)
+        dispatcher.close()
+        assert answer.result(10).result is True
+
+
+def test_arguments_results_and_token_are_never_logged(caplog):
+    caplog.set_level(logging.DEBUG)
+    dispatcher = make(add=add)
+    call(dispatcher, "add", "hunter2")
+    call(dispatcher, "add", 1, token="hunter2")
+    call(dispatcher, "hunter2")
+    assert "hunter2" not in caplog.text

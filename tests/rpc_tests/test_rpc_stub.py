@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import ast
+import enum
+import functools
+import importlib.util
+import inspect
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rpc import Dispatcher, generate_stub
+from rpc.file_queue import FileQueueTransport
+from rpc.target_source import target_source
+
+CLIENTS = ["unix_socket_client.py", "file_queue_client.py"]
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Load a stub into this process, joined to its dispatcher without a transport."""
+
+    def load_one(token="token", max_calls=50, **handlers):
+        path = tmp_path / "hermes_tools.py"
+        path.write_text(generate_stub(handlers, "", token), "utf-8")
+        spec = importlib.util.spec_from_file_location("hermes_tools_under_test", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module._exchange = Dispatcher(handlers, token=token, max_calls=max_calls).dispatch
+        return module
+
+    return load_one
+
+
+class Color(enum.IntEnum):
+    RED = 1
+
+
+def every_kind(a, b=2, /, c=3, d=(4, 5), *rest, e, f=b"f", g=Color.RED, **more):
+    """Return what it was given."""
+    return repr((a, b, c, d, rest, e, f, g, sorted(more.items())))
+
+
+def plain(a: int, b: str | None = None, *, c: list[str] = ["x"], d: float = -0.5) -> dict[str, int]:  # noqa: B006
+    """Do it.
+
+    It's "quoted", with a \\ and \"\"\" in it.
+    """
+    return repr((a, b, c, d))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_the_stub_is_python_3_8(client):
+    source = generate_stub({"every_kind": every_kind, "plain": plain}, target_source(client), "token")
+    ast.parse(source, feature_version=(3, 8))
+
+
+def test_functions_have_the_handlers_signature_and_docstring(load):
+    stub = load(plain=plain)
+    assert inspect.getdoc(stub.plain) == inspect.getdoc(plain)
+    assert str(inspect.signature(stub.plain)) == (
+        "(a: 'int', b: 'str | None' = None, *, c: 'list[str]' = ['x'], d: 'float' = -0.5) -> 'dict[str, int]'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((1,), {"e": 5}),
+        ((1, 20), {"e": 5, "f": "F"}),
+        ((1, 20, 30), {"e": 5}),
+        ((1,), {"e": 5, "d": "D"}),
+        ((1, 2, 3, 4), {"e": 5}),
+        ((1, 2, 3, 4, 50, 60), {"e": 5, "a": "kept apart", "rest": 1, "more": 2, "tool": 3}),
+        ((None,), {"e": {"x": [1.5, True]}, "g": "é\ud800\n'\""}),
+    ],
+)
+def test_a_call_reaches_the_handler_as_if_it_were_direct(load, args, kwargs):
+    assert load(every_kind=every_kind).every_kind(*args, **kwargs) == every_kind(*args, **kwargs)
+
+
+def test_a_call_with_wrong_arguments_is_refused_as_python_does(load):
+    stub = load(plain=plain)
+    with pytest.raises(TypeError, match=r"plain\(\) missing 1 required positional argument: 'a'"):
+        stub.plain()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        stub.plain(1, z=2)
+
+
+@pytest.mark.parametrize("handler", [functools.partial(plain, 1, c=["y"]), max, dict.get, Color])
+def test_any_callable_makes_a_function(load, handler):
+    assert callable(load(tool=handler).tool)
+
+
+def test_a_partial_and_a_bound_method_are_called_without_what_they_have(load):
+    stub = load(part=functools.partial(plain, 1), upper="text".upper)
+    assert stub.part("b") == plain(1, "b")
+    assert stub.upper() == "TEXT"
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    ["int) or print('run'", "(yield)", "(x := 1)", "int\nprint('run')", "print('run')", "1 +", "\0"],
+)
+def test_an_annotation_that_is_not_a_plain_type_is_dropped(load, annotation, capsys):
+    def tool(a):
+        return a
+
+    tool.__annotations__["a"] = annotation
+    stub = load(tool=tool)
+    assert str(inspect.signature(stub.tool)) == "(a)"
+    assert stub.tool(1) == 1
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a-b", "class", "None", "1st", "_private", "__all__", "retry", "ToolError", "len"]
+)
+def test_a_name_the_module_cannot_have_is_refused(name):
+    with pytest.raises(ValueError, match="tool name"):
+        generate_stub({name: plain}, "", "token")
+
+
+def test_names_of_builtins_and_modules_the_stub_does_not_need_are_free(load):
+    stub = load(print=plain, json=plain, os=plain, time=plain)
+    assert stub.print(1) == stub.json(1) == stub.os(1) == stub.time(1)
+    assert stub.json_parse("[1]") == [1]
+
+
+def test_an_annotation_keeps_the_type_and_nothing_else(load):
+    def tool(a):
+        return a
+
+    tool.__annotations__["a"] = "list [ 'x' ]  # why"
+    assert inspect.signature(load(tool=tool).tool).parameters["a"].annotation == "list['x']"
+
+
+def test_a_parameter_the_module_cannot_have_is_refused():
+    def tool(_call):
+        return _call
+
+    with pytest.raises(ValueError, match="_call"):
+        generate_stub({"tool": tool}, "", "token")
+
+
+def test_a_token_with_quotes_and_line_breaks_is_only_data(load):
+    token = "'\"\n\\ + print('run') #"
+    assert load(token, plain=plain).plain(1) == plain(1)
+
+
+def test_a_path_with_quotes_is_only_data(tmp_path):
+    transport = FileQueueTransport(Dispatcher({}, token="t"), None, "/tmp/'\"\n$(x) \udc80")
+    names = {}
+    exec(transport.client_source, names)
+    assert names["_QUEUE"] == "/tmp/'\"\n$(x) \udc80/rpc"
+
+
+def test_an_unknown_name_is_an_error_that_lists_what_there_is(load):
+    stub = load(plain=plain)
+    with pytest.raises(
+        AttributeError, match=r"no 'web_serch'; it has ToolError, json_parse, plain, retry, shell_quote"
+    ):
+        _ = stub.web_serch
+    assert not hasattr(stub, "__path__")
+
+
+def test_a_star_import_brings_the_tools_and_helpers(load):
+    assert sorted(load(plain=plain).__all__) == ["ToolError", "json_parse", "plain", "retry", "shell_quote"]
+
+
+def test_an_error_answer_is_raised_as_a_tool_error_that_names_the_tool(load):
+    stub = load(divide=lambda a, b: a / b)
+    with pytest.raises(stub.ToolError, match=r"^divide: ZeroDivisionError: division by zero$"):
+        stub.divide(1, 0)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "name", "kind"),
+    [
+        ((b"x",), {}, "a", "bytes"),
+        ((1,), {"e": {1, 2}}, "e", "set"),
+        ((1, 2, 3, 4, {"deep": [object()]}), {"e": 1}, r"\*0", "dict"),
+        ((1,), {"e": float("nan")}, "e", "float"),
+        ((1,), {"e": 1, "extra": 1j}, "extra", "complex"),
+    ],
+)
+def test_an_argument_json_cannot_carry_is_a_type_error_and_nothing_is_sent(load, args, kwargs, name, kind):
+    stub = load(every_kind=every_kind)
+    sent = []
+    stub._exchange = sent.append
+    with pytest.raises(TypeError, match=rf"^every_kind\(\): argument '{name}', of type {kind}, can't be sent"):
+        stub.every_kind(*args, **{"e": 1, **kwargs})
+    assert sent == []
+
+
+def test_arguments_above_the_limit_are_refused_and_nothing_is_sent(load):
+    stub = load(plain=plain)
+    sent = []
+    stub._exchange = sent.append
+    with pytest.raises(stub.ToolError, match=r"^plain: the arguments take 40000"):
+        stub.plain("x" * 40_000_000)
+    assert sent == []
+
+
+@pytest.mark.parametrize("answer", [b"", b"{", b'{"id": "another", "result": 1}'])
+def test_an_answer_that_is_not_ours_is_a_tool_error(load, answer):
+    stub = load(plain=plain)
+    stub._exchange = lambda line: answer
+    with pytest.raises(stub.ToolError, match=r"^plain: the answer"):
+        stub.plain(1)
+
+
+def test_a_lost_connection_is_a_tool_error(load):
+    def lost(line):
+        raise ConnectionRefusedError("refused")
+
+    stub = load(plain=plain)
+    stub._exchange = lost
+    with pytest.raises(stub.ToolError, match=r"^plain: the tools can't be reached: refused"):
+        stub.plain(1)
+
+
+def test_every_call_has_an_id_of_its_own(load):
+    stub = load(plain=plain)
+    seen = []
+
+    def remember(line):
+        request = json.loads(line)
+        seen.append(request["id"])
+        return json.dumps({"id": request["id"], "result": None})
+
+    stub._exchange = remember
+    for _ in range(100):
+        stub.plain(1)
+    assert len(set(seen)) == 100
+
+
+def test_json_parse_accepts_control_characters_inside_strings(load):
+    assert load().json_parse('{"a": "line\nbreak\tand tab"}') == {"a": "line\nbreak\tand tab"}
+
+
+def test_shell_quote_makes_one_word(load):
+    word = load().shell_quote("it's $HOME; `x`")
+    assert subprocess.check_output(["/bin/sh", "-c", f"printf %s {word}"], text=True) == "it's $HOME; `x`"
+
+
+def test_retry_waits_twice_as_long_each_time_and_returns_the_first_result(load, monkeypatch):
+    pauses, results = [], iter([ValueError(), ValueError(), "ok"])
+    monkeypatch.setattr(time, "sleep", pauses.append)
+
+    def sometimes():
+        if isinstance(result := next(results), Exception):
+            raise result
+        return result
+
+    assert load().retry(sometimes) == "ok"
+    assert pauses == [2, 4]
+
+
+def test_retry_raises_the_last_error(load, monkeypatch):
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    attempts = []
+
+    def never():
+        attempts.append(1)
+        raise ValueError(f"attempt {len(attempts)}")
+
+    with pytest.raises(ValueError, match="attempt 4"):
+        load().retry(never, max_attempts=4, delay=0.1)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_importing_the_stub_loads_only_what_every_call_needs(tmp_path, client):
+    (tmp_path / "hermes_tools.py").write_text(generate_stub({"plain": plain}, target_source(client), "t"))
+    code = (
+        "import sys, hermes_tools; print(*{'typing', 'shlex', 'pathlib', 'inspect', 'dataclasses'} & set(sys.modules))"
+    )
+    loaded = subprocess.check_output(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"]
+    )
+    assert loaded.strip() == b""
