@@ -11,7 +11,6 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from environments.base import (
@@ -22,17 +21,18 @@ from environments.base import (
     Capabilities,
     CommandResult,
     EnvironmentLostError,
-    EnvironmentStartError,
     OutputCallback,
     StderrMode,
     TerminalError,
 )
+from environments.call import Call, checked_call
 from environments.cancellation import current_scope
 from environments.dialect import Dialect, boot_argv
 from environments.output import CommandOutput, OutputSink
 from environments.process import EXIT_CODE_TIMEOUT, Process, UnreadOutput
 from environments.process_tree import ProcessTree, Quarry
 from environments.running import RunningCommand
+from environments.session import Session
 from environments.shell import Ended, Request, Shell, Where
 from environments.shell_pool import IDLE_LIMIT, ShellPool
 from environments.stream import Stream, Terminal
@@ -46,20 +46,6 @@ LONG_COMMAND = 32 * 1024
 """Characters above which a command travels as a file: bash reads its script one byte at a system call."""
 MAY_END_SHELL = ("exec", "kill", "trap")
 """Words of commands that can end the shell before it can report its state, which is therefore asked for first."""
-SCOPE_POLL = 0.1
-"""Seconds between looks at a cancelled scope while waiting for the session."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """The checked arguments of one `execute` or `execute_oneshot`."""
-
-    command: str
-    cwd: str | None
-    timeout: float
-    stdin: bytes
-    separate: bool
-    on_output: OutputCallback | None
 
 
 class PersistentShellEnvironment(BaseEnvironment):
@@ -75,24 +61,23 @@ class PersistentShellEnvironment(BaseEnvironment):
         self.id = secrets.token_hex(6)
         self._numbers = itertools.count(1)
         self._dialect: Dialect | None = None
-        self._start_lock = threading.Lock()
+        self._start_lock = threading.RLock()
         self._started = self._closed = False
-        self._session_lock = threading.Lock()
-        self._session: Shell | None = None
-        self._session_command: RunningCommand | None = None
-        self._state = ""
-        self._variables: dict[str, str] = {}
+        self._session = Session(self._open_session_shell, settings.cwd, settings.persistent_shell)
         self._running: set[RunningCommand] = set()
         self._processes: set[Process] = set()
         self._scratch_path: str | None = None
         beside = self.max_streams - 1 if self.max_streams else None
-        self._pool = ShellPool(self._open_pool_shell, beside)
+        self._pool = ShellPool(self._open_shell, beside)
 
     # What a backend answers.
 
     @abstractmethod
     def start_target(self) -> None:
-        """Bring the target up, so that streams can be opened. Called once, before anything else.
+        """Bring the target up, so that streams can be opened.
+
+        Called before anything else, and again after a loss: then what is left of the old target is to be freed, and
+        a new link made, or a new target where the old one is gone.
 
         Raises:
             EnvironmentStartError: It cannot be brought up.
@@ -104,7 +89,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     @abstractmethod
     def stop_target(self) -> None:
-        """Take the target down and free what it holds here. Called once, also when it is lost already."""
+        """Take the target down and free what it holds here. Called once, also when the target is lost."""
 
     def target_loss(self) -> str | None:
         """Say why the target is gone, or None while it is there. Asked when a stream ended unexpectedly."""
@@ -113,12 +98,21 @@ class PersistentShellEnvironment(BaseEnvironment):
     # The interface.
 
     @property
+    def enforced_limits(self) -> frozenset[str]:
+        """Names of the resource settings that the target enforces."""
+        return frozenset()
+
+    # The interface.
+
+    @property
     def capabilities(self) -> Capabilities:
         """What this backend can do here, see `BaseEnvironment`."""
         self.session_variable("PWD")  # which has a shell opened, if there has been none
-        shell = self._dialect.name if self._dialect else ""
         return Capabilities(
-            persistent_session=self.settings.persistent_shell, same_machine=self.same_machine, shell=shell
+            persistent_session=self.settings.persistent_shell,
+            same_machine=self.same_machine,
+            shell=self._dialect.name if self._dialect else "",
+            enforced_limits=self.enforced_limits,
         )
 
     @property
@@ -133,10 +127,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def session_variable(self, name: str) -> str:
         """Return one of the `WATCHED` variables as the session's last command left it; empty if it is not set."""
-        if not self._variables:
-            with self._session_lock:
-                self._session_shell()
-        return self._variables[name]
+        return self._session.variable(name)
 
     def execute(
         self,
@@ -150,14 +141,14 @@ class PersistentShellEnvironment(BaseEnvironment):
     ) -> CommandResult:
         """Run a command in the session, see `BaseEnvironment`."""
         call = self._checked(command, cwd, timeout, stdin, stderr, on_output)
-        with self._turn() as granted:
+        with self._session.turn() as granted:
             if not granted:
-                return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self.cwd)
-            shell, marker = self._send_to_session(self._request(call, Where.MAIN))
+                return self._never_ran()
+            shell, marker = self._session.send(self._request(call, Where.MAIN))
             try:
                 return self._perform(shell, marker, call, Where.MAIN)
             finally:
-                self._after_session_command(shell, moved_for_one_command=call.cwd is not None)
+                self._session.command_ended(shell, moved_for_one_command=cwd is not None)
 
     def execute_oneshot(
         self,
@@ -173,7 +164,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         call = self._checked(command, cwd, timeout, stdin, stderr, on_output)
         scope = current_scope()
         if scope and scope.cancelled:
-            return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self.cwd)
+            return self._never_ran()
         request = self._request(call, Where.SUBSHELL)
         with self._sent_to_pool(request) as (shell, marker):
             return self._perform(shell, marker, call, Where.SUBSHELL)
@@ -190,7 +181,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         grace: float = GRACE,
     ) -> Process:
         """Start a command in the background, see `BaseEnvironment`."""
-        call = self._checked(command, cwd, math.inf, None, "merge", None)
+        call = self._checked(command, cwd, math.inf)
         sink = sink or UnreadOutput(self.settings.max_output_bytes)
         where = Where.LAST_ON_TERMINAL if pty else Where.LAST
         shell = self._open_terminal_shell(Terminal(rows, columns)) if pty else self._pool.take()
@@ -208,7 +199,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def interrupt(self) -> None:
         """End the command `execute` is running, see `BaseEnvironment`."""
-        if running := self._session_command:
+        if running := self._session.running:
             running.interrupt()
 
     def cleanup(self) -> None:
@@ -223,9 +214,8 @@ class PersistentShellEnvironment(BaseEnvironment):
             with contextlib.suppress(TerminalError):
                 self._end_everything()
         finally:
+            self._session.close()
             self._pool.close()
-            if self._session:
-                self._session.close()
             self.stop_target()
 
     def _end_everything(self) -> None:
@@ -233,6 +223,8 @@ class PersistentShellEnvironment(BaseEnvironment):
             running.interrupt()
         for process in self._processes:
             process.kill()
+        self._session.close()
+        self._pool.close_idle()
         if self._scratch_path:
             self.run_control(f"rm -rf {shlex.quote(self._scratch_path)}")
         if self._dialect:
@@ -248,6 +240,18 @@ class PersistentShellEnvironment(BaseEnvironment):
                 self.start_target()
                 self._started = True
 
+    def _lost(self, why: str, output: str = "") -> EnvironmentLostError:
+        """Forget all that was in the target, so that the next command starts it anew, and return what to raise."""
+        with self._start_lock:
+            self._started = False
+            self._scratch_path = None
+        self._pool.close_idle()
+        return EnvironmentLostError(
+            f"backend {self.settings.env!r} was lost: {why}. What the command had done by then is done, and it was "
+            "not run again; the next command connects anew",
+            output,
+        )
+
     def _open_shell(self, cwd: str | None = None, restore: str = "") -> Shell:
         marker = f"{self.id}/{next(self._numbers)}/"
         stream = self.open_stream(boot_argv(marker))
@@ -255,68 +259,14 @@ class PersistentShellEnvironment(BaseEnvironment):
         self._dialect = shell.dialect
         return shell
 
-    def _open_pool_shell(self) -> Shell:
-        return self._open_shell()
+    def _open_session_shell(self, cwd: str | None, restore: str) -> Shell:
+        self._ensure_started()
+        return self._open_shell(cwd, restore)
 
     def _open_terminal_shell(self, terminal: Terminal) -> Shell:
         marker = f"{self.id}/{next(self._numbers)}/"
         stream = self.open_stream(boot_argv(marker, terminal=True), terminal)
         return Shell(stream, marker, cwd=None, on_terminal=True)
-
-    def _session_shell(self) -> Shell:
-        """Return the session's shell, opening it or its successor. The session's lock must be held."""
-        if self._session is None:
-            self._ensure_started()
-            first = not self._variables
-            cwd = self.settings.cwd if first else self._variables["PWD"]
-            shell = self._open_shell(cwd, self._state)
-            if first and shell.cwd_failed:
-                shell.close()
-                raise EnvironmentStartError(
-                    f"the working directory {cwd} cannot be entered on backend {self.settings.env!r}; "
-                    "create it there, or set TERMINAL_CWD to one that exists"
-                )
-            self._session = shell
-            self._variables = dict(shell.variables)
-        return self._session
-
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[bool]:
-        """Wait for the session; yields False if the caller's scope was cancelled meanwhile."""
-        scope = current_scope()
-        while not self._session_lock.acquire(timeout=SCOPE_POLL if scope else -1):
-            if scope and scope.cancelled:
-                yield False
-                return
-        try:
-            yield not (scope and scope.cancelled)
-        finally:
-            self._session_lock.release()
-
-    def _send_to_session(self, request: Request) -> tuple[Shell, str]:
-        shell = self._session_shell()
-        try:
-            return shell, shell.send(request)
-        except BrokenPipeError:  # it ended since its last command, and got nothing of this one
-            self._drop_session(shell)
-            shell = self._session_shell()
-            return shell, shell.send(request)
-
-    def _after_session_command(self, shell: Shell, moved_for_one_command: bool) -> None:
-        cwd = self._variables["PWD"]
-        if not shell.alive or not self.settings.persistent_shell:
-            self._drop_session(shell)
-        self._variables = dict(shell.variables)
-        if moved_for_one_command:
-            self._variables["PWD"] = cwd
-
-    def _drop_session(self, shell: Shell) -> None:
-        """End the session's shell, keeping the state that it leaves for its successor."""
-        if shell.alive:
-            shell.retire()
-        shell.close()
-        self._state = shell.state
-        self._session = None
 
     @contextlib.contextmanager
     def _sent_to_pool(self, request: Request, urgent: bool = False) -> Iterator[tuple[Shell, str]]:
@@ -329,7 +279,7 @@ class PersistentShellEnvironment(BaseEnvironment):
                     continue
                 yield shell, marker
                 return
-        raise EnvironmentLostError(self._lost("no shell of it could be reached"))
+        raise self._lost("no shell of it could be reached")
 
     def run_control(self, text: str) -> CommandResult:
         """Run a command of our own: without the limits of `max_streams`, the settings or a cancelled scope.
@@ -342,7 +292,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             ended = shell.receive(output, time.monotonic() + CONTROL_TIMEOUT)
             if ended.exit_code is None:
                 shell.close()
-                raise EnvironmentLostError(self._lost(f"it did not answer for {CONTROL_TIMEOUT:.0f} s"))
+                raise self._lost(self.target_loss() or f"it did not answer for {CONTROL_TIMEOUT:.0f} s")
         return CommandResult(output.stdout.text().text, ended.exit_code)
 
     # One command.
@@ -352,23 +302,20 @@ class PersistentShellEnvironment(BaseEnvironment):
         command: str,
         cwd: str | None,
         timeout: float | None,
-        stdin: str | bytes | None,
-        stderr: str,
-        on_output: OutputCallback | None,
-    ) -> _Call:
-        if "\0" in command:
-            raise ValueError("the command holds a NUL character, which no shell can take; write it as $'\\0' or \\000")
-        if stderr not in ("merge", "separate"):
-            raise ValueError(f"stderr is {stderr!r}; allowed: 'merge', 'separate'")
+        stdin: str | bytes | None = None,
+        stderr: str = "merge",
+        on_output: OutputCallback | None = None,
+    ) -> Call:
         limit = self.settings.timeout if timeout is None else timeout
-        if not limit > 0:
-            raise ValueError(f"timeout is {timeout} s; give a positive number, or math.inf for no limit")
+        call = checked_call(command, cwd=cwd, timeout=limit, stdin=stdin, stderr=stderr, on_output=on_output)
         self.touch()
         self._ensure_started()
-        data = stdin.encode() if isinstance(stdin, str) else stdin or b""
-        return _Call(command, cwd, limit, data, stderr == "separate", on_output)
+        return call
 
-    def _request(self, call: _Call, where: Where, separate: bool | None = None) -> Request:
+    def _never_ran(self) -> CommandResult:
+        return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self.cwd)
+
+    def _request(self, call: Call, where: Where, separate: bool | None = None) -> Request:
         """Make the request for a call; what it needs as a file is put into the target."""
         long = len(call.command) > LONG_COMMAND
         return Request(
@@ -382,7 +329,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             checkpoint=where is Where.MAIN and any(word in call.command for word in MAY_END_SHELL),
         )
 
-    def _perform(self, shell: Shell, marker: str, call: _Call, where: Where) -> CommandResult:
+    def _perform(self, shell: Shell, marker: str, call: Call, where: Where) -> CommandResult:
         began = time.monotonic()
         output = CommandOutput(self.settings.max_output_bytes, call.separate, call.on_output)
         quarry = Quarry(marker, shell.dialect, shell.pid, wakes_shell=where is Where.MAIN)
@@ -411,7 +358,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def _known_as_running(self, running: RunningCommand, where: Where) -> Iterator[None]:
         self._running.add(running)
         if where is Where.MAIN:
-            self._session_command = running
+            self._session.running = running
         scope = current_scope()
         try:
             with scope.calling(running.interrupt) if scope else contextlib.nullcontext():
@@ -421,7 +368,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             self.touch()
             self._running.discard(running)
             if where is Where.MAIN:
-                self._session_command = None
+                self._session.running = None
 
     @staticmethod
     def _await_end(shell: Shell, running: RunningCommand, output: CommandOutput, timeout: float) -> Ended:
@@ -436,7 +383,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def _exit_code(self, shell: Shell, running: RunningCommand, ended: Ended, output: CommandOutput) -> int:
         if running.failure:
-            raise EnvironmentLostError(self._lost(str(running.failure)), output.stdout.text().text)
+            raise self._lost(str(running.failure), output.stdout.text().text)
         if running.reason:
             return TIMEOUT_EXIT_CODE if running.reason == "timeout" else INTERRUPT_EXIT_CODE
         if ended.exit_code is not None:
@@ -444,14 +391,8 @@ class PersistentShellEnvironment(BaseEnvironment):
         code = shell.stream.exit_code(EXIT_CODE_TIMEOUT)
         loss = self.target_loss()
         if code is None or loss:
-            raise EnvironmentLostError(self._lost(loss or "the link to it dropped"), output.stdout.text().text)
+            raise self._lost(loss or "the link to it dropped", output.stdout.text().text)
         return code
-
-    def _lost(self, why: str) -> str:
-        return (
-            f"backend {self.settings.env!r} was lost: {why}. What the command had done by then is done, and it "
-            "was not run again; the next command connects anew"
-        )
 
     # Files, through the shell.
 

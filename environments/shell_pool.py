@@ -69,11 +69,18 @@ class ShellPool:
         if not keep:
             shell.close()
 
+    def close_idle(self) -> None:
+        """Close the shells that nobody has borrowed."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for shell in idle:
+            shell.close()
+
     def close(self) -> None:
         """Close every shell, also those that are lent."""
         with self._lock:
             self._closed = True
-            shells = [*self._idle, *self._lent]
-            self._idle.clear()
-        for shell in shells:
+            lent = list(self._lent)
+        self.close_idle()
+        for shell in lent:
             shell.close()
