@@ -106,6 +106,9 @@ class OutputSink(Protocol):
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes of one channel; without `separate` all come from STDOUT."""
 
+    def freeze(self) -> None:
+        """Ignore the rest: what a command prints while it is being ended is not its output."""
+
 
 class Nowhere:
     """Drops what it is given."""
@@ -114,6 +117,9 @@ class Nowhere:
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Drop it."""
+
+    def freeze(self) -> None:
+        """Go on dropping it."""
 
 
 class CommandOutput:
@@ -139,7 +145,7 @@ class CommandOutput:
             self._on_output(text)
 
     def freeze(self) -> None:
-        """Keep what there is and ignore the rest: what a command prints while it is being ended is not its output."""
+        """Keep what there is and ignore the rest, see `OutputSink`."""
         self._frozen = True
 
     def finish(self) -> None:

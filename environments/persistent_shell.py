@@ -11,6 +11,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from environments.base import (
@@ -34,6 +35,7 @@ from environments.process_tree import ProcessTree, Quarry
 from environments.running import RunningCommand
 from environments.session import Session
 from environments.shell import Ended, Request, Shell, Where
+from environments.shell_files import ShellFiles
 from environments.shell_pool import IDLE_LIMIT, ShellPool
 from environments.stream import Stream, Terminal
 
@@ -67,6 +69,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         self._running: set[RunningCommand] = set()
         self._processes: set[Process] = set()
         self._scratch_path: str | None = None
+        self._files = ShellFiles(self)
         beside = self.max_streams - 1 if self.max_streams else None
         self._pool = ShellPool(self._open_shell, beside)
 
@@ -240,7 +243,7 @@ class PersistentShellEnvironment(BaseEnvironment):
                 self.start_target()
                 self._started = True
 
-    def _lost(self, why: str, output: str = "") -> EnvironmentLostError:
+    def _lost(self, why: str) -> EnvironmentLostError:
         """Forget all that was in the target, so that the next command starts it anew, and return what to raise."""
         with self._start_lock:
             self._started = False
@@ -248,8 +251,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         self._pool.close_idle()
         return EnvironmentLostError(
             f"backend {self.settings.env!r} was lost: {why}. What the command had done by then is done, and it was "
-            "not run again; the next command connects anew",
-            output,
+            "not run again; the next command connects anew"
         )
 
     def _open_shell(self, cwd: str | None = None, restore: str = "") -> Shell:
@@ -329,16 +331,24 @@ class PersistentShellEnvironment(BaseEnvironment):
             checkpoint=where is Where.MAIN and any(word in call.command for word in MAY_END_SHELL),
         )
 
+    def run_into(self, command: str, sink: OutputSink) -> int:
+        """Run a command beside the session, without a limit of time or of output, and return its exit code.
+
+        Raises:
+            EnvironmentLostError: The target went away while it ran.
+        """
+        call = self._checked(command, None, math.inf)
+        with self._sent_to_pool(self._request(call, Where.SUBSHELL, sink.separate)) as (shell, marker):
+            return self._run_to_end(shell, marker, call, Where.SUBSHELL, sink)[0]
+
     def _perform(self, shell: Shell, marker: str, call: Call, where: Where) -> CommandResult:
         began = time.monotonic()
         output = CommandOutput(self.settings.max_output_bytes, call.separate, call.on_output)
-        quarry = Quarry(marker, shell.dialect, shell.pid, wakes_shell=where is Where.MAIN)
-        running = RunningCommand(shell, quarry, self.run_control, GRACE, output.freeze)
-        with self._known_as_running(running, where):
-            ended = self._await_end(shell, running, output, call.timeout)
-        if running.reason and where is Where.MAIN and shell.alive:
-            shell.retire()  # the signal that makes it leave the command may reach it after the command
-        code = self._exit_code(shell, running, ended, output)
+        try:
+            code, reason = self._run_to_end(shell, marker, call, where, output)
+        except EnvironmentLostError as error:
+            error.output = output.stdout.text().text
+            raise
         output.finish()
         out = output.stdout.text()
         err = output.stderr.text() if output.stderr else None
@@ -346,13 +356,25 @@ class PersistentShellEnvironment(BaseEnvironment):
             out.text,
             code,
             stderr=err.text if err else None,
-            timed_out=running.reason == "timeout",
-            interrupted=running.reason == "interrupt",
+            timed_out=reason == "timeout",
+            interrupted=reason == "interrupt",
             cwd=shell.cwd if where is Where.MAIN else call.cwd or self.cwd,
             duration_seconds=time.monotonic() - began,
             omitted_bytes=out.omitted_bytes + (err.omitted_bytes if err else 0),
             omitted_at=out.omitted_at,
         )
+
+    def _run_to_end(
+        self, shell: Shell, marker: str, call: Call, where: Where, output: OutputSink
+    ) -> tuple[int, str | None]:
+        """Return the exit code of the request that was sent, and the reason if it was we who ended it."""
+        quarry = Quarry(marker, shell.dialect, shell.pid, wakes_shell=where is Where.MAIN)
+        running = RunningCommand(shell, quarry, self.run_control, GRACE, output.freeze)
+        with self._known_as_running(running, where):
+            ended = self._await_end(shell, running, output, call.timeout)
+        if running.reason and where is Where.MAIN and shell.alive:
+            shell.retire()  # the signal that makes it leave the command may reach it after the command
+        return self._exit_code(shell, running, ended), running.reason
 
     @contextlib.contextmanager
     def _known_as_running(self, running: RunningCommand, where: Where) -> Iterator[None]:
@@ -371,7 +393,7 @@ class PersistentShellEnvironment(BaseEnvironment):
                 self._session.running = None
 
     @staticmethod
-    def _await_end(shell: Shell, running: RunningCommand, output: CommandOutput, timeout: float) -> Ended:
+    def _await_end(shell: Shell, running: RunningCommand, output: OutputSink, timeout: float) -> Ended:
         deadline = None if timeout == math.inf else time.monotonic() + timeout
         try:
             return shell.receive(output, deadline, running.time_out)
@@ -381,9 +403,9 @@ class PersistentShellEnvironment(BaseEnvironment):
             shell.receive(output)
             raise
 
-    def _exit_code(self, shell: Shell, running: RunningCommand, ended: Ended, output: CommandOutput) -> int:
+    def _exit_code(self, shell: Shell, running: RunningCommand, ended: Ended) -> int:
         if running.failure:
-            raise self._lost(str(running.failure), output.stdout.text().text)
+            raise self._lost(str(running.failure))
         if running.reason:
             return TIMEOUT_EXIT_CODE if running.reason == "timeout" else INTERRUPT_EXIT_CODE
         if ended.exit_code is not None:
@@ -391,10 +413,26 @@ class PersistentShellEnvironment(BaseEnvironment):
         code = shell.stream.exit_code(EXIT_CODE_TIMEOUT)
         loss = self.target_loss()
         if code is None or loss:
-            raise self._lost(loss or "the link to it dropped", output.stdout.text().text)
+            raise self._lost(loss or "the link to it dropped")
         return code
 
-    # Files, through the shell.
+    # Files, through the shell where a backend has nothing better.
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write a file, see `BaseEnvironment`."""
+        self._files.write(path, data)
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return a file, see `BaseEnvironment`."""
+        return self._files.read(path)
+
+    def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
+        """Copy a file, see `BaseEnvironment`."""
+        self._files.put(Path(local), str(remote))
+
+    def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
+        """Copy a file, see `BaseEnvironment`."""
+        self._files.get(str(remote), Path(local))
 
     def _scratch(self) -> str:
         """Return our private directory in the target, made on first use."""

@@ -33,6 +33,9 @@ class UnreadOutput:
             if (excess := len(self._data) - self._limit) > 0:
                 del self._data[:excess]
 
+    def freeze(self) -> None:
+        """What is said at the end is wanted here: it may be read after `kill`."""
+
     def take(self, final: bool) -> str:
         """Return what has come since the last call. A character that is not complete yet stays, unless `final`."""
         with self._lock:

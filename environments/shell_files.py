@@ -1,11 +1,152 @@
-"""Moving files through the shell alone, for targets that offer nothing better."""
+"""Moving files through the shell alone, for targets that offer nothing better.
+
+What is small travels as base64 in one command of a warm shell. What is large, or goes to a target without `base64`,
+is streamed as it is into `cat`. Either way it is written beside its place and renamed into it.
+"""
 
 from __future__ import annotations
 
-PIECE = 24 * 1024
-"""Bytes to send at a time. In base64 they fit the frame that a shell reads as one command."""
+import base64
+import contextlib
+import secrets
+import shlex
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
-# $path and $cwd are set in front. A link is followed, so that what it points at is replaced and not the link.
-_PREPARE = r"""
-case $path in '~') path=$HOME ;; '~/'*) path=$HOME/${path#'~/'} ;; /*) ;; *) path=$cwd/$path ;; esac
+from environments.base import TerminalError
+from environments.local_files import replace_file
+from environments.output import BoundedCapture
+from environments.stream import Channel
+
+if TYPE_CHECKING:
+    from environments.persistent_shell import PersistentShellEnvironment
+
+SMALL = 16 * 1024
+"""Bytes up to which base64 in a command is quicker than a stream of its own."""
+PIECE = 1024 * 1024
+"""Bytes to read from a file here at a time."""
+NO_SUCH_FILE = 44
+"""Exit code by which the commands below say that a file is missing."""
+NO_BASE64 = 45
+"""Exit code by which the command below says that the target cannot decode."""
+_ERROR_LIMIT = 4096
+
+# Set in front of each: $path. A relative path is taken from where the command runs, the session's directory.
+_RESOLVE = """\
+case $path in '~') path=$HOME ;; '~/'*) path=$HOME/${path#'~/'} ;; esac
+case $path in /*) ;; *) path=$PWD/$path ;; esac
 """
+# A link is followed, so that what it points at is replaced. The mode of a file that is there is kept.
+_WRITE = """\
+if [ -L "$path" ]; then path=$(readlink -f -- "$path") || exit 1; fi
+if [ -d "$path" ]; then echo "it is a directory" >&2; exit 1; fi
+mkdir -p -- "${path%/*}/" || exit 1
+part=${path%/*}/.hermes-$unique
+trap 'rm -f -- "$part"' EXIT
+: >"$part" || exit 1
+if [ -n "$mode" ]; then chmod "$mode" "$part"
+elif [ -e "$path" ]; then
+  chmod "$(stat -c %a -- "$path")" "$part"; chown "$(stat -c %u:%g -- "$path")" "$part" 2>/dev/null
+fi
+"""
+_FINISH = ' >"$part" && mv -f -- "$part" "$path"'
+_READ = f"""\
+if [ ! -e "$path" ]; then exit {NO_SUCH_FILE}; fi
+if [ -d "$path" ]; then echo "it is a directory" >&2; exit 1; fi
+"""
+
+
+class ShellFiles:
+    """Files of an environment, by way of its shells."""
+
+    def __init__(self, env: PersistentShellEnvironment) -> None:
+        self._env = env
+        self._has_base64 = True
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file, see `BaseEnvironment.write_bytes`."""
+        head = self._head(path) + _WRITE
+        if len(data) <= SMALL and self._has_base64:
+            text = base64.b64encode(data).decode()
+            check = f"command -v base64 >/dev/null || exit {NO_BASE64}\n"
+            result = self._env.execute_oneshot(f"{check}{head}echo {text} | base64 -d{_FINISH}")
+            if result.exit_code != NO_BASE64:
+                self._raise_for("write", path, result.exit_code, result.output)
+                return
+            self._has_base64 = False
+        self._stream_in(path, head, iter([data]))
+
+    def put(self, local: Path, remote: str) -> None:
+        """Copy a file from here, see `BaseEnvironment.put_file`."""
+        with local.open("rb") as file:
+            mode = stat.S_IMODE(local.stat().st_mode)
+            pieces = iter(lambda: file.read(PIECE), b"")
+            self._stream_in(remote, f"{self._head(remote, f'{mode:o}')}{_WRITE}", pieces)
+
+    def _stream_in(self, path: str, head: str, pieces: Iterator[bytes]) -> None:
+        process = self._env.start(f"{head}cat{_FINISH}")
+        try:
+            with contextlib.suppress(BrokenPipeError):  # its exit code and its words say why
+                for piece in pieces:
+                    process.write(piece)
+            process.close_stdin()
+            code = process.wait()
+        finally:
+            process.kill()
+        self._raise_for("write", path, code or 0, process.read())
+
+    def read(self, path: str) -> bytes:
+        """Return a file, see `BaseEnvironment.read_bytes`."""
+        data = bytearray()
+        self._stream_out(path, "cat -- ", data.extend)
+        return bytes(data)
+
+    def get(self, remote: str, local: Path) -> None:
+        """Copy a file to here, see `BaseEnvironment.get_file`."""
+        mode = bytearray()
+        self._stream_out(remote, "stat -c %a -- ", mode.extend)
+        replace_file(
+            local,
+            lambda file: self._copy_into(file, remote),
+            int(mode, 8) if mode.strip().isdigit() else None,
+        )
+
+    def _copy_into(self, file: BinaryIO, remote: str) -> None:
+        self._stream_out(remote, "cat -- ", file.write)
+
+    def _stream_out(self, path: str, command: str, take: Callable[[bytes], object]) -> None:
+        sink = _Bytes(take)
+        code = self._env.run_into(f'{self._head(path)}{_READ}{command}"$path"', sink)
+        self._raise_for("read", path, code, sink.error.text().text)
+
+    @staticmethod
+    def _head(path: str, mode: str = "") -> str:
+        return f"path={shlex.quote(path)} mode={mode} unique={secrets.token_hex(6)}\n{_RESOLVE}"
+
+    def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
+        if exit_code == NO_SUCH_FILE:
+            raise FileNotFoundError(2, f"no such file on backend {self._env.settings.env!r}", path)
+        if exit_code != 0:
+            reason = why.strip() or f"exit code {exit_code}"
+            raise TerminalError(f"cannot {verb} {path} on backend {self._env.settings.env!r}: {reason}")
+
+
+class _Bytes:
+    """Hands on standard output as it comes, and keeps the words of standard error."""
+
+    separate = True
+
+    def __init__(self, take: Callable[[bytes], object]) -> None:
+        self._take = take
+        self.error = BoundedCapture(_ERROR_LIMIT)
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        if channel is Channel.STDOUT:
+            self._take(data)
+        else:
+            self.error.add(data)
+
+    def freeze(self) -> None:
+        """Nothing is ended that is still wanted."""

@@ -10,7 +10,6 @@ from hermes_tools.target_paths import failed_command_error, missing_file_error, 
 
 _MAX_BYTES = 4_000_000
 """What one call brings at most; below the default output cap of an environment."""
-_BINARY_PROBE_BYTES = 8192
 
 _REFUSALS = {
     "directory": "{path} is a directory: list it with search_files('*', target='files', path=...)",
@@ -62,14 +61,14 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
     newlines, size, last_is_newline, nuls = (int(number) for number in numbers)
     if result.omitted_bytes:
         body = body[: result.omitted_at - len(header) - 1]
-    if nuls or "\0" in body:
+    if nuls:
         return {"path": path, "error": f"{path} is a binary file of {size} bytes: it holds NUL bytes, not text"}
     total = newlines + (1 if size and not last_is_newline else 0)
     return _shown(path, body, offset, min(limit, max(0, total - offset + 1)), total, size)
 
 
 def _command(where: str, offset: int, limit: int) -> str:
-    """Print one line on the file (kind, newlines, bytes, ends in a newline, NUL bytes), then the lines wanted."""
+    """Print one line on the file (kind, newlines, bytes, ends in a newline, has a NUL byte), then the lines wanted."""
     return f"""
 f={shell_word(where)}
 if [ -d "$f" ]; then echo directory
@@ -78,7 +77,7 @@ elif [ ! -f "$f" ]; then echo special
 elif [ ! -r "$f" ]; then echo unreadable
 else
     LC_ALL=C; export LC_ALL
-    nuls=$(head -c {_BINARY_PROBE_BYTES} "$f" | tr -dc '\\000' | wc -c)
+    nuls=$(tr -dc '\\000' <"$f" | head -c 1 | wc -c)
     echo text $(wc -lc <"$f") $(tail -c 1 "$f" | wc -l) $nuls
     [ $nuls -ne 0 ] || tail -n +{offset} "$f" | head -n {limit} | cut -b 1-{MAX_LINE_BYTES} | head -c {_MAX_BYTES}
 fi"""

@@ -92,7 +92,7 @@ true"""
 {_patterns(pattern)}
 {f"engine={engine}" if engine else _DETECT}
 if [ $engine = rg ]; then refusal=$({_RG} -q -e "$rust" /dev/null 2>&1)
-else refusal=$(grep -E -q -e "$pattern" /dev/null 2>&1)
+else refusal=$(echo x | grep -E -q -e "$pattern" 2>&1)
 fi
 if [ $? -gt 1 ]; then echo invalid; printf '%s\\n' "$refusal"
 else {_in_place(where, in_directory, in_file)}

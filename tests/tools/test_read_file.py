@@ -54,9 +54,7 @@ def test_an_offset_beyond_the_end_gives_no_lines(env: BaseEnvironment, tmp_path:
 
 
 @pytest.mark.parametrize(("offset", "limit"), [(0, 1), (1, 0), (-1, 5)])
-def test_an_offset_or_limit_below_one_is_a_programming_error(
-    env: BaseEnvironment, offset: int, limit: int
-) -> None:
+def test_an_offset_or_limit_below_one_is_a_programming_error(env: BaseEnvironment, offset: int, limit: int) -> None:
     with pytest.raises(ValueError, match="count from 1"):
         read_file(env, "a.txt", offset, limit)
 

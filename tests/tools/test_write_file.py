@@ -14,9 +14,7 @@ def test_a_new_file_is_written_with_its_directories(env: BaseEnvironment, tmp_pa
     assert (tmp_path / "a/b/c.txt").read_text(encoding="utf-8") == "é\n"
 
 
-def test_an_existing_file_is_replaced_and_nothing_is_left_beside_it(
-    env: BaseEnvironment, tmp_path: Path
-) -> None:
+def test_an_existing_file_is_replaced_and_nothing_is_left_beside_it(env: BaseEnvironment, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a much longer text before\n")
     assert write_file(env, "a.txt", "new")["created"] is False
     assert (tmp_path / "a.txt").read_text() == "new"

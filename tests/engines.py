@@ -1,0 +1,94 @@
+"""The real engines that tests run on.
+
+Each function returns what a test needs of its engine. Where the engine is missing the test is skipped, with the
+reason and the command that mends it; where `CI` is set it fails, so that nothing is left untested unnoticed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    import docker
+
+STATE = Path(os.environ.get("E2E_STATE") or "/var/cache/e2e")
+PYTHON_IMAGE = "e2e-python:bookworm"
+SSHD_IMAGE = "e2e-sshd:bookworm"
+MINIMAL_IMAGE = "e2e-minimal:bookworm"
+"""An image with dash and the coreutils of busybox, and with neither bash nor Python."""
+MENDED_BY = "run e2e/setup as root on Debian"
+
+
+@dataclass(frozen=True, slots=True)
+class Singularity:
+    """What Singularity tests run."""
+
+    program: Path
+    sandbox: Path
+    sif: Path
+
+
+def require_docker() -> docker.DockerClient:
+    """Return a client of a running Docker engine that has the images. The caller closes it."""
+    if problem := _docker_problem():
+        _unavailable(problem)
+    import docker
+
+    return docker.from_env()
+
+
+def require_sshd() -> Path:
+    """Return the path of an SSH server's program, which any user may start on a high port."""
+    found = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+    if found is None:
+        _unavailable("no sshd on this machine")
+    return Path(found)
+
+
+def require_singularity() -> Singularity:
+    """Return Singularity's (or Apptainer's) program, a sandbox directory and an image file."""
+    program = shutil.which("singularity")
+    if program is None:
+        _unavailable("no singularity on PATH")
+    sandbox, sif = STATE / "e2e-python.sandbox", STATE / "e2e-python.sif"
+    for path in (sandbox, sif):
+        if not path.exists():
+            _unavailable(f"no {path}")
+    return Singularity(Path(program), sandbox, sif)
+
+
+@cache
+def _docker_problem() -> str | None:
+    try:
+        import docker
+        from docker.errors import DockerException
+    except ModuleNotFoundError:
+        return "the docker package is not installed (pip install 'hermes-environments[docker]')"
+    try:
+        client = docker.from_env(timeout=10)
+    except DockerException as error:
+        return f"no Docker engine answers: {error}"
+    try:
+        have = {tag for image in client.images.list() for tag in image.tags}
+    except (DockerException, OSError) as error:
+        return f"no Docker engine answers: {error}"
+    finally:
+        client.close()
+    # Podman has an image of our own under localhost/.
+    have |= {tag.removeprefix("localhost/") for tag in have}
+    missing = {PYTHON_IMAGE, SSHD_IMAGE, MINIMAL_IMAGE} - have
+    return f"Docker has no image {', '.join(sorted(missing))}" if missing else None
+
+
+def _unavailable(problem: str) -> NoReturn:
+    message = f"{problem}; {MENDED_BY}"
+    if os.environ.get("CI"):
+        pytest.fail(message)
+    pytest.skip(message)
