@@ -34,7 +34,8 @@ export HERMES_COMMAND="$0" TERM="${TERM:-xterm-256color}"
 stty raw -echo
 printf ok
 if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc 2>/dev/null; fi
-exec sh 2>/dev/null"""
+exec sh +i 2>/dev/null"""
+"""On a terminal bash would be interactive by its stderr, and other shells by their stdout: none of them may be."""
 
 
 def boot_argv(marker: str, terminal: bool = False) -> list[str]:
@@ -65,7 +66,8 @@ class Dialect:
         return "\n".join(
             [
                 self.setup,
-                f"\\exec {self.out}>&1 {self.err}>&2 >/dev/null 2>&1",
+                # Standard output stays on the stream for what the user's own trap on EXIT prints.
+                f"\\exec {self.out}>&1 {self.err}>&2 2>/dev/null",
                 self._functions(),
                 *(f"__hx_{name}={shlex.quote(text)}" for name, text in self._runners().items()),
             ]
@@ -157,7 +159,7 @@ def prelude(nonce: str, marker: str, restore: str, cwd: str | None, known: Diale
             choice,
             f"__hx_n={nonce} __hx_m={shlex.quote(marker)} __hx_p=",
             restore,
-            f"\\command cd -- {shlex.quote(cwd)} || __hx_p=1" if cwd else "",
+            f"\\command cd -- {shlex.quote(cwd)} >/dev/null || __hx_p=1" if cwd else "",
             "__hx_ready\n",
         ]
     )

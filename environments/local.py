@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from environments.child_stream import ChildStream
+from environments.limits import refuse_unenforced
 from environments.local_files import copy_file, read_file, replace_file
 from environments.persistent_shell import PersistentShellEnvironment
+from environments.settings import EnvironmentSettings
 from environments.stream import Stream, Terminal
 
 
@@ -16,6 +18,10 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     backend = "local"
     same_machine = True
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        refuse_unenforced(settings, enforced=frozenset())
+        super().__init__(settings)
 
     def start_target(self) -> None:
         """There is nothing to bring up."""

@@ -84,7 +84,7 @@ def copy_file(source: Path, target: Path) -> None:
 def _named(path: Path, verb: str) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError as error:
-        raise FileNotFoundError(error.errno, f"cannot {verb} it: no such file or directory", str(path)) from None
     except OSError as error:
+        if verb == "read" and isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(error.errno, "no such file", str(path)) from None
         raise TerminalError(f"cannot {verb} {path}: {error.strerror or error}") from error

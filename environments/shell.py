@@ -99,6 +99,7 @@ class Shell:
         self.state = restore
         self.variables: Mapping[str, str] = {}
         self.cwd_failed = False
+        self._ahead: list[bytes | Message] = []
         self._numbers = itertools.count(1)
         nonce = secrets.token_hex(8)
         self._scanners = {channel: FrameScanner(nonce) for channel in Channel}
@@ -173,13 +174,13 @@ class Shell:
             after += f"\\command -p rm -f {stdin};"
         before += f"__hx_i={number} __hx_f={stdin} __hx_c={text};"
         if request.cwd is not None:
-            go = f"{call} cd -- {shlex.quote(request.cwd)}"
-            go += " &&" if request.cwd_required else " 2>/dev/null;"
+            go = f"{call} cd -- {shlex.quote(request.cwd)} >/dev/null"  # with CDPATH set, cd prints where it went
+            go += " &&" if request.cwd_required else " 2>&1;"
             there = f'{go} {call} eval "$__hx_u"'
             before += f"__hx_u=$__hx_c __hx_c={shlex.quote(there)};"
             if request.where is Where.MAIN:  # the directory is for this command only; a fork leaves its own behind
                 before += "__hx_w=$PWD __hx_o=${OLDPWD-};"
-                after += f'{call} cd -- "$__hx_w";OLDPWD=$__hx_o;'
+                after += f'{call} cd -- "$__hx_w" >/dev/null;OLDPWD=$__hx_o;'
         how = "separate" if request.separate else "merge"
         after = f"{after}\n" if after else ""  # not a byte too many: the last command's input comes right behind
         return f'{before}{call} eval "$__hx_{request.where.value}_{how}"\n{after}'
@@ -206,8 +207,10 @@ class Shell:
             BrokenPipeError: The shell is gone.
         """
         while (chunk := self.stream.read(HANDSHAKE_TIMEOUT)) and chunk.data:
-            for part in self._scanners[chunk.channel].feed(chunk.data):
+            parts = self._scanners[chunk.channel].feed(chunk.data)
+            for index, part in enumerate(parts):
                 if isinstance(part, Message) and part.kind is Kind.BEGIN:
+                    self._ahead = parts[index + 1 :]
                     return
         self.alive = False
         raise BrokenPipeError
@@ -227,7 +230,8 @@ class Shell:
                 it, reading just stops.
         """
         waiting = set(Channel) if output.separate else {Channel.STDOUT}
-        ended = Ended(None)
+        ended = self._hand_on(Channel.STDOUT, self._ahead, output, waiting) or Ended(None)
+        self._ahead = []
         while waiting:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             chunk = self.stream.read(left)
@@ -236,18 +240,27 @@ class Shell:
                     break
                 deadline = None
                 on_deadline()
-                continue
-            if not chunk.data:
+            elif chunk.data:
+                parts = self._scanners[chunk.channel].feed(chunk.data)
+                ended = self._hand_on(chunk.channel, parts, output, waiting) or ended
+            else:
                 self.alive = False
                 for channel in waiting:
                     output.add(channel, self._scanners[channel].rest())
                 break
-            for part in self._scanners[chunk.channel].feed(chunk.data):
-                if isinstance(part, bytes):
-                    output.add(chunk.channel, part)
-                elif (end := self._take(part)) is not None:
-                    waiting.discard(chunk.channel)
-                    ended = end
+        return ended
+
+    def _hand_on(
+        self, channel: Channel, parts: list[bytes | Message], output: OutputSink, waiting: set[Channel]
+    ) -> Ended | None:
+        """Hand output on, and return how the request ended if one of the messages says so."""
+        ended = None
+        for part in parts:
+            if isinstance(part, bytes):
+                output.add(channel, part)
+            elif (end := self._take(part)) is not None:
+                waiting.discard(channel)
+                ended = end
         return ended
 
     def _take(self, message: Message) -> Ended | None:

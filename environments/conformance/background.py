@@ -1,0 +1,83 @@
+"""Processes that `start` starts: each has a stream of its own, and ends with the environment."""
+
+from __future__ import annotations
+
+from environments.base import BaseEnvironment
+from environments.conformance.check import Check, Subject, expect, expect_output, running, unique, wait_until
+from environments.process import Process
+
+
+def _read_until(process: Process, text: str) -> str:
+    read: list[str] = []
+    wait_until(lambda: read.append(process.read()) or text in "".join(read))  # type: ignore[func-returns-value]
+    return "".join(read)
+
+
+def it_runs_beside_the_session(subject: Subject) -> None:
+    """What it printed is read bit by bit, and its exit code is its own."""
+    env = subject.env
+    process = env.start("echo begun; read -r word; echo got $word; exit 4")
+    expect(_read_until(process, "begun\n") == "begun\n", "its output can be read while it runs")
+    expect(process.poll() is None and process.wait(0.1) is None, "it runs")
+    expect_output(env, "echo session", "session\n")
+    process.write("this\n")
+    expect(process.wait(30) == 4, "its exit code is its own", process.poll())
+    expect(process.read() == "got this\n", "it read what was written")
+    expect(process.read() == "", "nothing is read twice")
+
+
+def its_input_ends_when_it_is_closed(subject: Subject) -> None:
+    """And is exact until then."""
+    blob = bytes(range(256)) * 1000
+    process = subject.env.start("cksum")
+    process.write(blob)
+    process.close_stdin()
+    expect(process.wait(30) == 0, "it sees end of file", process.poll())
+    expect(process.read().split()[1:2] == [str(len(blob))], "after all that was written")
+
+
+def killing_it_ends_its_whole_tree(subject: Subject) -> None:
+    """Also what ignores TERM, and what it left behind when it ended by itself."""
+    env, word = subject.env, unique()
+    process = env.start(f"(sh -c 'trap \"\" TERM; : {word}; while :; do sleep 100; done' &); sleep 1000")
+    expect(wait_until(lambda: running(env, word) > 0), "it has begun")
+    process.kill()
+    expect(process.poll() is not None and not process.running, "it has ended")
+    expect(wait_until(lambda: running(env, word) == 0, 2), "nothing is left of it")
+    process = env.start(f"sh -c ': {word}; sleep 1000; :' >/dev/null 2>&1 &")
+    expect(process.wait(30) == 0, "one that leaves a child behind ends at once")
+    process.kill()
+    expect(wait_until(lambda: running(env, word) == 0, 2), "and is swept up after")
+
+
+def a_terminal_is_a_terminal(subject: Subject) -> None:
+    """Where the backend has one: with a size, a driver that echoes, and signals from the keyboard."""
+    env = subject.env
+    if not env.capabilities.pty:
+        return
+    process = env.start("stty size; test -t 0 && test -t 1 && echo terminal; read -r l; sleep 1000", pty=True, rows=30)
+    text = _read_until(process, "terminal")
+    expect("30 80" in text, "it has the size asked for", text)
+    process.resize(40, 100)
+    process.write("\x03")
+    expect(process.wait(30) in (1, 130), "control-C ends it", process.poll())
+    _resized(env)
+
+
+def _resized(env: BaseEnvironment) -> None:
+    process = env.start("read -r l; stty size", pty=True)
+    process.resize(40, 100)
+    process.write("go\n")
+    process.wait(30)
+    expect("40 100" in process.read(), "it can be resized")
+
+
+CHECKS = tuple(
+    Check(4, run)
+    for run in (
+        it_runs_beside_the_session,
+        its_input_ends_when_it_is_closed,
+        killing_it_ends_its_whole_tree,
+        a_terminal_is_a_terminal,
+    )
+)

@@ -1,0 +1,130 @@
+"""What a check is, and what it is given."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from environments.base import BaseEnvironment, CommandResult
+
+
+class ConformanceError(AssertionError):
+    """A backend does not do what the contract says."""
+
+
+class MakeEnvironment(Protocol):
+    """Builds an environment of the backend under test."""
+
+    def __call__(self, **settings: object) -> BaseEnvironment:
+        """Build one with these settings over the usual ones."""
+
+
+@dataclass
+class Subject:
+    """A backend under test.
+
+    Args:
+        make: Builds an environment of it.
+        lose_target: Makes the target of an environment go away as it would by an accident; None where that can't
+            happen, as on this machine.
+        refused_settings: Settings that this backend cannot enforce, each with a value.
+    """
+
+    make: MakeEnvironment
+    lose_target: Callable[[BaseEnvironment], None] | None = None
+    refused_settings: dict[str, object] = field(default_factory=dict)
+    _env: BaseEnvironment | None = None
+
+    @property
+    def env(self) -> BaseEnvironment:
+        """An environment that the checks share. None may leave it changed in a way that the others could notice."""
+        if self._env is None:
+            self._env = self.make()
+        return self._env
+
+    def close(self) -> None:
+        """Clean up the shared environment."""
+        if self._env:
+            self._env.cleanup()
+            self._env = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that holds for every backend."""
+
+    line: int
+    """The line of the contract it belongs to."""
+    run: Callable[[Subject], None]
+    """Raises ConformanceError where it does not hold."""
+
+    @property
+    def name(self) -> str:
+        """The check as a sentence with underscores."""
+        return self.run.__name__
+
+
+def run_checks(subject: Subject, checks: Iterable[Check] | None = None) -> dict[str, ConformanceError]:
+    """Run checks, all by default, and return those that failed, by name."""
+    from environments.conformance import CHECKS
+
+    failures = {}
+    try:
+        for check in checks or CHECKS:
+            try:
+                check.run(subject)
+            except ConformanceError as error:
+                failures[check.name] = error
+    finally:
+        subject.close()
+    return failures
+
+
+def expect(holds: bool, what: str, result: CommandResult | object = None) -> None:
+    """Raise ConformanceError unless `holds`.
+
+    Args:
+        holds: The condition.
+        what: What should have held.
+        result: What was found instead.
+    """
+    if not holds:
+        raise ConformanceError(f"{what}; found {result!r}" if result is not None else what)
+
+
+def expect_output(env: BaseEnvironment, command: str, output: str, exit_code: int = 0) -> None:
+    """Run a command in the session and compare what it printed."""
+    result = env.execute(command, timeout=60)
+    expect((result.output, result.exit_code) == (output, exit_code), f"{command!r} gives {output!r}", result)
+
+
+def unique(prefix: str = "check") -> str:
+    """Return a word that nothing else has."""
+    return f"{prefix}_{secrets.token_hex(6)}"
+
+
+def running(env: BaseEnvironment, argument: str) -> int:
+    """Return how many processes of the target have a word among their arguments.
+
+    It is looked for in `/proc`, as a target may lack `ps`. The look itself holds the word in two halves.
+    """
+    half = len(argument) // 2
+    result = env.execute_oneshot(
+        f"a={argument[:half]}; b={argument[half:]}; n=0; for f in /proc/[0-9]*/cmdline; do "
+        'if grep -qsF -- "$a$b" "$f" && [ "$f" != /proc/$$/cmdline ]; then n=$((n+1)); fi; done; echo $n',
+        timeout=60,
+    )
+    return int(result.output)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
+    """Wait until a condition holds, and return whether it came to that."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.05)
+    return holds()

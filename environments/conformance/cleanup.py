@@ -1,0 +1,97 @@
+"""Line 9: after `cleanup()` nothing is left, there or here."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from environments.base import BaseEnvironment, TerminalError
+from environments.conformance.check import Check, Subject, expect, running, unique, wait_until
+
+DESCRIPTORS = Path("/proc/self/fd")
+
+
+def _use_everything(env: BaseEnvironment, word: str) -> None:
+    job = f"sh -c ': {word}; sleep 1000; :' >/dev/null 2>&1 &"
+    env.execute(f"{job} echo started")
+    env.execute(f"(setsid {job}) 2>/dev/null; :")
+    env.execute("cat", stdin=b"x" * 100_000)
+    env.execute(f"exit 3 # {'x' * 100_000}")
+    env.execute_oneshot(f"{job}")
+    env.execute("sleep 1000", timeout=0.2)
+    env.start(f": {word}; sleep 1000")
+    env.start("sleep 1000", pty=env.capabilities.pty)
+
+
+def nothing_is_left_in_the_target(subject: Subject) -> None:
+    """No process, and no file of ours."""
+    look = "ls -d /tmp/hermes-* ${TMPDIR:-/tmp}/hermes-* 2>/dev/null | sort -u"
+    before, word = subject.env.execute_oneshot(look).output, unique()
+    with subject.make() as env:
+        _use_everything(env, word)
+    expect(wait_until(lambda: running(subject.env, word) == 0, 2), "no process is left")
+    after = subject.env.execute_oneshot(look).output
+    expect(set(after.split()) <= set(before.split()), "no file is left", after)
+
+
+def nothing_is_left_here(subject: Subject) -> None:
+    """No thread and no open file."""
+    subject.env.execute("true")
+    with subject.make() as env:  # what a client library opens once and keeps is not counted
+        env.execute("true")
+    threads, descriptors = set(threading.enumerate()), len(list(DESCRIPTORS.iterdir()))
+    with subject.make() as env:
+        _use_everything(env, unique())
+    left = [thread for thread in threading.enumerate() if thread not in threads]
+    gone = wait_until(lambda: not any(thread.is_alive() for thread in left), 5)
+    expect(gone, "no thread is left", [thread.name for thread in left])
+    opened = wait_until(lambda: len(list(DESCRIPTORS.iterdir())) <= descriptors, 5)
+    expect(opened, "no file is left open", [str(path.resolve()) for path in DESCRIPTORS.iterdir()])
+
+
+def cleaning_up_ends_what_runs(subject: Subject) -> None:
+    """The waiting thread gets a result or an error, at once."""
+    env = subject.make()
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            env.execute("sleep 1000", timeout=300)
+        except TerminalError:
+            pass
+        finally:
+            ended.set()
+
+    env.execute("true")
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: env.busy)
+    env.cleanup()
+    expect(ended.wait(30), "execute returns")
+    thread.join(30)
+
+
+def cleaning_up_twice_is_harmless_and_what_comes_after_is_refused(subject: Subject) -> None:
+    """Also for an environment that was never used."""
+    subject.make().cleanup()
+    env = subject.make()
+    env.execute("true")
+    env.cleanup()
+    env.cleanup()
+    for act in (env.execute, env.execute_oneshot, env.start):
+        try:
+            act("echo ran")
+        except TerminalError:
+            continue
+        expect(False, f"{act.__name__} after cleanup raises TerminalError")
+
+
+CHECKS = tuple(
+    Check(9, run)
+    for run in (
+        nothing_is_left_in_the_target,
+        nothing_is_left_here,
+        cleaning_up_ends_what_runs,
+        cleaning_up_twice_is_harmless_and_what_comes_after_is_refused,
+    )
+)

@@ -1,0 +1,67 @@
+"""Line 8: a target that goes away."""
+
+from __future__ import annotations
+
+import threading
+
+from environments.base import CommandResult, EnvironmentLostError
+from environments.conformance.check import Check, Subject, expect, expect_output, unique, wait_until
+
+
+def a_shell_killed_under_a_command_does_not_run_it_twice(subject: Subject) -> None:
+    """And the next command works."""
+    env, name = subject.env, unique("/tmp/count")
+    home = env.cwd
+    ended: list[CommandResult | EnvironmentLostError] = []
+
+    def run() -> None:
+        try:
+            ended.append(env.execute(f"echo $$ >{name}.pid; echo ran >>{name}; sleep 1000", timeout=120))
+        except EnvironmentLostError as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    pid = ""
+
+    def begun() -> bool:
+        nonlocal pid
+        pid = env.execute_oneshot(f"cat {name}.pid 2>/dev/null").output.strip()
+        return bool(pid)
+
+    expect(wait_until(begun), "the command has begun")
+    env.execute_oneshot(f"kill -9 {pid}")
+    thread.join(60)
+    expect(bool(ended), "execute returns or raises")
+    expect_output(env, f"cat {name}; rm {name} {name}.pid; pwd", f"ran\n{home}\n")
+
+
+def a_lost_target_is_an_error_and_the_next_command_works(subject: Subject) -> None:
+    """The command under way is not run again."""
+    if subject.lose_target is None:
+        return
+    with subject.make() as env:
+        began: list[str] = []
+        errors: list[Exception] = []
+
+        def run() -> None:
+            try:
+                env.execute("echo begun; sleep 1000", timeout=120, on_output=began.append)
+            except Exception as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        expect(wait_until(lambda: bool(began)), "the command has begun")
+        subject.lose_target(env)
+        thread.join(90)
+        expect(bool(errors) and isinstance(errors[0], EnvironmentLostError), "it raises EnvironmentLostError", errors)
+        expect(getattr(errors[0], "output", "") == "begun\n", "which has the output so far")
+        expect_output(env, "echo again", "again\n")
+        expect(env.execute_oneshot("echo beside").output == "beside\n", "also beside the session")
+
+
+CHECKS = (
+    Check(8, a_shell_killed_under_a_command_does_not_run_it_twice),
+    Check(8, a_lost_target_is_an_error_and_the_next_command_works),
+)

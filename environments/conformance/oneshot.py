@@ -1,0 +1,84 @@
+"""Line 3: commands beside the session."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from environments.conformance.check import Check, Subject, expect, expect_output, unique, wait_until
+
+AT_ONCE = 20
+
+
+def it_does_not_wait_for_the_session(subject: Subject) -> None:
+    """However long the session's command runs."""
+    env, name = subject.env, unique("/tmp/gate")
+    session = threading.Thread(target=env.execute, args=(f"while [ ! -e {name} ]; do sleep 0.05; done",))
+    session.start()
+    try:
+        result = env.execute_oneshot("echo beside", timeout=30)
+        expect(result.output == "beside\n" and session.is_alive(), "it ran while the session's command did", result)
+    finally:
+        env.execute_oneshot(f"touch {name}")
+        session.join(30)
+        env.execute_oneshot(f"rm {name}")
+
+
+def it_leaves_the_session_as_it_was(subject: Subject) -> None:
+    """Whatever it changes, and however it ends."""
+    env, name = subject.env, unique("V")
+    home = env.cwd
+    env.execute(f"export {name}=kept")
+    for command in (f"cd /; export {name}=lost", "exit 5", "exec sh -c 'exit 6'", "set -e; false", "kill -9 $$"):
+        env.execute_oneshot(command)
+    expect_output(env, f"pwd; echo ${name}; unset {name}", f"{home}\nkept\n")
+
+
+def it_starts_in_the_sessions_directory(subject: Subject) -> None:
+    """Or in the one it is given."""
+    env = subject.env
+    home = env.cwd
+    env.execute("cd /tmp")
+    expect(env.execute_oneshot("pwd").output == "/tmp\n", "it starts where the session is")
+    expect(env.execute_oneshot("pwd", cwd="/usr").output == "/usr\n", "or where it is told to")
+    env.execute(f"cd '{home}'")
+
+
+def twenty_at_once_work(subject: Subject) -> None:
+    """Each with its own output and exit code."""
+    env = subject.env
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        results = list(
+            threads.map(lambda n: env.execute_oneshot(f"sleep 0.1; echo {n}; exit {n}", timeout=120), range(AT_ONCE))
+        )
+    found = [(result.output, result.exit_code) for result in results]
+    expect(found == [(f"{n}\n", n) for n in range(AT_ONCE)], "each gets what is its own", found)
+
+
+def a_session_interrupted_leaves_it_alone(subject: Subject) -> None:
+    """`interrupt()` is for the session's command."""
+    env = subject.env
+    results = []
+    beside = threading.Thread(target=lambda: results.append(env.execute_oneshot("sleep 1; echo whole", timeout=60)))
+    session = threading.Thread(target=lambda: results.append(env.execute("sleep 60", timeout=60)))
+    beside.start()
+    session.start()
+    time.sleep(0.3)
+    wait_until(lambda: not session.is_alive() or env.interrupt() is not None, 5)
+    for thread in (session, beside):
+        thread.join(60)
+    outputs = sorted(result.output for result in results)
+    expect(outputs == ["", "whole\n"], "the one beside ran to its end", results)
+
+
+CHECKS = tuple(
+    Check(3, run)
+    for run in (
+        it_does_not_wait_for_the_session,
+        it_leaves_the_session_as_it_was,
+        it_starts_in_the_sessions_directory,
+        twenty_at_once_work,
+        a_session_interrupted_leaves_it_alone,
+    )
+)

@@ -1,0 +1,113 @@
+"""Line 1: what lasts from one command to the next, and what a command cannot break."""
+
+from __future__ import annotations
+
+from environments.conformance.check import Check, Subject, expect, expect_output, unique
+
+
+def the_session_keeps_its_working_directory(subject: Subject) -> None:
+    """Also when it holds spaces, quotes and a line break."""
+    env, name = subject.env, unique("d ir\n'\"$x")
+    home = env.cwd
+    env.write_bytes(f"/tmp/{name}/f", b"")
+    quoted = name.replace("'", "'\\''")
+    result = env.execute(f"cd '/tmp/{quoted}'")
+    expect(result.cwd == f"/tmp/{name}", "the result names the new directory", result)
+    expect(env.cwd == f"/tmp/{name}", "the environment names it", env.cwd)
+    expect_output(env, "ls", "f\n")
+    expect_output(env, f"cd '{home}' && rm -r '/tmp/{quoted}'", "")
+
+
+def the_session_keeps_exports_and_variables(subject: Subject) -> None:
+    """With any characters in their values."""
+    env, name = subject.env, unique("V")
+    env.execute(f"export {name}='a b\n\"c\"'; plain_{name}=5")
+    expect_output(env, f'printf %s "${name}-$plain_{name}"', 'a b\n"c"-5')
+    env.execute(f"unset {name} plain_{name}")
+
+
+def the_session_keeps_functions_aliases_and_options(subject: Subject) -> None:
+    """Where the backend says that it has a persistent session."""
+    env, name = subject.env, unique("f")
+    if not env.capabilities.persistent_session:
+        return
+    env.execute(f"{name}() {{ echo function; }}; alias a{name}='echo alias'; set -f")
+    expect_output(env, f"{name}; a{name}; echo *", "function\nalias\n*\n")
+    env.execute(f"unset -f {name}; unalias a{name}; set +f")
+
+
+def exit_gives_its_code_and_keeps_cwd_and_exports(subject: Subject) -> None:
+    """`exit` ends the shell, and the next one goes on."""
+    env, name = subject.env, unique("V")
+    home = env.cwd
+    result = env.execute(f"cd /tmp; export {name}='x\ny'; exit 3")
+    expect(result.exit_code == 3, "exit 3 gives 3", result)
+    expect(not result.timed_out and not result.interrupted, "it was nobody's doing", result)
+    expect_output(env, f'pwd; printf %s "${name}"', "/tmp\nx\ny")
+    env.execute(f"unset {name}; cd '{home}'")
+
+
+def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subject) -> None:
+    """What would end, wedge or silence a shell that took the command as part of its script."""
+    env = subject.env
+    for command, code, output in (
+        ("exec echo replaced", 0, "replaced\n"),
+        ("exec sh -c 'exit 7'", 7, ""),
+        ("set -e; false; echo no", 1, ""),
+        ("exec >/dev/null; echo lost", 0, ""),
+        ("exec 1>&- 2>&-", 0, ""),
+        ("exec 0</dev/null; cat", 0, ""),
+        ("kill -9 $$", 137, ""),
+        ("printf() { echo no; }; cd() { echo no; }; echo fine", 0, "fine\n"),
+        ("PATH=; echo fine", 0, "fine\n"),
+        ("IFS=x; echo fine", 0, "fine\n"),
+        ("trap 'echo bye' EXIT; exit 4", 4, "bye\n"),
+        ("trap '' TERM; echo fine", 0, "fine\n"),
+        ("set -u; echo fine", 0, "fine\n"),
+        ("false", 1, ""),
+        ("", 0, ""),
+        ("# only a comment", 0, ""),
+        ("echo a # comment", 0, "a\n"),
+        ("echo a &\nwait", 0, "a\n"),
+    ):
+        result = env.execute(command, timeout=60)
+        expect((result.exit_code, result.output) == (code, output), f"{command!r} gives {code} and {output!r}", result)
+        after = env.execute("set +eu; echo after", timeout=60)
+        expect(after.output == "after\n", f"the command after {command!r} works", after)
+        env.execute("unset -f printf cd 2>/dev/null; unset IFS; PATH=/usr/local/bin:/usr/bin:/bin; trap - EXIT TERM")
+
+
+def broken_syntax_is_an_error_of_its_own(subject: Subject) -> None:
+    """An unclosed quote, here-document or group does not swallow what comes next."""
+    env = subject.env
+    for command in ('echo "unclosed', "for", "if true; then", "echo )", "{ echo a", "cat <<END\nhere"):
+        result = env.execute(command, timeout=60)
+        closed_by_the_end = command.startswith("cat")  # a here-document may end with the text
+        expect(closed_by_the_end or result.exit_code != 0, f"{command!r} fails", result)
+        expect_output(env, "echo after", "after\n")
+
+
+def a_directory_for_one_command_is_left_again(subject: Subject) -> None:
+    """`cwd=` is for that command; what cannot be entered fails it."""
+    env = subject.env
+    home = env.cwd
+    result = env.execute("pwd", cwd="/tmp")
+    expect(result.output == "/tmp\n" and result.cwd == "/tmp", "the command ran there", result)
+    expect_output(env, "pwd", f"{home}\n")
+    result = env.execute("echo ran", cwd="/no/such/place")
+    expect(result.exit_code != 0 and "ran\n" not in result.output, "without that directory it does not run", result)
+    expect(env.cwd == home, "and the session has not moved", env.cwd)
+
+
+CHECKS = tuple(
+    Check(1, run)
+    for run in (
+        the_session_keeps_its_working_directory,
+        the_session_keeps_exports_and_variables,
+        the_session_keeps_functions_aliases_and_options,
+        exit_gives_its_code_and_keeps_cwd_and_exports,
+        each_of_these_gives_its_own_result_and_the_next_command_works,
+        broken_syntax_is_an_error_of_its_own,
+        a_directory_for_one_command_is_left_again,
+    )
+)
