@@ -1,0 +1,166 @@
+"""Which Python runs a script, and which variables it sees."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from code_execution import execute_code, load_skill
+from code_execution.child_environment import SECRET_WORDS
+from environments import BaseEnvironment, SettingsError, create_environment
+
+SHOW = "import os; print(sorted(os.environ))"
+WHICH = "import sys; print(sys.executable)"
+
+
+def _python_that_says(directory: Path, word: str, version: str = "(3, 12)") -> Path:
+    """A python that passes the check for its version, and else prints a word."""
+    python = directory / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nif [ "$1" = -c ]; then exec {sys.executable} -c "sys = 0; import sys; '
+                      f'sys.exit({version} < (3, 8))"; fi\necho {word}\n')  # fmt: skip
+    python.chmod(0o755)
+    return directory
+
+
+def test_without_an_active_environment_it_is_our_own(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.execute("unset VIRTUAL_ENV CONDA_PREFIX")
+    assert execute_code(WHICH, env=env).output == f"{sys.executable}\n"
+
+
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_in_project_mode_the_sessions_active_environment_is_used(
+    env: BaseEnvironment, tmp_path: Path, variable: str
+) -> None:
+    venv = _python_that_says(tmp_path / "venv", "mine")
+    env.execute(f"unset VIRTUAL_ENV CONDA_PREFIX; export {variable}={venv}")
+    assert execute_code(WHICH, env=env).output == "mine\n"
+    assert execute_code(WHICH, env=env, mode="strict").output == f"{sys.executable}\n"
+
+
+def test_an_active_environment_that_is_too_old_or_broken_is_passed_over(env: BaseEnvironment, tmp_path: Path) -> None:
+    old = _python_that_says(tmp_path / "old", "old", version="(3, 7)")
+    env.execute(f"export VIRTUAL_ENV={old} CONDA_PREFIX=/no/such/prefix")
+    assert execute_code(WHICH, env=env).output == f"{sys.executable}\n"
+
+
+def test_a_script_sees_only_variables_that_are_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for word in SECRET_WORDS:
+        monkeypatch.setenv(f"MY_{word}_X", "hidden")
+    for name in ("my_password", "LC_AUTH", "CONDA_TOKEN", "SOME_SETTING"):
+        monkeypatch.setenv(name, "hidden")
+    monkeypatch.setenv("LC_TIME", "C")
+    monkeypatch.setenv("TZ", "UTC")
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        result = execute_code("import os; print('hidden' in os.environ.values(), os.environ)", env=env)
+    assert result.output.startswith("False")
+    assert "'LC_TIME': 'C'" in result.output
+    assert "'TZ': 'UTC'" in result.output
+    assert "'PATH'" in result.output
+
+
+def test_the_staging_directory_is_first_on_the_path(env: BaseEnvironment) -> None:
+    for mode in ("project", "strict"):
+        code = "import hermes_tools, os, sys; print(os.path.dirname(hermes_tools.__file__) == sys.path[0])"
+        assert execute_code(code, env=env, mode=mode).output == "True\n"
+
+
+def test_a_variable_that_settings_allow_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", 'it\'s\n"open" $HOME')
+    with create_environment("local", cwd=str(tmp_path), env_passthrough=["MY_API_KEY", "NOT_SET"]) as env:
+        result = execute_code("import os; print(repr(os.environ['MY_API_KEY']), 'NOT_SET' in os.environ)", env=env)
+    assert result.output == repr('it\'s\n"open" $HOME') + " False\n"
+
+
+SKILL = """\
+---
+name: weather
+required_environment_variables:
+  - WEATHER_TOKEN
+  - name: WEATHER_SECRET
+    prompt: The secret
+  - WEATHER_UNSET_KEY
+---
+# Weather
+"""
+
+
+def test_a_skill_allows_what_it_requires_in_its_own_session_only(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEATHER_TOKEN", "sun")
+    monkeypatch.setenv("WEATHER_SECRET", "rain")
+    (tmp_path / "SKILL.md").write_text(SKILL)
+    assert load_skill(tmp_path / "SKILL.md", env) == ("WEATHER_TOKEN", "WEATHER_SECRET")
+    code = "import os; print([os.environ.get(n) for n in ('WEATHER_TOKEN', 'WEATHER_SECRET')])"
+    assert execute_code(code, env=env).output == "['sun', 'rain']\n"
+    with create_environment("local", cwd=str(tmp_path)) as other:
+        assert execute_code(code, env=other).output == "[None, None]\n"
+
+
+@pytest.mark.parametrize(
+    ("front_matter", "message"),
+    [
+        ("required_environment_variables: ONE", "should be a list"),
+        ("required_environment_variables: ['A B']", "not the name of a variable"),
+        ("required_environment_variables: [[]]", "not the name of a variable"),
+        ("a: [", "not valid YAML"),
+    ],
+)
+def test_a_broken_skill_is_refused_with_its_path(
+    env: BaseEnvironment, tmp_path: Path, front_matter: str, message: str
+) -> None:
+    skill = tmp_path / "SKILL.md"
+    skill.write_text(f"---\n{front_matter}\n---\n")
+    with pytest.raises(SettingsError, match=message) as caught:
+        load_skill(skill, env)
+    assert str(skill) in str(caught.value)
+
+
+def test_a_skill_without_front_matter_allows_nothing(env: BaseEnvironment, tmp_path: Path) -> None:
+    skill = tmp_path / "SKILL.md"
+    skill.write_text("# Just text\n")
+    assert load_skill(skill, env) == ()
+
+
+def test_no_secret_shows_in_the_process_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "open-sesame-4711")
+    with create_environment("local", cwd=str(tmp_path), env_passthrough=["MY_API_KEY"]) as env:
+        code = """
+import glob, os
+key = os.environ["MY_API_KEY"]
+lines = []
+for path in glob.glob("/proc/[0-9]*/cmdline"):
+    try: lines.append(open(path, "rb").read())
+    except OSError: pass
+print(len(lines) > 3, any(key.encode() in line for line in lines))
+"""
+        assert execute_code(code, env=env).output == "True False\n"
+
+
+def test_limits_and_mode_come_from_the_settings(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "hermes"
+    home.mkdir()
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    (home / "config.yaml").write_text(
+        "code_execution:\n  timeout: 1.5\n  max_tool_calls: 0\n  mode: strict\n  max_stdout_bytes: 2000\n"
+    )
+    code = "import os, hermes_tools\nprint('script.py' in os.listdir())\nprint('x' * 5000)\nhermes_tools.one()"
+    result = execute_code(code, env=env, tools={"one": lambda: 1})
+    assert result.output.startswith("True\n")
+    assert "[output truncated at 2KB]" in result.output
+    assert "limit of 0 tool calls" in result.output
+    assert execute_code("import time; time.sleep(60)", env=env).output == "Script timed out after 1.5s and was killed."
+
+
+def test_a_wrong_setting_is_named(env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "hermes"
+    home.mkdir()
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    (home / "config.yaml").write_text("code_execution:\n  mode: loose\n")
+    with pytest.raises(SettingsError, match=r"code_execution\.mode"):
+        execute_code("print(1)", env=env)
