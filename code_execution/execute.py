@@ -94,6 +94,7 @@ def execute_code(
         EnvironmentLostError: The environment went away while the script ran.
         SettingsError: The settings are not in order.
         UnsupportedError: The environment has no Python, or can't do the transport.
+        TypeError: The code is not text.
         ValueError: An argument has a value that is not allowed.
     """
     if sys.platform == "win32":
@@ -125,7 +126,7 @@ def _checked(
         transport,
     )
     if not isinstance(code, str):
-        raise ValueError(f"code is of type {type(code).__name__}; give the script's source as text")
+        raise TypeError(f"code is of type {type(code).__name__}; give the script's source as text")
     try:
         code.encode()
     except UnicodeEncodeError as error:
@@ -197,7 +198,8 @@ class _Run:
         wanted = self._limits.transport
         if wanted == "socket" and not same_machine:
             raise UnsupportedError(
-                f"backend {self._env.settings.env!r} shares no sockets with this machine; use transport 'auto' or 'file'"
+                f"backend {self._env.settings.env!r} shares no sockets with this machine; "
+                "use transport 'auto' or 'file'"
             )
         if wanted == "file" or not same_machine:
             return FileQueueTransport(self._dispatcher, self._env, directory)
@@ -233,9 +235,10 @@ class _Run:
         status: Status = ended_by_us or ("success" if code == 0 else "error")
         if code == COMMAND_NOT_FOUND:
             forget_python(self._env)
-        output = self._output.stdout()
+        output, stderr = self._output.stdout(), ""
         if status != "success":
-            output = assembled_output(output, self._output.stderr(), message)
+            stderr = self._output.stderr()
+            output = assembled_output(output, stderr, message)
             message = message or f"Script exited with code {code}."
         seconds = time.monotonic() - began
-        return ExecutionResult(status, output, self._dispatcher.calls_made, seconds, code, message)
+        return ExecutionResult(status, output, self._dispatcher.calls_made, seconds, code, message, stderr)

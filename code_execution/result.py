@@ -28,6 +28,8 @@ class ExecutionResult:
     """The script's exit code; 124 after a time-out, 130 when interrupted, None if it never started."""
     error: str | None = None
     """Why the status is not `success`, in a sentence."""
+    stderr: str = ""
+    """The standard error of a script that failed. It is part of `output` too."""
 
     def to_dict(self) -> dict[str, str | int | float | None]:
         """Return the fields, ready for JSON."""

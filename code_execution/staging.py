@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import shlex
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ def staging_directory(env: BaseEnvironment) -> Iterator[str]:
     Raises:
         TerminalError: It could not be made.
     """
-    name = f"hermes-script-{secrets.token_hex(8)}"
+    name = f"hermes-script-{os.urandom(8).hex()}"
     made = env.execute_oneshot(f'd=${{TMPDIR:-/tmp}}/{name}; mkdir -m 700 -- "$d" && cd -- "$d" && pwd -P', timeout=60)
     if not made.ok:
         raise TerminalError(

@@ -58,6 +58,8 @@ class Dialect:
     """A redirection that makes the leash; it is the last of its command and may need lines of its own."""
     setup: str
     """What comes before everything else."""
+    without_leash: str
+    """What goes on without a leash where none can be made."""
     dump: str
     """Commands that print exports, functions, aliases and options as shell text."""
 
@@ -70,6 +72,7 @@ class Dialect:
                 f"\\exec {self.out}>&1 {self.err}>&2 2>/dev/null",
                 self._functions(),
                 *(f"__hx_{name}={shlex.quote(text)}" for name, text in self._runners().items()),
+                f"{{ :; }} {self.leash_open}\n[ $? = 0 ] || {{ {self.without_leash}; }}",
             ]
         )
 
@@ -121,6 +124,11 @@ BASH = Dialect(
     leash=213,
     leash_open="213<<<''",
     setup="\\builtin shopt -s expand_aliases",
+    # Before 5.1, bash keeps a here-string in a temporary file, and there may be no place for one.
+    without_leash=(
+        "for __hx_v in ${!__hx_main_*} ${!__hx_sub_*} ${!__hx_last_*} ${!__hx_tty_*}; do "
+        "printf -v \"$__hx_v\" %s \"${!__hx_v//213<<<\\'\\'/}\"; done"
+    ),
     dump=(
         "\\builtin declare -px;\\builtin declare -f;\\builtin export -fp;\\builtin alias -p;"
         "\\builtin shopt -p;\\builtin set +o"
@@ -135,6 +143,7 @@ POSIX = Dialect(
     leash=7,
     leash_open="7<<__HX_LEASH\n\n__HX_LEASH",
     setup=":",
+    without_leash=":",
     dump="\\command export -p;\\command set +o",
 )
 

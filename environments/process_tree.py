@@ -24,31 +24,36 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.1
 _SCAN = r"""
 read -r self rest </proc/self/stat
 spare=" $spare $$ $self "
-found=' ' alive=' ' rope=
-add() { case "$found$spare" in *" $1 "*) ;; *) found="$found$1 " ;; esac; }
+found=' ' alive=' ' rope= seen= more=
+add() { case "$found$spare" in *" $1 "*) ;; *) found="$found$1 " more=1 ;; esac; }
 for p in $holders; do
   if [ -e "/proc/$p/fd/$leash" ]; then rope=/proc/$p/fd/$leash; break; fi
 done
-marked=$(command -p grep -lF -- "$marker" /proc/[0-9]*/environ 2>/dev/null)
-for d in /proc/[0-9]*; do
-  { IFS= read -r stat <"$d/stat"; } 2>/dev/null || continue
-  stat=${stat##*) }
-  case $stat in [ZX]*) continue ;; esac
-  stat=${stat#? } p=${d#/proc/}
-  alive="$alive$p:${stat%% *} "
-  if [ -n "$rope" ] && [ "$d/fd/$leash" -ef "$rope" ]; then add "$p"; fi
-done
+marked=$(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ)
 for p in $marked; do
   p=${p%/environ} p=${p#/proc/}
-  case $alive in *" $p:"*) add "$p" ;; esac
+  case $spare in *" $p "*) ;; *) if [ -e "/proc/$p" ]; then seen="$seen $p"; fi ;; esac
 done
-more=1
+# Mostly nothing is left, and the look at each process of the target can be spared.
+if [ -n "$rope$seen" ]; then
+  for d in /proc/[0-9]*; do
+    { IFS= read -r stat <"$d/stat"; } 2>/dev/null || continue
+    stat=${stat##*) }
+    case $stat in [ZX]*) continue ;; esac
+    stat=${stat#? } p=${d#/proc/}
+    alive="$alive$p:${stat%% *} "
+    if [ -n "$rope" ] && [ "$d/fd/$leash" -ef "$rope" ]; then add "$p"; fi
+  done
+  for p in $seen; do
+    case $alive in *" $p:"*) add "$p" ;; esac
+  done
+fi
 while [ -n "$more" ]; do
   more=
   for pair in $alive; do
     case $found in
       *" ${pair%%:*} "*) ;;
-      *" ${pair#*:} "*) before=$found; add "${pair%%:*}"; [ "$before" = "$found" ] || more=1 ;;
+      *" ${pair#*:} "*) add "${pair%%:*}" ;;
     esac
   done
 done
@@ -84,7 +89,6 @@ class ProcessTree:
     def __init__(self, run: RunInTarget, quarry: Quarry) -> None:
         self._run = run
         self._quarry = quarry
-        self._marker = f"{MARKER_VARIABLE}={quarry.marker}"
         self._holders: list[int] = [quarry.shell_pid] if quarry.shell_pid else []
 
     def end(self, grace: float) -> bool:
@@ -103,14 +107,6 @@ class ProcessTree:
             self._pass("KILL")
             return self._wait(KILL_LIMIT, "KILL")
         return True
-
-    def end_leftovers(self, grace: float) -> None:
-        """End what a command that has ended by itself, and its shell with it, left in the background.
-
-        Only the marker can tell what that is, and where it is found nowhere, which is usual, one look is enough.
-        """
-        if self._run(f"command -p grep -lsF -- {shlex.quote(self._marker)} /proc/[0-9]*/environ").output:
-            self.end(grace)
 
     def kill_shell(self) -> None:
         """Send KILL to the shell itself, which did not leave its command."""
@@ -131,7 +127,7 @@ class ProcessTree:
         quarry = self._quarry
         shell = str(quarry.shell_pid or "")
         settings = {
-            "marker": self._marker,
+            "marker": f"{MARKER_VARIABLE}={quarry.marker}",
             "leash": str(quarry.dialect.leash),
             "holders": " ".join(map(str, self._holders)),
             "spare": "" if quarry.ends_shell else shell,

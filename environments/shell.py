@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import secrets
+import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -101,7 +101,7 @@ class Shell:
         self.cwd_failed = False
         self._ahead: list[bytes | Message] = []
         self._numbers = itertools.count(1)
-        nonce = secrets.token_hex(8)
+        nonce = os.urandom(8).hex()
         self._scanners = {channel: FrameScanner(nonce) for channel in Channel}
         if on_terminal:
             self._await_raw_terminal()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import secrets
+import os
 import shlex
 import stat
 from collections.abc import Callable, Iterator
@@ -123,7 +123,7 @@ class ShellFiles:
 
     @staticmethod
     def _head(path: str, mode: str = "") -> str:
-        return f"path={shlex.quote(path)} mode={mode} unique={secrets.token_hex(6)}\n{_RESOLVE}"
+        return f"path={shlex.quote(path)} mode={mode} unique={os.urandom(6).hex()}\n{_RESOLVE}"
 
     def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
         if exit_code == NO_SUCH_FILE:

@@ -13,6 +13,7 @@ import typer
 from environments.base import TerminalError
 from hermes_env.doctor import doctor
 from hermes_env.exec_command import exec_command
+from hermes_env.gc_command import gc_command
 from hermes_env.run_command import run_command
 
 ERROR_EXIT_CODE = 2
@@ -31,6 +32,7 @@ _WORDS_FOLLOW = {"allow_interspersed_args": False}
 app.command("exec", context_settings=_WORDS_FOLLOW)(exec_command)
 app.command("run", context_settings=_WORDS_FOLLOW)(run_command)
 app.command("doctor")(doctor)
+app.command("gc")(gc_command)
 
 
 def _print_version(asked: bool) -> None:

@@ -13,9 +13,17 @@ Backend = Annotated[
     str | None,
     typer.Option("--backend", "-b", metavar="NAME", help="Where to run; the configured backend by default."),
 ]
+
+
+def _positive(seconds: float | None) -> float | None:
+    if seconds is not None and not seconds > 0:
+        raise typer.BadParameter("it should be more than 0; inf sets no limit")
+    return seconds
+
+
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="SECONDS", min=0, help="End it after so long; inf sets no limit."),
+    typer.Option("--timeout", metavar="SECONDS", callback=_positive, help="End it after so long; inf sets no limit."),
 ]
 Cwd = Annotated[
     str | None,

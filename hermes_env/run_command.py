@@ -36,7 +36,9 @@ def run_command(
         int | None,
         typer.Option("--max-tool-calls", metavar="N", min=0, help="Tool calls the script may make."),
     ] = None,
-    transport: Annotated[str, typer.Option(metavar="NAME", help="How tool calls travel.")] = "auto",
+    transport: Annotated[
+        Literal["auto", "socket", "file"], typer.Option(help="How tool calls travel; auto takes the fastest.")
+    ] = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print only the result, as JSON, when the script has ended.")
     ] = False,
@@ -48,7 +50,7 @@ def run_command(
     it comes, and a line on standard error says how it ended. The exit code is the script's own, 124 after a
     time-out, 130 after Ctrl-C, and 2 for a wrong setting or a target that cannot be reached.
     """
-    code = with_arguments(read_script(script), script, arguments or [])
+    code = read_script(script)
 
     from code_execution import execute_code
     from environments import create_environment
@@ -56,12 +58,6 @@ def run_command(
 
     interrupt = threading.Event()
     output = LiveOutput(when_reader_leaves=interrupt.set)
-    shown = Shown()
-
-    def show(text: str) -> None:
-        shown.add(text)
-        output.write(text)
-
     with create_environment(backend, **settings_from(assignments, cwd=cwd)) as environment:
         work = partial(
             execute_code,
@@ -72,7 +68,8 @@ def run_command(
             mode=mode,
             transport=transport,
             interrupt=interrupt,
-            on_output=None if as_json else show,
+            on_output=None if as_json else output.write,
+            argv=arguments or [],
         )
         result = run_interruptibly(work, interrupt.set)
     if as_json:
@@ -80,37 +77,9 @@ def run_command(
 
         output.write(json.dumps(result.to_dict()) + "\n")
     else:
-        sys.stderr.write(shown.missing_from(result.output))
+        sys.stderr.write(result.stderr)
         typer.secho(result_line(result), fg=COLOURS[result.status], err=True)
     raise typer.Exit(BROKEN_PIPE_EXIT_CODE if output.reader_left else exit_code_of(result))
-
-
-class Shown:
-    """What was shown of the output while it came. Keeps its beginning and end only, however much there is."""
-
-    _HEAD_CHARS = 1_000_000
-    _TAIL_CHARS = 200
-
-    def __init__(self) -> None:
-        self._head = ""
-        self._tail = ""
-        self._length = 0
-
-    def add(self, text: str) -> None:
-        """Note a piece that was shown."""
-        self._head += text[: self._HEAD_CHARS - len(self._head)]
-        self._tail = (self._tail + text)[-self._TAIL_CHARS :]
-        self._length += len(text)
-
-    def missing_from(self, output: str) -> str:
-        """Return what a result holds beyond what was shown: a failed script's standard error, and notices."""
-        both = zip(output, self._head, strict=False)
-        common = next((at for at, (one, other) in enumerate(both) if one != other), min(len(output), len(self._head)))
-        rest = output[common:]
-        if common < self._length and self._tail in rest:
-            # The middle was left out of the result, but not of what was shown.
-            rest = rest[rest.rindex(self._tail) + len(self._tail) :]
-        return rest if not rest or rest.endswith("\n") else rest + "\n"
 
 
 def read_script(script: str) -> str:
@@ -130,17 +99,6 @@ def read_script(script: str) -> str:
         raise TerminalError(f"cannot read the script {name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise TerminalError(f"cannot read the script {name}: not UTF-8 text at byte {error.start}") from None
-
-
-def with_arguments(code: str, name: str, arguments: list[str]) -> str:
-    """Return a script that runs `code` with `arguments` in `sys.argv[1:]`.
-
-    The code is compiled by itself, so that its line numbers stay and `from __future__` may come first.
-    """
-    if not arguments:
-        return code
-    argv = [name, *arguments]
-    return f"import sys\nsys.argv = {argv!r}\nexec(compile({code!r}, {name!r}, 'exec'))\n"
 
 
 def result_line(result: ExecutionResult) -> str:

@@ -12,9 +12,11 @@ from environments.base import BaseEnvironment
 from hermes_tools.long_lines import cut_line
 from hermes_tools.name_pattern import NamePattern
 from hermes_tools.search_engines import (
+    NAME_END,
     SECTION,
     Engine,
     LineRequest,
+    batch_command,
     count_command,
     lines_command,
     ranges_command,
@@ -23,6 +25,8 @@ from hermes_tools.search_pattern import SearchPattern
 from hermes_tools.search_results import Match, SearchError, SearchResult, is_decoded, run_search, shown_path
 from hermes_tools.target_paths import failed_command_error
 
+_MOST_SKIPPED = 1000
+"""Lines of a file that may be sent and dropped here, to search all files with one process."""
 _COUNTED = re.compile(r"([^\0]+)\0 *(\d+)\n")
 
 
@@ -97,10 +101,8 @@ def _lines(env: BaseEnvironment, query: ContentQuery, found: _Found) -> list[Mat
     if not requests:
         return []
     directory = posixpath.dirname(query.where) if found.is_file else query.where
-    command = lines_command(directory, query.pattern, requests, found.engine)
-    sections = _sections(env, query.shown, command)
     files: list[tuple[LineRequest, list[tuple[int, str]]]] = []
-    for request, section in zip(requests, sections, strict=False):
+    for request, section in zip(requests, _fetched(env, query, directory, requests, found.engine), strict=False):
         numbered = [line.partition(":") for line in section[: request.count]]
         files.append((request, [(int(number), cut_line(text)) for number, _, text in numbered]))
     around = _surroundings(env, query, directory, files) if query.context else {}
@@ -114,6 +116,26 @@ def _lines(env: BaseEnvironment, query: ContentQuery, found: _Found) -> list[Mat
                 match["after"] = _present(known, range(number + 1, number + 1 + query.context))
             matches.append(match)
     return matches
+
+
+def _fetched(
+    env: BaseEnvironment, query: ContentQuery, directory: str, requests: Sequence[LineRequest], engine: Engine
+) -> list[list[str]]:
+    """Return the wanted lines of each file."""
+    if engine == "posix" or requests[0].skip > _MOST_SKIPPED:
+        return _sections(env, query.shown, lines_command(directory, query.pattern, requests, engine))
+    output = _output(env, query.shown, batch_command(directory, query.pattern, requests, engine))
+    sections = []
+    at = 0
+    for request in requests:
+        start = f"./{request.path}{NAME_END}"
+        lines = []
+        while output.startswith(start, at):
+            end = output.index("\n", at + len(start))
+            lines.append(output[at + len(start) : end])
+            at = end + 1
+        sections.append(lines[request.skip :])
+    return sections
 
 
 def _requests(counts: Sequence[tuple[str, int]], offset: int, limit: int) -> list[LineRequest]:
@@ -162,15 +184,19 @@ def _present(known: dict[int, str], numbers: range) -> list[str]:
 
 def _sections(env: BaseEnvironment, shown: str, command: str) -> list[list[str]]:
     """Return the lines of each file's part of the output."""
-    result = env.execute_oneshot(command)
-    if error := failed_command_error(result, f"searching {shown}"):
-        raise SearchError(error)
-    if result.omitted_bytes:
-        raise SearchError(f"the lines found in {shown} are too long to return together: lower the limit")
     sections: list[list[str]] = []
-    for line in result.output.split("\n"):
+    for line in _output(env, shown, command).split("\n"):
         if line == SECTION:
             sections.append([])
         elif line:
             sections[-1].append(line)
     return sections
+
+
+def _output(env: BaseEnvironment, shown: str, command: str) -> str:
+    result = env.execute_oneshot(command)
+    if error := failed_command_error(result, f"searching {shown}"):
+        raise SearchError(error)
+    if result.omitted_bytes:
+        raise SearchError(f"the lines found in {shown} are too long to return together: lower the limit")
+    return result.output

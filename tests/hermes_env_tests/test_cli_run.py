@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from hermes_env.run_command import Shown
-
 
 @pytest.fixture
 def script(tmp_path: Path):
@@ -116,25 +114,3 @@ def test_a_script_that_is_not_utf8_is_refused(hermes_env, tmp_path: Path) -> Non
     done = hermes_env("run", "latin.py")
     assert "latin.py: not UTF-8 text at byte 7" in done.stderr
     assert done.returncode == 2
-
-
-def test_what_was_not_shown_live_is_what_follows_it() -> None:
-    shown = Shown()
-    shown.add("one\n")
-    shown.add("two\n")
-    assert shown.missing_from("one\ntwo\n") == ""
-    assert shown.missing_from("one\ntwo\ntwo\nstopped") == "two\nstopped\n"
-
-
-def test_what_was_left_out_of_the_middle_is_not_shown_again() -> None:
-    shown = Shown()
-    text = "".join(f"line {number}\n" for number in range(5000))
-    shown.add(text)
-    result = text[:1000] + "\n[left out]\n" + text[-1000:] + "Traceback: boom\n"
-    assert shown.missing_from(result) == "Traceback: boom\n"
-
-
-def test_what_was_left_out_of_the_end_leaves_the_notice() -> None:
-    shown = Shown()
-    shown.add("x" * 3_000_000)
-    assert shown.missing_from("x" * 50_000 + "\n[left out]\n") == "\n[left out]\n"

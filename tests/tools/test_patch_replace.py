@@ -133,7 +133,7 @@ def test_arguments_that_do_not_belong_together_are_programming_errors(env: BaseE
     with pytest.raises(ValueError, match="takes patch="):
         patch(env, "a", mode="patch", patch="*** Begin Patch")
     with pytest.raises(ValueError, match="must be 'replace' or 'patch'"):
-        patch(env, "a", "x", "y", mode="v4a")  # type: ignore[arg-type]
+        patch(env, "a", "x", "y", mode="v4a")
 
 
 def test_threads_that_patch_one_file_lose_no_change(env: BaseEnvironment, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
@@ -15,9 +16,9 @@ from environments import create_environment
 from environments.base import BaseEnvironment
 from hermes_tools.name_pattern import NamePattern
 from hermes_tools.search_content import ContentQuery, search_content
-from hermes_tools.search_engines import Engine
-from hermes_tools.search_pattern import parse_pattern
-from hermes_tools.search_results import SearchResult
+from hermes_tools.search_engines import Engine, count_command
+from hermes_tools.search_pattern import SearchPattern, parse_pattern
+from hermes_tools.search_results import SearchError, SearchResult
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
@@ -122,6 +123,14 @@ def test_lines_pages_and_context(tree: BaseEnvironment, offset: int, limit: int,
     assert result["truncated"] == (offset + limit < len(everything))
 
 
+def test_a_page_deep_in_one_file(tree: BaseEnvironment) -> None:
+    (Path(tree.cwd) / "deep").mkdir()
+    (Path(tree.cwd) / "deep" / "a\nb").write_text("x\n" * 3000)
+    for offset in (999, 1000, 1001, 2999):
+        result = search_with_all(tree, "x", path="deep", offset=offset, limit=2)
+        assert [match["line"] for match in result["matches"]] == [offset + 1, offset + 2][: 3000 - offset]
+
+
 @pytest.mark.parametrize("output_mode", ["content", "files_only", "count"])
 @pytest.mark.parametrize("path", [".", "sub", "sub/", ".git", "plain.txt", "link.txt", "linked", "late.bin", "~x/.."])
 def test_places_to_search(tree: BaseEnvironment, path: str, output_mode: str) -> None:
@@ -162,24 +171,28 @@ def test_patterns(tree: BaseEnvironment, pattern: str) -> None:
     search_with_all(tree, pattern, context=1)
 
 
-def test_a_pattern_any_program_refuses_is_an_error_and_not_an_empty_result(
-    tree: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from hermes_tools import search_engines
-    from hermes_tools.search_pattern import SearchPattern
-    from hermes_tools.search_results import SearchError
-
+def test_a_pattern_any_program_refuses_is_an_error_and_not_an_empty_result(tree: BaseEnvironment) -> None:
     broken = SearchPattern(b"(", "(")
     query = ContentQuery(tree.cwd, ".", broken, None, 0, 10, "content", 0)
-    for engine in get_args(search_engines.Engine):
+    for engine in ENGINES:
         with pytest.raises(SearchError, match="refused the pattern"):
             search_content(tree, query, engine)
 
 
+def test_ripgrep_is_used_where_the_target_has_it_and_else_grep(tree: BaseEnvironment, tmp_path: Path) -> None:
+    for tool in ("grep", "find", "xargs"):
+        (tmp_path / tool).symlink_to(shutil.which(tool) or "")
+    command = count_command(".", parse_pattern("x"), [], None)
+    assert tree.execute_oneshot(command).output.startswith("directory rg\n")
+    assert tree.execute_oneshot(f"PATH={tmp_path}\n{command}").output.startswith("directory grep\n")
+
+
 ATOMS = st.sampled_from(
-    ["a", "b", "_", " ", "-", r"\.", r"\\", r"\[", "]", "é", "漢", "1", "{", "}", r"\-", r"\x61", r"\u6f22"]
-    + [".", r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", "[ab]", "[^a_]", "[]a]", "[^]a]", "[a^-]", r"[\w-]", "[^^]"]
-    + ["[é漢a]", r"[\Wa]", r"[^\W1]", "[à-ü]", r"[\]\\[]", "[-^]", "[^-]", "[!-~]"]
+    [
+        *["a", "b", "_", " ", "-", r"\.", r"\\", r"\[", "]", "é", "漢", "1", "{", "}", r"\-", r"\x61", r"\u6f22"],
+        *[".", r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", "[ab]", "[^a_]", "[]a]", "[^]a]", "[a^-]", "[^^]"],
+        *["[é漢a]", r"[\w-]", r"[\Wa]", r"[^\W1]", "[à-ü]", r"[\]\\[]", "[-^]", "[^-]", "[!-~]"],
+    ]
 )
 QUANTIFIERS = st.sampled_from(["", "", "", "*", "+", "?", "*?", "+?", "{2}", "{1,2}", "{0,1}", "{2,}"])
 ANCHORS = st.sampled_from(["^", "$", r"\b"])

@@ -36,9 +36,9 @@ def test_script_tools_work_on_the_environment_they_were_made_for(env: BaseEnviro
     assert list(tools) == TOOLS
     tools["write_file"]("a.txt", content="one\n")
     tools["patch"]("a.txt", "one", "two")
-    assert tools["read_file"](path="a.txt")["content"] == "     1|two\n"  # type: ignore[index]
-    assert tools["search_files"]("two")["total_count"] == 1  # type: ignore[index]
-    assert tools["terminal"]("cat a.txt")["output"] == "two\n"  # type: ignore[index]
+    assert tools["read_file"](path="a.txt")["content"] == "     1|two\n"
+    assert tools["search_files"]("two")["total_count"] == 1
+    assert tools["terminal"]("cat a.txt")["output"] == "two\n"
     with pytest.raises(ValueError, match="not available in a script"):
         tools["terminal"]("true", background=True)
 

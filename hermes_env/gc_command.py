@@ -1,0 +1,20 @@
+"""`hermes-env gc`: removing what killed processes have left behind."""
+
+from __future__ import annotations
+
+import typer
+
+
+def gc_command() -> None:
+    """Remove the containers and files that processes which were killed have left behind.
+
+    What belongs to a process that still runs, or to another machine, is left alone. Containers that are to be
+    kept are stopped, and not removed.
+    """
+    from environments.garbage import collect_garbage
+
+    removed = collect_garbage()
+    for line in removed:
+        typer.echo(line)
+    if not removed:
+        typer.echo("nothing to collect")
