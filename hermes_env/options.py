@@ -17,7 +17,7 @@ Backend = Annotated[
 
 def _positive(seconds: float | None) -> float | None:
     if seconds is not None and not seconds > 0:
-        raise typer.BadParameter("it should be more than 0; inf sets no limit")
+        raise SettingsError(f"--timeout {seconds:g}: it should be greater than 0; inf sets no limit")
     return seconds
 
 

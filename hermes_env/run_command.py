@@ -77,7 +77,7 @@ def run_command(
 
         output.write(json.dumps(result.to_dict()) + "\n")
     else:
-        sys.stderr.write(result.stderr)
+        sys.stderr.write(unshown_of(result))
         typer.secho(result_line(result), fg=COLOURS[result.status], err=True)
     raise typer.Exit(BROKEN_PIPE_EXIT_CODE if output.reader_left else exit_code_of(result))
 
@@ -99,6 +99,13 @@ def read_script(script: str) -> str:
         raise TerminalError(f"cannot read the script {name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise TerminalError(f"cannot read the script {name}: not UTF-8 text at byte {error.start}") from None
+
+
+def unshown_of(result: ExecutionResult) -> str:
+    """Return what belongs to a result and did not show live: standard error, and why it did not end by itself."""
+    ended_by_itself = result.status == "success" or (result.status == "error" and result.exit_code is not None)
+    lines = [result.stderr.rstrip("\n"), "" if ended_by_itself else result.error or ""]
+    return "".join(f"{line}\n" for line in lines if line)
 
 
 def result_line(result: ExecutionResult) -> str:

@@ -78,7 +78,7 @@ def test_a_reader_that_leaves_ends_the_command(start_hermes_env, gone) -> None:
         (["--set", "timeout=3", "--timeout", "4"], "--set timeout: it is given twice"),
         (["--set", "docker_volumes=[a"], "--set docker_volumes: it begins like JSON, and is not valid JSON"),
         (["--set", "backend=local"], "--set backend: use --backend instead"),
-        (["--timeout", "0"], "argument timeout: it should be greater than 0"),
+        (["--timeout", "0"], "--timeout 0: it should be greater than 0"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_exit_code_2(hermes_env, words: list[str], said: str) -> None:
