@@ -32,9 +32,9 @@ from environments.base import (
 from environments.manager import get_environment
 from environments.process import Process
 from hermes_tools import script_tools
-from rpc import Dispatcher, FileQueueTransport, Transport, UnixSocketTransport, generate_stub
+from rpc import Dispatcher, FileQueueTransport, RelayTransport, Transport, UnixSocketTransport, generate_stub
 
-TransportName = Literal["auto", "socket", "file"]
+TransportName = Literal["auto", "socket", "relay", "file"]
 Tools = Mapping[str, Callable[..., object]]
 
 GRACE = 5.0
@@ -81,7 +81,7 @@ def execute_code(
         max_tool_calls: How many tool calls it may make; None is the setting, 50 by default.
         mode: `"project"` runs it in the session's working directory with its active Python; `"strict"` in its
             own directory with our Python. None is the setting, `"project"` by default.
-        transport: How its calls travel: `"socket"`, `"file"`, or `"auto"` for the faster one that works.
+        transport: How its calls travel: `"socket"`, `"relay"`, `"file"`, or `"auto"` for the fastest that works there.
         interrupt: Ends the script when it is set.
         on_output: Called with each piece of its standard output as it arrives, in another thread.
         argv: The script's arguments, `sys.argv[1:]`.
@@ -169,7 +169,7 @@ class _Run:
 
     def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult:
         python = find_python(self._env, self._limits.mode)
-        with staging_directory(self._env) as directory, self._transport(directory) as transport:
+        with staging_directory(self._env) as directory, self._transport(directory, python) as transport:
             stage(self._env, directory, code, generate_stub(self._handlers, transport.client_source, self._token))
             deadline = began + self._limits.timeout
             process = self._start(python, directory, argv)
@@ -182,8 +182,8 @@ class _Run:
             return self._result(process, ended_by_us, began)
 
     @contextlib.contextmanager
-    def _transport(self, directory: str) -> Iterator[Transport]:
-        transport = self._chosen_transport(directory)
+    def _transport(self, directory: str, python: str) -> Iterator[Transport]:
+        transport = self._chosen_transport(directory, python)
         transport.start()
         try:
             yield transport
@@ -193,17 +193,20 @@ class _Run:
             self._dispatcher.close()
             transport.close()
 
-    def _chosen_transport(self, directory: str) -> Transport:
-        same_machine = self._env.capabilities.same_machine
-        wanted = self._limits.transport
-        if wanted == "socket" and not same_machine:
-            raise UnsupportedError(
-                f"backend {self._env.settings.env!r} shares no sockets with this machine; "
-                "use transport 'auto' or 'file'"
-            )
-        if wanted == "file" or not same_machine:
+    def _chosen_transport(self, directory: str, python: str) -> Transport:
+        capabilities, wanted = self._env.capabilities, self._limits.transport
+        if wanted == "auto":
+            wanted = "socket" if capabilities.same_machine else "relay" if capabilities.duplex else "file"
+        if wanted == "socket" and capabilities.same_machine:
+            return UnixSocketTransport(self._dispatcher)
+        if wanted == "relay" and capabilities.duplex:
+            return RelayTransport(self._dispatcher, self._env, directory, python)
+        if wanted == "file":
             return FileQueueTransport(self._dispatcher, self._env, directory)
-        return UnixSocketTransport(self._dispatcher)
+        raise UnsupportedError(
+            f"backend {self._env.settings.env!r} cannot do transport {wanted!r}; use 'auto', or 'file', which works "
+            "on every backend"
+        )
 
     def _start(self, python: str, directory: str, argv: Sequence[str]) -> Process:
         arguments = shlex.join([python, "-u", f"{directory}/{SCRIPT}", *argv])

@@ -95,6 +95,8 @@ class Capabilities:
     """Whether functions, aliases and shell options last from one `execute` to the next (cwd and exports always do)."""
     pty: bool = True
     """Whether `start(pty=True)` is possible."""
+    duplex: bool = True
+    """Whether a process that `start` started can be written to while it runs."""
     same_machine: bool = False
     """Whether the target shares this machine's files, sockets and processes."""
     shell: str = "bash"

@@ -37,7 +37,7 @@ def run_command(
         typer.Option("--max-tool-calls", metavar="N", min=0, help="Tool calls the script may make."),
     ] = None,
     transport: Annotated[
-        Literal["auto", "socket", "file"], typer.Option(help="How tool calls travel; auto takes the fastest.")
+        Literal["auto", "socket", "relay", "file"], typer.Option(help="How tool calls travel; auto takes the fastest.")
     ] = "auto",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print only the result, as JSON, when the script has ended.")

@@ -12,6 +12,7 @@ transport.close()
 from rpc.dispatcher import Dispatcher
 from rpc.file_queue import FileQueueTransport
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response
+from rpc.relay import RelayTransport
 from rpc.stub import generate_stub
 from rpc.transport import Transport
 from rpc.unix_socket import UnixSocketTransport
@@ -22,6 +23,7 @@ __all__ = [
     "FileQueueTransport",
     "JsonValue",
     "MessageError",
+    "RelayTransport",
     "Request",
     "Response",
     "Transport",

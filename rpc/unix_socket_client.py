@@ -5,8 +5,10 @@ from __future__ import annotations
 import os as _os
 import socket as _socket
 import threading as _threading
+import time as _time
 
 _SOCKET_PATH = ""
+_CONNECT_SECONDS = 0.0
 
 _local = _threading.local()
 
@@ -24,13 +26,19 @@ class _Connection:
 
 
 def _connect() -> _Connection:
-    connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    try:
-        connected.connect(_SOCKET_PATH)
-    except OSError:
-        connected.close()
-        raise
-    return _Connection(connected)
+    # What listens may still be starting.
+    give_up = _time.monotonic() + _CONNECT_SECONDS
+    while True:
+        connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            connected.connect(_SOCKET_PATH)
+        except OSError:
+            connected.close()
+            if _time.monotonic() >= give_up:
+                raise
+            _time.sleep(0.001)
+        else:
+            return _Connection(connected)
 
 
 def _exchange(request_line: bytes) -> bytes:

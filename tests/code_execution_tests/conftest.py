@@ -21,6 +21,6 @@ def env(tmp_path: Path) -> Iterator[BaseEnvironment]:
         yield environment
 
 
-@pytest.fixture(params=["socket", "file"])
+@pytest.fixture(params=["socket", "relay", "file"])
 def transport(request: pytest.FixtureRequest) -> str:
     return str(request.param)

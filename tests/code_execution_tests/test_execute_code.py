@@ -302,7 +302,7 @@ except hermes_tools.ToolError as e: print(e)
         ({"timeout": -1}, "timeout"),
         ({"max_tool_calls": -1}, "max_tool_calls"),
         ({"mode": "loose"}, "project, strict"),
-        ({"transport": "pigeon"}, "auto, socket, file"),
+        ({"transport": "pigeon"}, "auto, socket, relay, file"),
     ],
 )
 def test_a_bad_argument_is_named_with_what_is_allowed(

@@ -12,15 +12,17 @@ import threading
 import pytest
 
 from environments import create_environment
-from rpc import Dispatcher, FileQueueTransport, UnixSocketTransport, generate_stub
+from rpc import Dispatcher, FileQueueTransport, RelayTransport, UnixSocketTransport, generate_stub
 
 
 class Line:
-    def __init__(self, directory, handlers, env=None, max_calls=50):
+    def __init__(self, directory, handlers, env=None, max_calls=50, relay=False):
         self.directory = directory
         self.token = secrets.token_hex(16)
         self.dispatcher = Dispatcher(handlers, token=self.token, max_calls=max_calls)
-        if env is None:
+        if relay:
+            self.transport = RelayTransport(self.dispatcher, env, str(directory), sys.executable)
+        elif env is None:
             self.transport = UnixSocketTransport(self.dispatcher)
         else:
             self.transport = FileQueueTransport(self.dispatcher, env, str(directory))
@@ -66,10 +68,10 @@ def open_line(tmp_path):
     """Open lines, and check that each leaves no thread behind."""
     lines = []
 
-    def open_one(handlers, env=None, max_calls=50):
+    def open_one(handlers, env=None, max_calls=50, relay=False):
         directory = tmp_path / f"line{len(lines)}"
         directory.mkdir(mode=0o700)
-        lines.append(Line(directory, handlers, env, max_calls))
+        lines.append(Line(directory, handlers, env, max_calls, relay))
         return lines[-1]
 
     yield open_one

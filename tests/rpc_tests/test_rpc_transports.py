@@ -8,10 +8,10 @@ import time
 import pytest
 
 
-@pytest.fixture(params=["unix", "file"])
+@pytest.fixture(params=["unix", "relay", "file"])
 def open_any(request, open_line):
-    env = request.getfixturevalue("local_env") if request.param == "file" else None
-    return lambda max_calls=50, **handlers: open_line(handlers, env, max_calls)
+    env = None if request.param == "unix" else request.getfixturevalue("local_env")
+    return lambda max_calls=50, **handlers: open_line(handlers, env, max_calls, relay=request.param == "relay")
 
 
 def echo(value):

@@ -1,0 +1,70 @@
+"""The relay: a program in the target that joins scripts' connections to one stream, for Python 3.8 and no library.
+
+It speaks lines. `7 {...}` on its output is a request of connection 7, the same on its input is the answer to it, and
+`7` alone says that connection 7 is closed. It ends with its input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+
+SOCKET_PATH = ""
+MAX_MESSAGE_BYTES = 0
+TOO_LARGE = ""
+
+_connections: dict[int, socket.socket] = {}
+_lock = threading.Lock()
+
+
+def _say(text: bytes) -> None:
+    with _lock:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+
+
+def _serve(number: int, connection: socket.socket) -> None:
+    try:
+        with connection, connection.makefile("rb") as reader:
+            while True:
+                line = reader.readline(MAX_MESSAGE_BYTES + 1)
+                if len(line) > MAX_MESSAGE_BYTES:
+                    while line and not line.endswith(b"\n"):
+                        line = reader.readline(65536)
+                    connection.sendall(TOO_LARGE.encode() + b"\n")
+                elif line.endswith(b"\n"):
+                    _say(b"%d %s" % (number, line))
+                else:
+                    break
+    except OSError:
+        pass  # the script died
+    finally:
+        del _connections[number]
+        _say(b"%d\n" % number)
+
+
+def _accept(listener: socket.socket) -> None:
+    number = 0
+    while True:
+        connection, _ = listener.accept()
+        number += 1
+        _connections[number] = connection
+        threading.Thread(target=_serve, args=(number, connection), daemon=True).start()
+
+
+def main() -> None:
+    """Listen until the input ends."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(SOCKET_PATH)
+    listener.listen(128)
+    threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+    for line in iter(sys.stdin.buffer.readline, b""):
+        number, _, answer = line.partition(b" ")
+        connection = _connections.get(int(number))
+        if connection:
+            with contextlib.suppress(OSError):  # the script died; nobody waits for the answer
+                connection.sendall(answer)
+    os._exit(0)
