@@ -18,7 +18,7 @@ from code_execution.passthrough import allowed_variables
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
 from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode, load_code_execution_settings
-from code_execution.staging import SCRIPT, stage, staging_directory
+from code_execution.staging import SCRIPT, STUB, stage, staging_directory
 from environments.base import (
     INTERRUPT_EXIT_CODE,
     TIMEOUT_EXIT_CODE,
@@ -170,7 +170,8 @@ class _Run:
     def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult:
         python = find_python(self._env, self._limits.mode)
         with staging_directory(self._env) as directory, self._transport(directory, python) as transport:
-            stage(self._env, directory, code, generate_stub(self._handlers, transport.client_source, self._token))
+            stub = generate_stub(self._handlers, transport.client_source, self._token)
+            stage(self._env, directory, {STUB: stub, SCRIPT: code})
             deadline = began + self._limits.timeout
             process = self._start(python, directory, argv)
             try:
@@ -211,9 +212,9 @@ class _Run:
     def _start(self, python: str, directory: str, argv: Sequence[str]) -> Process:
         arguments = shlex.join([python, "-u", f"{directory}/{SCRIPT}", *argv])
         path = f'export PYTHONPATH={shlex.quote(directory)}"${{PYTHONPATH:+:$PYTHONPATH}}"\n'
-        command = scrubbing(allowed_variables(self._env)) + path + arguments + " </dev/null"
+        command = scrubbing(allowed_variables(self._env)) + path + arguments
         cwd = directory if self._limits.mode == "strict" else None
-        return self._env.start(command, cwd=cwd, sink=self._output, grace=GRACE)
+        return self._env.start(command, cwd=cwd, stdin="none", sink=self._output, grace=GRACE)
 
     def _wait(self, process: Process, deadline: float) -> Status | None:
         """Wait for the script's end, its deadline or the interrupt, and say which of the latter two it was."""

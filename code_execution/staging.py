@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from environments.base import BaseEnvironment, TerminalError
 
@@ -20,26 +20,34 @@ def staging_directory(env: BaseEnvironment) -> Iterator[str]:
     Raises:
         TerminalError: It could not be made.
     """
-    name = f"hermes-script-{os.urandom(8).hex()}"
-    made = env.execute_oneshot(f'd=${{TMPDIR:-/tmp}}/{name}; mkdir -m 700 -- "$d" && cd -- "$d" && pwd -P', timeout=60)
+    directory = shlex.quote(path := f"{env.scratch_directory()}/script-{os.urandom(6).hex()}")
+    made = env.execute_oneshot(f"mkdir -m 700 -- {directory}", timeout=60)
     if not made.ok:
         raise TerminalError(
             f"no directory for the script could be made on backend {env.settings.env!r}: {made.output.strip()}"
         )
-    directory = made.output.rstrip("\n")
     try:
-        yield directory
+        yield path
     finally:
         with contextlib.suppress(TerminalError):
-            env.execute_oneshot(f"rm -rf -- {shlex.quote(directory)}", timeout=60)
+            env.execute_oneshot(f"rm -rf -- {directory}", timeout=60)
 
 
-def stage(env: BaseEnvironment, directory: str, script: str, stub: str) -> None:
-    """Write the script and its stub.
+def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str]) -> None:
+    """Write text files into the directory.
+
+    On another machine all of them travel in one command, since there each file written costs a round trip.
 
     Raises:
         TerminalError: They could not be written.
-        ValueError: The script is not text that UTF-8 can carry.
     """
-    for name, text in ((STUB, stub), (SCRIPT, script)):
-        env.write_bytes(f"{directory}/{name}", text.encode())
+    if env.capabilities.same_machine or any("\0" in text for text in files.values()):
+        for name, text in files.items():
+            env.write_bytes(f"{directory}/{name}", text.encode())
+        return
+    writes = [f"printf %s {shlex.quote(text)} >{name}" for name, text in files.items()]
+    written = env.execute_oneshot(" && ".join([f"cd -- {shlex.quote(directory)}", *writes]), timeout=60)
+    if not written.ok:
+        raise TerminalError(
+            f"the script could not be written on backend {env.settings.env!r}: {written.output.strip()}"
+        )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from environments.settings import EnvironmentSettings
 
 StderrMode = Literal["merge", "separate"]
+StdinMode = Literal["open", "none", "consumed"]
 OutputCallback = Callable[[str], object]
 
 TIMEOUT_EXIT_CODE = 124
@@ -207,6 +208,7 @@ class BaseEnvironment(ABC):
         pty: bool = False,
         rows: int = 24,
         columns: int = 80,
+        stdin: StdinMode = "open",
         sink: OutputSink | None = None,
         grace: float = GRACE,
     ) -> Process:
@@ -220,6 +222,9 @@ class BaseEnvironment(ABC):
             pty: Whether to give it a terminal.
             rows: Height of that terminal in lines.
             columns: Width of that terminal in characters.
+            stdin: `"open"` for an input that the handle writes to; `"none"` for one at its end; `"consumed"` for an
+                open one of which the command is certain to read all that is written. The latter two leave the shell
+                that ran the command for others, which saves time on a distant target.
             sink: Takes the output, in a thread of its own, in place of the handle's `read`.
             grace: Seconds between TERM and KILL when it is killed.
 
@@ -259,6 +264,14 @@ class BaseEnvironment(ABC):
     @abstractmethod
     def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
         """Copy a file from the target to here, with its mode. Paths and errors are as for `read_bytes`."""
+
+    @abstractmethod
+    def scratch_directory(self) -> str:
+        """Return our private directory in the target, made on first use. It goes with the environment.
+
+        Raises:
+            TerminalError: It could not be made.
+        """
 
     @abstractmethod
     def cleanup(self) -> None:

@@ -30,7 +30,8 @@ if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc; fi
 exec sh"""
 
 _BOOT_TERMINAL = """\
-export HERMES_COMMAND="$0" TERM="${TERM:-xterm-256color}"
+case ${TERM:-dumb} in dumb) TERM=xterm-256color ;; esac
+export HERMES_COMMAND="$0" TERM
 stty raw -echo
 printf ok
 if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc 2>/dev/null; fi
@@ -106,6 +107,9 @@ __hx_ready() {{ {self._arm()}; __hx_i=$$; __hx_say R "{self.name}$__hx_p" >&{out
             last = f"{group % (command, '')}\n{call} exit"
             runners[f"main_{how}"] = f"{mark}\n{group % (command, stdin)}\n{end}"
             runners[f"sub_{how}"] = f"{mark}\n{group % (f'({command})', stdin)}\n{end}"
+            attached = group % (f"({command})", "")
+            # A command that fails may not have read all of its input, which must not be taken for script.
+            runners[f"attached_{how}"] = f'{mark}\n{begin}\n{attached}\n{end}\n[ "$__hx_c" = 0 ] || {call} exit'
             runners[f"last_{how}"] = f"{mark}\n{disarm}\n{begin}\n{farewell}\n{last}"
             # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
             runners[f"tty_{how}"] = f"{mark}\n{disarm}\n{begin}\n\\command -p stty sane\n{last}"
@@ -126,7 +130,7 @@ BASH = Dialect(
     setup="\\builtin shopt -s expand_aliases",
     # Before 5.1, bash keeps a here-string in a temporary file, and there may be no place for one.
     without_leash=(
-        "for __hx_v in ${!__hx_main_*} ${!__hx_sub_*} ${!__hx_last_*} ${!__hx_tty_*}; do "
+        "for __hx_v in ${!__hx_main_*} ${!__hx_sub_*} ${!__hx_attached_*} ${!__hx_last_*} ${!__hx_tty_*}; do "
         "printf -v \"$__hx_v\" %s \"${!__hx_v//213<<<\\'\\'/}\"; done"
     ),
     dump=(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import secrets
+import os
 import shlex
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,10 @@ from environments.base import (
     Capabilities,
     CommandResult,
     EnvironmentLostError,
+    EnvironmentStartError,
     OutputCallback,
     StderrMode,
+    StdinMode,
     TerminalError,
 )
 from environments.call import Call, checked_call
@@ -50,6 +52,9 @@ MAY_END_SHELL = ("exec", "kill", "trap")
 """Words of commands that can end the shell before it can report its state, which is therefore asked for first."""
 
 
+_WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
+
+
 class PersistentShellEnvironment(BaseEnvironment):
     """Everything but the target: a backend says how to start it, open a stream to it, and stop it."""
 
@@ -60,11 +65,11 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self.id = secrets.token_hex(6)
+        self.id = os.urandom(6).hex()
         self._numbers = itertools.count(1)
         self._dialect: Dialect | None = None
         self._start_lock = threading.RLock()
-        self._started = self._closed = False
+        self._started = self._ever_started = self._closed = False
         self._session = Session(self._open_session_shell, settings.cwd, settings.persistent_shell)
         self._running: set[RunningCommand] = set()
         self._processes: set[Process] = set()
@@ -97,8 +102,6 @@ class PersistentShellEnvironment(BaseEnvironment):
     def target_loss(self) -> str | None:
         """Say why the target is gone, or None while it is there. Asked when a stream ended unexpectedly."""
         return None
-
-    # The interface.
 
     @property
     def enforced_limits(self) -> frozenset[str]:
@@ -180,23 +183,30 @@ class PersistentShellEnvironment(BaseEnvironment):
         pty: bool = False,
         rows: int = 24,
         columns: int = 80,
+        stdin: StdinMode = "open",
         sink: OutputSink | None = None,
         grace: float = GRACE,
     ) -> Process:
         """Start a command in the background, see `BaseEnvironment`."""
         call = self._checked(command, cwd, math.inf)
         sink = sink or UnreadOutput(self.settings.max_output_bytes)
-        where = Where.LAST_ON_TERMINAL if pty else Where.LAST
-        shell = self._open_terminal_shell(Terminal(rows, columns)) if pty else self._pool.take()
+        if pty:
+            where, shell = Where.LAST_ON_TERMINAL, self._open_terminal_shell(Terminal(rows, columns))
+            marker = shell.send(self._request(call, where, sink.separate))
+            release: Callable[[Shell], object] = Shell.close
+        else:
+            where, release = _WHERE[stdin], self._pool.give_back
+            shell, marker = self._send_to_pool(self._request(call, where, sink.separate))
         try:
-            shell.send(self._request(call, where, sink.separate))
-            shell.await_begin()
+            if where is not Where.SUBSHELL:
+                shell.await_begin()
         except BaseException:
             shell.close()
+            release(shell)
             raise
-        quarry = Quarry(shell.marker, shell.dialect, shell.pid, ends_shell=True)
-        running = RunningCommand(shell, quarry, self.run_control, grace)
-        process = Process(shell, running, sink)
+        ends_shell = where in (Where.LAST, Where.LAST_ON_TERMINAL)
+        quarry = Quarry(shell.marker if ends_shell else marker, shell.dialect, shell.pid, ends_shell=ends_shell)
+        process = Process(shell, RunningCommand(shell, quarry, self.run_control, grace), sink, release)
         self._processes = {process, *(other for other in self._processes if other.running)}
         return process
 
@@ -211,7 +221,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             if self._closed:
                 return
             self._closed = True
-            if not self._started:
+            if not self._ever_started:
                 return
         try:
             with contextlib.suppress(TerminalError):
@@ -240,6 +250,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             if self._closed:
                 raise TerminalError("the environment was cleaned up; create a new one")
             if not self._started:
+                self._ever_started = True  # from here on there may be something to stop, also if this fails
                 self.start_target()
                 self._started = True
 
@@ -256,8 +267,12 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def _open_shell(self, cwd: str | None = None, restore: str = "") -> Shell:
         marker = f"{self.id}/{next(self._numbers)}/"
-        stream = self.open_stream(boot_argv(marker))
-        shell = Shell(stream, marker, cwd=cwd, restore=restore, known=self._dialect)
+        try:
+            shell = Shell(self.open_stream(boot_argv(marker)), marker, cwd=cwd, restore=restore, known=self._dialect)
+        except EnvironmentStartError:
+            if loss := self.target_loss():
+                raise self._lost(loss) from None
+            raise
         self._dialect = shell.dialect
         return shell
 
@@ -270,18 +285,27 @@ class PersistentShellEnvironment(BaseEnvironment):
         stream = self.open_stream(boot_argv(marker, terminal=True), terminal)
         return Shell(stream, marker, cwd=None, on_terminal=True)
 
+    def _send_to_pool(self, request: Request, urgent: bool = False) -> tuple[Shell, str]:
+        """Send a request to a shell of the pool, which is to be given back; returns it and the request's marker."""
+        for _ in range(IDLE_LIMIT + 1):
+            shell = self._pool.take(urgent)
+            try:
+                return shell, shell.send(request)
+            except BrokenPipeError:  # it died while it was idle, and got nothing of the request
+                shell.close()
+                self._pool.give_back(shell)
+            except BaseException:
+                self._pool.give_back(shell)
+                raise
+        raise self._lost(self.target_loss() or "no shell of it could be reached")
+
     @contextlib.contextmanager
     def _sent_to_pool(self, request: Request, urgent: bool = False) -> Iterator[tuple[Shell, str]]:
-        """Send a request to a shell of the pool. One that has died while it was idle got nothing of it."""
-        for _ in range(IDLE_LIMIT + 1):
-            with self._pool.lend(urgent) as shell:
-                try:
-                    marker = shell.send(request)
-                except BrokenPipeError:
-                    continue
-                yield shell, marker
-                return
-        raise self._lost("no shell of it could be reached")
+        shell, marker = self._send_to_pool(request, urgent)
+        try:
+            yield shell, marker
+        finally:
+            self._pool.give_back(shell)
 
     def run_control(self, text: str) -> CommandResult:
         """Run a command of our own: without the limits of `max_streams`, the settings or a cancelled scope.
@@ -434,11 +458,11 @@ class PersistentShellEnvironment(BaseEnvironment):
         """Copy a file, see `BaseEnvironment`."""
         self._files.get(str(remote), Path(local))
 
-    def _scratch(self) -> str:
+    def scratch_directory(self) -> str:
         """Return our private directory in the target, made on first use."""
         with self._start_lock:
             if self._scratch_path is None:
-                name = f"hermes-{self.id}-{secrets.token_hex(4)}"
+                name = f"hermes-{self.id}-{os.urandom(4).hex()}"
                 result = self.run_control(f'umask 077; d=${{TMPDIR:-/tmp}}/{name}; mkdir -- "$d" && printf %s "$d"')
                 if result.exit_code != 0:
                     raise TerminalError(
@@ -449,6 +473,6 @@ class PersistentShellEnvironment(BaseEnvironment):
         return self._scratch_path
 
     def _put_scratch(self, data: bytes) -> str:
-        path = f"{self._scratch()}/{secrets.token_hex(8)}"
+        path = f"{self.scratch_directory()}/{os.urandom(8).hex()}"
         self.write_bytes(path, data)
         return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 
 from environments.base import EnvironmentLostError
 from environments.output import LiveText, Nowhere, OutputSink
@@ -50,11 +51,14 @@ class Process:
         pid: The process id, in the target, of the shell that runs the command.
     """
 
-    def __init__(self, shell: Shell, running: RunningCommand, sink: OutputSink) -> None:
+    def __init__(
+        self, shell: Shell, running: RunningCommand, sink: OutputSink, release: Callable[[Shell], object]
+    ) -> None:
         self.pid = shell.pid
         self._shell = shell
         self._running = running
         self._sink = sink
+        self._release = release
         self._done = threading.Event()
         self._exit_code: int | None = None
         self._error: Exception | None = None
@@ -75,7 +79,9 @@ class Process:
         finally:
             self._exit_code = code
             self._running.finished()
-            self._shell.close()
+            if self._running.reason or code:
+                self._shell.close()  # what was written to the command may lie unread in front of the shell
+            self._release(self._shell)
             self._done.set()
 
     @property

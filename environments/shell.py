@@ -34,6 +34,9 @@ class Where(Enum):
     """The shell itself, so that what the command changes stays."""
     SUBSHELL = "sub"
     """A fork of the shell, so that nothing stays."""
+    ATTACHED = "attached"
+    """A fork of the shell with the stream's input as its own. If it succeeds, it has to have read all that was written
+    for it, as the shell reads on behind it; if it fails, the shell ends too."""
     LAST = "last"
     """The shell itself, which then ends: the command has the stream's input as its own."""
     LAST_ON_TERMINAL = "tty"
@@ -108,10 +111,14 @@ class Shell:
         self._hello(prelude(nonce, marker, restore, cwd, known))
 
     def _await_raw_terminal(self) -> None:
-        chunk = self.stream.read(HANDSHAKE_TIMEOUT)
-        if chunk is None or not chunk.data.endswith(b"ok"):
-            self.close()
-            raise EnvironmentStartError(f"the terminal could not be set up{_quote(chunk.data if chunk else b'')}")
+        deadline = time.monotonic() + HANDSHAKE_TIMEOUT
+        seen = b""
+        while not seen.endswith(b"ok"):  # the login shell of an SSH user may greet first
+            chunk = self.stream.read(max(0.0, deadline - time.monotonic()))
+            if chunk is None or not chunk.data:
+                self.close()
+                raise EnvironmentStartError(f"the terminal could not be set up{_quote(seen)}")
+            seen += chunk.data
 
     def _hello(self, text: str) -> None:
         deadline = time.monotonic() + HANDSHAKE_TIMEOUT

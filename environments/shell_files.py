@@ -1,13 +1,12 @@
 """Moving files through the shell alone, for targets that offer nothing better.
 
 What is small travels as base64 in one command of a warm shell. What is large, or goes to a target without `base64`,
-is streamed as it is into `cat`. Either way it is written beside its place and renamed into it.
+is streamed as it is. Either way it is written beside its place and renamed into it.
 """
 
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import shlex
 import stat
@@ -42,16 +41,15 @@ case $path in /*) ;; *) path=$PWD/$path ;; esac
 _WRITE = """\
 if [ -L "$path" ]; then path=$(readlink -f -- "$path") || exit 1; fi
 if [ -d "$path" ]; then echo "it is a directory" >&2; exit 1; fi
-mkdir -p -- "${path%/*}/" || exit 1
+[ -d "${path%/*}/" ] || mkdir -p -- "${path%/*}/" || exit 1
 part=${path%/*}/.hermes-$unique
-trap 'rm -f -- "$part"' EXIT
 : >"$part" || exit 1
 if [ -n "$mode" ]; then chmod "$mode" "$part"
 elif [ -e "$path" ]; then
   chmod "$(stat -c %a -- "$path")" "$part"; chown "$(stat -c %u:%g -- "$path")" "$part" 2>/dev/null
 fi
 """
-_FINISH = ' >"$part" && mv -f -- "$part" "$path"'
+_FINISH = ' >"$part" && mv -f -- "$part" "$path" || { rm -f -- "$part"; exit 1; }'
 _READ = f"""\
 if [ ! -e "$path" ]; then exit {NO_SUCH_FILE}; fi
 if [ -d "$path" ]; then echo "it is a directory" >&2; exit 1; fi
@@ -76,22 +74,27 @@ class ShellFiles:
                 self._raise_for("write", path, result.exit_code, result.output)
                 return
             self._has_base64 = False
-        self._stream_in(path, head, iter([data]))
+        self._stream_in(path, head, len(data), iter([data]))
 
     def put(self, local: Path, remote: str) -> None:
         """Copy a file from here, see `BaseEnvironment.put_file`."""
         with local.open("rb") as file:
-            mode = stat.S_IMODE(local.stat().st_mode)
-            pieces = iter(lambda: file.read(PIECE), b"")
-            self._stream_in(remote, f"{self._head(remote, f'{mode:o}')}{_WRITE}", pieces)
+            status = os.fstat(file.fileno())
+            head = self._head(remote, f"{stat.S_IMODE(status.st_mode):o}") + _WRITE
+            self._stream_in(remote, head, status.st_size, iter(lambda: file.read(PIECE), b""))
 
-    def _stream_in(self, path: str, head: str, pieces: Iterator[bytes]) -> None:
-        process = self._env.start(f"{head}cat{_FINISH}")
+    def _stream_in(self, path: str, head: str, size: int, pieces: Iterator[bytes]) -> None:
+        # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
+        process = self._env.start(f"{head}head -c {size}{_FINISH}", stdin="consumed")
         try:
-            with contextlib.suppress(BrokenPipeError):  # its exit code and its words say why
+            try:
                 for piece in pieces:
-                    process.write(piece)
-            process.close_stdin()
+                    process.write(piece[:size])
+                    size -= len(piece[:size])
+            except BrokenPipeError:
+                size = 0  # its exit code and its words say why
+            if size:
+                raise TerminalError(f"cannot write {path}: the file here became shorter while it was read")
             code = process.wait()
         finally:
             process.kill()

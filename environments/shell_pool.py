@@ -11,6 +11,8 @@ from environments.shell import Shell
 
 IDLE_LIMIT = 4
 """How many idle shells are kept. More are opened when more commands run at once, and closed behind them."""
+SLOT_TIMEOUT = 300.0
+"""Seconds to wait for one of a limited number of shells."""
 
 
 class ShellPool:
@@ -25,49 +27,65 @@ class ShellPool:
         self._open_shell = open_shell
         self._lock = threading.Lock()
         self._idle: list[Shell] = []
-        self._lent: set[Shell] = set()
+        self._lent: dict[Shell, bool] = {}
+        self._limit = limit
         self._slots = threading.Semaphore(limit) if limit else None
         self._closed = False
 
     @contextlib.contextmanager
     def lend(self, urgent: bool = False) -> Iterator[Shell]:
-        """Lend a shell for the block; one that is no longer alive at its end is closed.
+        """Lend a shell for the block, as `take` and `give_back` do."""
+        shell = self.take(urgent)
+        try:
+            yield shell
+        finally:
+            self.give_back(shell)
+
+    def take(self, urgent: bool = False) -> Shell:
+        """Take a shell, which is to be given back.
 
         Args:
             urgent: Whether to pass by the limit: ending a command must not wait for that command.
+
+        Raises:
+            TerminalError: The pool is closed, or all shells are in use for too long.
+            EnvironmentStartError: A new shell could not be opened.
         """
-        with self._slots if self._slots and not urgent else contextlib.nullcontext():
-            shell = self._take()
-            try:
-                yield shell
-            finally:
-                self._give_back(shell)
-
-    def take(self) -> Shell:
-        """Give a shell away for good."""
-        shell = self._take()
+        holds_slot = self._slots is not None and not urgent
+        if holds_slot:
+            self._wait_for_slot()
+        try:
+            with self._lock:
+                if self._closed:
+                    raise TerminalError("the environment was cleaned up; create a new one")
+                shell = self._idle.pop() if self._idle else None
+            shell = shell or self._open_shell()
+        except BaseException:
+            if self._slots and holds_slot:
+                self._slots.release()
+            raise
         with self._lock:
-            self._lent.discard(shell)
+            self._lent[shell] = holds_slot
         return shell
 
-    def _take(self) -> Shell:
-        with self._lock:
-            if self._closed:
-                raise TerminalError("the environment was cleaned up")
-            shell = self._idle.pop() if self._idle else None
-        shell = shell or self._open_shell()
-        with self._lock:
-            self._lent.add(shell)
-        return shell
+    def _wait_for_slot(self) -> None:
+        if self._slots and not self._slots.acquire(timeout=SLOT_TIMEOUT):
+            raise TerminalError(
+                f"the {self._limit} commands that the target allows at once were all running for {SLOT_TIMEOUT:.0f} s; "
+                "end one of them, or a background process"
+            )
 
-    def _give_back(self, shell: Shell) -> None:
+    def give_back(self, shell: Shell) -> None:
+        """Take a shell back. One that is no longer alive, or one too many, is closed."""
         with self._lock:
-            self._lent.discard(shell)
+            holds_slot = self._lent.pop(shell)
             keep = shell.alive and not self._closed and len(self._idle) < IDLE_LIMIT
             if keep:
                 self._idle.append(shell)
         if not keep:
             shell.close()
+        if self._slots and holds_slot:
+            self._slots.release()
 
     def close_idle(self) -> None:
         """Close the shells that nobody has borrowed."""

@@ -44,6 +44,7 @@ class RelayTransport:
         self._directory = directory
         self._python = python
         self._process: Process | None = None
+        self._write_lock = threading.Lock()
         self._connections: dict[bytes, _Connection] = {}
 
     @property
@@ -59,24 +60,25 @@ class RelayTransport:
         Raises:
             TerminalError: It could not be started.
         """
-        program = f"{self._directory}/relay.py"
-        source = target_source(
+        program = target_source(
             "relay_program.py",
             SOCKET_PATH=f"{self._directory}/socket",
             MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES,
             TOO_LARGE=Response("", error=too_large()).encode().decode().rstrip("\n"),
         )
-        self._env.write_bytes(program, f"{source}main()\n".encode())
         # Without the site module, which the relay has no use for, Python starts in half the time.
-        self._process = self._env.start(f"{shlex.join([self._python, '-IS', program])}", sink=_Lines(self._take))
+        command = shlex.join([self._python, "-IS", "-c", f"{program}main()\n"])
+        self._process = self._env.start(command, stdin="consumed", sink=_Lines(self._take))
 
     def close(self) -> None:
         """End as `Transport.close` says."""
-        process, self._process = self._process, None
-        if process is None:
-            return
+        with self._write_lock:
+            process, self._process = self._process, None
+            if process is None:
+                return
+            with contextlib.suppress(BrokenPipeError):
+                process.write(b"\n")
         with contextlib.suppress(TerminalError):
-            process.close_stdin()
             process.wait(CLOSE_GRACE_SECONDS)
             process.kill()
         deadline = time.monotonic() + CLOSE_GRACE_SECONDS
@@ -99,8 +101,9 @@ class RelayTransport:
 
     def _answer(self, number: bytes, request: bytes) -> None:
         answer = self._dispatcher.dispatch(request)
-        if self._process is not None:
-            with contextlib.suppress(BrokenPipeError):  # the script's end is the relay's
+        # Nothing may be written behind the line that ends the relay: a shell would read it.
+        with self._write_lock, contextlib.suppress(BrokenPipeError):
+            if self._process is not None:
                 self._process.write(number + b" " + answer)
 
 

@@ -1,7 +1,7 @@
 """The relay: a program in the target that joins scripts' connections to one stream, for Python 3.8 and no library.
 
 It speaks lines. `7 {...}` on its output is a request of connection 7, the same on its input is the answer to it, and
-`7` alone says that connection 7 is closed. It ends with its input.
+`7` alone says that connection 7 is closed. It ends with its input, or at an empty line: then it has read all of it.
 """
 
 from __future__ import annotations
@@ -56,12 +56,14 @@ def _accept(listener: socket.socket) -> None:
 
 
 def main() -> None:
-    """Listen until the input ends."""
+    """Listen until told to end."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(SOCKET_PATH)
     listener.listen(128)
     threading.Thread(target=_accept, args=(listener,), daemon=True).start()
     for line in iter(sys.stdin.buffer.readline, b""):
+        if line == b"\n":
+            break
         number, _, answer = line.partition(b" ")
         connection = _connections.get(int(number))
         if connection:

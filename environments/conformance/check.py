@@ -114,7 +114,7 @@ def running(env: BaseEnvironment, argument: str) -> int:
     half = len(argument) // 2
     result = env.execute_oneshot(
         f"a={argument[:half]}; b={argument[half:]}; n=0; for f in /proc/[0-9]*/cmdline; do "
-        'if grep -qsF -- "$a$b" "$f" && [ "$f" != /proc/$$/cmdline ]; then n=$((n+1)); fi; done; echo $n',
+        'if grep -zqsF -- "$a$b" "$f" && [ "$f" != /proc/$$/cmdline ]; then n=$((n+1)); fi; done; echo $n',
         timeout=60,
     )
     return int(result.output)

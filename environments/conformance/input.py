@@ -19,8 +19,8 @@ def stdin_is_bytes_or_text_of_any_size(subject: Subject) -> None:
     expect(env.execute("cat", stdin="grüße\n").output == "grüße\n", "text arrives")
     blob = bytes(range(256)) * 4096
     for run in (env.execute, env.execute_oneshot):
-        result = run("cksum", stdin=blob)
-        expect(result.output.split()[1:2] == [str(len(blob))], "a megabyte of bytes arrives", result)
+        result = run("wc -c", stdin=blob)
+        expect(result.output.strip() == str(len(blob)), "a megabyte of bytes arrives", result)
     env.write_bytes("/tmp/conformance_stdin", blob)
     result = env.execute("cmp - /tmp/conformance_stdin && rm /tmp/conformance_stdin", stdin=blob)
     expect(result.ok, "and unchanged", result)

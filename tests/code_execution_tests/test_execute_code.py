@@ -276,7 +276,7 @@ def test_a_full_disk_where_the_script_is_staged_is_an_error_that_says_so(tiny_di
         result = execute_code(f"print('never') # {'x' * 100_000}", env=env)
         assert (result.status, result.exit_code) == ("error", None)
         assert "No space left on device" in result.output
-        assert list(tiny_disk.iterdir()) == []
+    assert list(tiny_disk.iterdir()) == []
 
 
 def test_a_call_on_a_full_disk_raises_in_the_script(tiny_disk: Path, tmp_path: Path) -> None:
