@@ -2,13 +2,16 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: run test check bench clean
+.PHONY: run test engines check bench clean
 
 run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
 
-test: .venv/ready
+test: .venv/ready engines
 	$(BIN)/pytest
+
+engines:                ## the engines that tests run on, where this machine allows it; in CI they must be there
+	e2e/setup $(if $(CI),,--where-possible)
 
 check: .venv/ready
 	$(BIN)/ruff check .

@@ -93,7 +93,7 @@ class Capabilities:
     """What a backend, as it was found when it started, can do."""
 
     persistent_session: bool = True
-    """Whether functions, aliases and shell options last from one `execute` to the next (cwd and exports always do)."""
+    """Whether one shell runs all commands of the session, see `EnvironmentSettings.persistent_shell`."""
     pty: bool = True
     """Whether `start(pty=True)` is possible."""
     duplex: bool = True

@@ -97,7 +97,7 @@ __hx_ready() {{ {self._arm()}; __hx_i=$$; __hx_say R "{self.name}$__hx_p" >&{out
         mark = f'{call} export {MARKER_VARIABLE}="$__hx_m$__hx_i/"'
         begin = f'{call} printf \'\\036%s B%s\\0\' "$__hx_n" "$__hx_i" >&{out}'
         disarm = f"{call} trap - USR1 EXIT"
-        farewell = f"{call} trap '__hx_c=$?; __hx_say E $__hx_c >&{self.err}; __hx_say E $__hx_c >&{out}' EXIT"
+        farewell = f"{call} trap '__hx_c=$?; __hx_say X $__hx_c >&{self.err}; __hx_say X $__hx_c >&{out}' EXIT"
         command = f'{call} eval "$__hx_c"'
         runners = {}
         for how, separate in (("merge", False), ("separate", True)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from environments.base import UnsupportedError
 from environments.settings import EnvironmentSettings
 
-RESOURCE_SETTINGS = ("container_cpu", "container_memory", "container_disk")
+RESOURCE_SETTINGS = ("container_cpu", "container_memory", "container_disk", "container_pids")
 
 
 def refuse_unenforced(settings: EnvironmentSettings, enforced: frozenset[str]) -> None:

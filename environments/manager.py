@@ -31,7 +31,7 @@ def get_environment(task_id: str = "default") -> BaseEnvironment:
     with _lock:
         env = _environments.get(task_id)
         if env is None:
-            env = _environments[task_id] = create_environment()
+            env = _environments[task_id] = create_environment(task_id=task_id)
             _ensure_reaper()
         env.touch()
         return env

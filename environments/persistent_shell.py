@@ -32,6 +32,7 @@ from environments.call import Call, checked_call
 from environments.cancellation import current_scope
 from environments.dialect import Dialect, boot_argv
 from environments.output import CommandOutput, OutputSink
+from environments.owner import Owner
 from environments.process import EXIT_CODE_TIMEOUT, Process, UnreadOutput
 from environments.process_tree import ProcessTree, Quarry
 from environments.running import RunningCommand
@@ -65,7 +66,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self.id = os.urandom(6).hex()
+        self.id = f"{Owner.this_process().mark}-{os.urandom(4).hex()}"
         self._numbers = itertools.count(1)
         self._dialect: Dialect | None = None
         self._start_lock = threading.RLock()
@@ -98,6 +99,11 @@ class PersistentShellEnvironment(BaseEnvironment):
     @abstractmethod
     def stop_target(self) -> None:
         """Take the target down and free what it holds here. Called once, also when the target is lost."""
+
+    @property
+    def stop_ends_all(self) -> bool:
+        """Whether `stop_target` leaves no process and no file, so that `cleanup` need not look for them before."""
+        return False
 
     def target_loss(self) -> str | None:
         """Say why the target is gone, or None while it is there. Asked when a stream ended unexpectedly."""
@@ -238,6 +244,8 @@ class PersistentShellEnvironment(BaseEnvironment):
             process.kill()
         self._session.close()
         self._pool.close_idle()
+        if self.stop_ends_all:
+            return
         if self._scratch_path:
             self.run_control(f"rm -rf {shlex.quote(self._scratch_path)}")
         if self._dialect:
@@ -432,9 +440,11 @@ class PersistentShellEnvironment(BaseEnvironment):
             raise self._lost(str(running.failure))
         if running.reason:
             return TIMEOUT_EXIT_CODE if running.reason == "timeout" else INTERRUPT_EXIT_CODE
-        if ended.exit_code is not None:
+        if ended.exit_code is not None and (ended.exit_code or shell.alive):
             return ended.exit_code
         code = shell.stream.exit_code(EXIT_CODE_TIMEOUT)
+        if ended.exit_code is not None:
+            return code or 0  # a shell that a signal ends says 0, as one that exits with 0 does
         loss = self.target_loss()
         if code is None or loss:
             raise self._lost(loss or "the link to it dropped")

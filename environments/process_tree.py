@@ -136,8 +136,9 @@ class ProcessTree:
         }
         head = "\n".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
         result = self._run(head + _SCAN)
-        if result.exit_code != 0:
+        words = result.output.split()
+        if result.exit_code != 0 or not all(word.isdigit() for word in words):  # such as when nothing can be forked
             raise TerminalError(f"cannot look for a command's processes: {result.output.strip()}")
-        found = [int(word) for word in result.output.split()]
+        found = [int(word) for word in words]
         self._holders = [*self._holders[:1], *found]
         return found

@@ -35,6 +35,9 @@ class BuiltIn:
 
 BUILT_IN: Mapping[str, BuiltIn] = {
     "local": BuiltIn("environments.local", "LocalEnvironment"),
+    "ssh": BuiltIn("environments.ssh", "SSHEnvironment", extra="ssh", sdk="paramiko"),
+    "docker": BuiltIn("environments.docker", "DockerEnvironment", extra="docker", sdk="docker"),
+    "singularity": BuiltIn("environments.singularity", "SingularityEnvironment", extra="singularity", sdk="spython"),
 }
 RESERVED = ("local", "docker", "ssh", "singularity", "modal", "daytona")
 """Names with settings of their own. Those that `BUILT_IN` lacks are not in this version."""

@@ -31,7 +31,7 @@ class Session:
         self._open_shell = open_shell
         self._first_cwd = first_cwd
         self._keep_shell = keep_shell
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what a command needs as files is put there when it is its turn already
         self._shell: Shell | None = None
         self._state = ""
         self._variables: dict[str, str] = {}

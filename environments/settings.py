@@ -39,11 +39,14 @@ class EnvironmentSettings:
     lifetime_seconds: PositiveFloat = 300.0
     """Seconds an environment may stay unused before it is cleaned up."""
     persistent_shell: bool = True
-    """Whether functions, aliases and shell options last between commands (cwd and exports always do)."""
+    """Whether one shell runs all commands of the session. Otherwise each gets a new shell, which takes over working
+    directory, exports, functions, aliases and options, and not plain variables, the umask or background jobs."""
     max_output_bytes: PositiveInt = 10_000_000
     """Bytes of output kept of one command; above it, the middle is left out and counted."""
+    task_id: str = "default"
+    """What the environment is for: it is written on the target, and files that outlive `cleanup()` are found by it."""
     env_passthrough: tuple[str, ...] = ()
-    """Names of variables of this process that commands and scripts see although they would be held back."""
+    """Names of variables of this process that scripts see although their names would hold them back."""
 
     container_cpu: PositiveFloat | None = None
     """CPU limit in cores; None sets none."""
@@ -51,6 +54,8 @@ class EnvironmentSettings:
     """Memory limit in MB; None sets none."""
     container_disk: PositiveInt | None = None
     """Disk limit in MB; None sets none."""
+    container_pids: PositiveInt | None = None
+    """Limit of processes and threads; None is the backend's own choice, which is 256 in Docker."""
     container_persistent: bool = False
     """Whether the container's files outlive `cleanup()` and are there again next time."""
 
@@ -70,6 +75,10 @@ class EnvironmentSettings:
     """Whether commands run under this process's user and group id."""
     docker_network: bool = True
     """Whether the container has a network."""
+    docker_user: str | None = None
+    """User of the container, or `uid:gid`, that commands run under; None is the image's own."""
+    docker_gpus: str | None = None
+    """GPUs to give to the container: `all`, a number, or `device=ID,ID`."""
 
     ssh_host: str | None = None
     """Host name or address, or a `Host` of the SSH client's configuration."""
@@ -79,6 +88,8 @@ class EnvironmentSettings:
     """Port of the SSH server; None is the SSH client's own choice."""
     ssh_key: str | None = None
     """Path of the private key here; None is the SSH client's own choice."""
+    ssh_config: str | None = None
+    """The SSH client's configuration file here; None is `~/.ssh/config` and then `/etc/ssh/ssh_config`."""
     ssh_password: SecretStr | None = None
     """Password to log in with. Refused in `config.yaml`."""
     ssh_passphrase: SecretStr | None = None
@@ -86,6 +97,14 @@ class EnvironmentSettings:
 
     singularity_image: str | None = None
     """Image to run: a path here or a URI; None is the backend's own choice."""
+    singularity_binds: tuple[str, ...] = ()
+    """Mounts, each written `host_path:container_path` or `host_path:container_path:ro`."""
+    singularity_network: bool = True
+    """Whether the container shares this machine's network; without, it has none."""
+    singularity_gpu: bool = False
+    """Whether the container has this machine's NVIDIA GPUs."""
+    singularity_read_only: bool = False
+    """Whether nothing in the container can be written but `/tmp` and mounts."""
     modal_image: str | None = None
     """Image to run; None is the backend's own choice."""
     daytona_image: str | None = None

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
+from environments.owner import Owner
 from rpc.dispatcher import Dispatcher
 from rpc.messages import MAX_MESSAGE_BYTES, Response, too_large
 from rpc.target_source import target_source
@@ -45,7 +46,7 @@ class UnixSocketTransport:
             OSError: The directory or the socket could not be made.
         """
         # In /tmp whatever TMPDIR says: a socket's path may have no more than 107 bytes (103 on macOS).
-        self._directory = Path(tempfile.mkdtemp(prefix="hermes-", dir="/tmp"))
+        self._directory = Path(tempfile.mkdtemp(prefix=f"hermes-{Owner.this_process().mark}-", dir="/tmp"))
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self._listener.bind(str(self._directory / "socket"))

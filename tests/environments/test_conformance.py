@@ -2,40 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
+from engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker, require_singularity
 from plain_local import PlainLocal
+from ssh_server import SSHServer
 
 from environments import BaseEnvironment, create_environment, load_settings
 from environments.conformance import CHECKS, Check, Subject
+from environments.limits import RESOURCE_SETTINGS
+
+Backend = Callable[[Path], AbstractContextManager[Subject]]
+
+NO_LIMITS = dict.fromkeys(RESOURCE_SETTINGS, 512)
 
 
-def local(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+@contextlib.contextmanager
+def local(cwd: Path) -> Iterator[Subject]:
     """This machine."""
-    cwd = tmp_path_factory.mktemp("session")
-
-    def make(**settings: object) -> BaseEnvironment:
-        return create_environment("local", **{"cwd": str(cwd), **settings})
-
-    return Subject(make, refused_settings={"container_memory": 512, "container_cpu": 1, "container_disk": 512})
+    yield Subject(
+        lambda **settings: create_environment("local", **{"cwd": str(cwd), **settings}), refused_settings=NO_LIMITS
+    )
 
 
-def without_bash(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+@contextlib.contextmanager
+def without_bash(cwd: Path) -> Iterator[Subject]:
     """This machine over dash, with everything by the base class's own means."""
-    cwd = tmp_path_factory.mktemp("session")
+    yield Subject(lambda **settings: PlainLocal(load_settings("local", **{"cwd": str(cwd), **settings})))
+
+
+@contextlib.contextmanager
+def docker(_: Path) -> Iterator[Subject]:
+    """A container that has bash."""
+    with _docker(PYTHON_IMAGE) as subject:
+        yield subject
+
+
+@contextlib.contextmanager
+def docker_minimal(_: Path) -> Iterator[Subject]:
+    """A container that has neither bash nor Python."""
+    with _docker(MINIMAL_IMAGE) as subject:
+        yield subject
+
+
+@contextlib.contextmanager
+def _docker(image: str) -> Iterator[Subject]:
+    client = require_docker()
+
+    def remove(env: BaseEnvironment) -> None:
+        client.containers.get(env.execute_oneshot("hostname").output.strip()).remove(force=True)
 
     def make(**settings: object) -> BaseEnvironment:
-        return PlainLocal(load_settings("local", **{"cwd": str(cwd), **settings}))
+        return create_environment("docker", **{"image": image, **settings})
 
-    return Subject(make)
+    yield Subject(make, remove, refused_settings={"container_disk": 512})
+    client.close()
 
 
-@pytest.fixture(scope="module", params=[local, without_bash], ids=lambda backend: backend.__name__)
+@contextlib.contextmanager
+def ssh(cwd: Path) -> Iterator[Subject]:
+    """An SSH server of our own on this machine."""
+    folder = cwd / "sshd"
+    folder.mkdir()
+    server = SSHServer(folder)
+    server.start()
+
+    def make(**settings: object) -> BaseEnvironment:
+        return create_environment("ssh", **{**server.settings, "cwd": str(cwd), **settings})
+
+    yield Subject(make, lambda env: server.kill_connections(), refused_settings=NO_LIMITS)
+    server.remove()
+
+
+@contextlib.contextmanager
+def singularity(_: Path) -> Iterator[Subject]:
+    """An instance over a sandbox directory."""
+    images = require_singularity()
+
+    def kill(env: BaseEnvironment) -> None:
+        os.kill(env._instance.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+
+    def make(**settings: object) -> BaseEnvironment:
+        return create_environment("singularity", **{"image": str(images.sandbox), **settings})
+
+    yield Subject(make, kill, refused_settings={"container_disk": 10})
+
+
+BACKENDS = (local, without_bash, docker, docker_minimal, ssh, singularity)
+
+
+@pytest.fixture(scope="module", params=BACKENDS, ids=lambda backend: backend.__name__)
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
-    made = request.param(tmp_path_factory)
-    yield made
-    made.close()
+    backend: Backend = request.param
+    with backend(tmp_path_factory.mktemp("session")) as made:
+        yield made
+        made.close()
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)

@@ -16,14 +16,29 @@ def _captured(pieces: list[bytes], limit: int) -> BoundedCapture:
     return capture
 
 
-@given(st.lists(st.binary(max_size=40), max_size=30), st.integers(1, 200))
+@given(
+    st.lists(st.binary(max_size=40).map(lambda data: bytes(byte & 0x7F for byte in data)), max_size=30),
+    st.integers(1, 200),
+)
 def test_head_and_tail_are_kept_whatever_the_pieces(pieces: list[bytes], limit: int) -> None:
-    whole = b"".join(pieces)
-    kept = _captured(pieces, limit).raw()
+    whole = b"".join(pieces).decode()
+    kept = _captured(pieces, limit).text()
     if len(whole) <= limit:
-        assert kept == whole
+        assert (kept.text, kept.omitted_bytes) == (whole, 0)
     else:
-        assert kept == whole[: limit // 2] + whole[len(whole) - (limit - limit // 2) :]
+        assert kept.text == whole[: limit // 2] + whole[len(whole) - (limit - limit // 2) :]
+        assert kept.omitted_bytes == len(whole) - limit
+
+
+@given(st.lists(st.integers(0, 200_000), max_size=12), st.integers(1, 400_000))
+def test_large_pieces_are_kept_as_small_ones_are(sizes: list[int], limit: int) -> None:
+    pieces = [bytes([65 + number % 26]) * size for number, size in enumerate(sizes)]
+    whole = b"".join(pieces).decode()
+    kept = _captured(pieces, limit).text()
+    assert len(kept.text) == min(len(whole), limit)
+    assert len(kept.text) + kept.omitted_bytes == len(whole)
+    assert whole.startswith(kept.text[: kept.omitted_at])
+    assert whole.endswith(kept.text[kept.omitted_at :])
 
 
 @given(st.lists(st.text(max_size=20), max_size=30), st.integers(16, 200))

@@ -1,0 +1,38 @@
+"""What is written on our containers, so that they are found again: by the next process, or when theirs has died."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from environments.config import hermes_home
+from environments.owner import Owner
+
+OWNER = "hermes-environments.owner"
+"""The process the container belongs to, see `Owner`."""
+TASK = "hermes-environments.task"
+FINGERPRINT = "hermes-environments.fingerprint"
+KEPT = "hermes-environments.kept"
+"""On a container that outlives its process: the host and `HERMES_HOME` where it can be taken up again."""
+
+
+def labels(task: str, fingerprint: str, *, kept: bool) -> dict[str, str]:
+    """Return the labels of a new container."""
+    own = {OWNER: str(Owner.this_process()), TASK: task, FINGERPRINT: fingerprint}
+    return {**own, KEPT: kept_here()} if kept else own
+
+
+def kept_here() -> str:
+    """Return the value of `KEPT` for this host and `HERMES_HOME`, whose claims say which containers are in use."""
+    return f"{Owner.this_process().host} {hermes_home().absolute()}"
+
+
+def labels_filter(wanted: Mapping[str, str], *, kept: bool) -> list[str]:
+    """Return the engine's filter for containers with these labels."""
+    exact = {**wanted, KEPT: kept_here()} if kept else wanted
+    return [f"{name}={value}" for name, value in exact.items()]
+
+
+def claim_name(task: str, fingerprint: str) -> str:
+    """Return the name of the claim on a kept container."""
+    return "docker-" + hashlib.sha256(f"{task}\0{fingerprint}".encode()).hexdigest()[:24]

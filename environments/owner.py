@@ -1,0 +1,95 @@
+"""Which process something belongs to: it is written on a container or directory, so that an orphan is known as one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process, told from a later one with the same id by the moment it started."""
+
+    host: str
+    """The machine, and on Linux the process namespace: a container has process ids of its own."""
+    pid: int
+    started: str
+    """When it started, in the words of the operating system; only to be compared."""
+
+    @classmethod
+    def this_process(cls) -> Self:
+        """Return this process."""
+        return cls(_host(), os.getpid(), _started(os.getpid()) or "")
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Read what `str()` wrote; None if it is something else."""
+        words = text.split()
+        if len(words) != 3 or not words[1].isdigit():
+            return None
+        return cls(words[0], int(words[1]), words[2])
+
+    def __str__(self) -> str:
+        return f"{self.host} {self.pid} {self.started}"
+
+    @property
+    def mark(self) -> str:
+        """The owner in letters, digits, `-`, `_` and `.` alone, as part of a name; `mark_is_orphaned` reads it."""
+        return f"{zlib.crc32(self.host.encode()):08x}-{self.pid}-{self.started}"
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process is known to have ended. Of one on another host nothing is known."""
+        return self.host == _host() and _started(self.pid) != self.started
+
+
+def mark_is_orphaned(name: str) -> bool:
+    """Whether a name that begins with an owner's mark and `-` is of a process of this machine that has ended."""
+    host, pid, started = [*name.split("-", 2), "", ""][:3]
+    here = Owner.this_process()
+    if not pid.isdigit() or host != here.mark.partition("-")[0]:
+        return False
+    return not f"{started}-".startswith(f"{_started(int(pid))}-")
+
+
+@cache
+def _host() -> str:
+    name = socket.gethostname() or "localhost"
+    try:
+        return f"{name}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return name
+
+
+def _started(pid: int) -> str | None:
+    """Return when a process started, None if there is none."""
+    try:
+        # The name, in parentheses, may hold spaces. The start is the 22nd field, in clock ticks since boot.
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{_boot()}-{ticks}"
+    except OSError:
+        pass
+    if Path("/proc/self/stat").exists():
+        return None
+    asked = subprocess.run(
+        ["ps", "-o", "lstart=", "-p", str(pid)],
+        env={"LC_ALL": "C", "TZ": "UTC", "PATH": "/bin:/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return "-".join(asked.stdout.split()) or None
+
+
+@cache
+def _boot() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().partition("-")[0]
+    return ""
