@@ -20,17 +20,13 @@ def staging_directory(env: BaseEnvironment) -> Iterator[str]:
     Raises:
         TerminalError: It could not be made.
     """
-    directory = shlex.quote(path := f"{env.scratch_directory()}/script-{os.urandom(6).hex()}")
-    made = env.execute_oneshot(f"mkdir -m 700 -- {directory}", timeout=60)
-    if not made.ok:
-        raise TerminalError(
-            f"no directory for the script could be made on backend {env.settings.env!r}: {made.output.strip()}"
-        )
+    path = f"{env.scratch_directory()}/script-{os.urandom(6).hex()}"
+    _run(env, f"mkdir -m 700 -- {shlex.quote(path)}", "no directory for the script could be made")
     try:
         yield path
     finally:
         with contextlib.suppress(TerminalError):
-            env.execute_oneshot(f"rm -rf -- {directory}", timeout=60)
+            _run(env, f"rm -rf -- {shlex.quote(path)}", "the script's directory could not be removed")
 
 
 def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str]) -> None:
@@ -46,8 +42,10 @@ def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str]) -> Non
             env.write_bytes(f"{directory}/{name}", text.encode())
         return
     writes = [f"printf %s {shlex.quote(text)} >{name}" for name, text in files.items()]
-    written = env.execute_oneshot(" && ".join([f"cd -- {shlex.quote(directory)}", *writes]), timeout=60)
-    if not written.ok:
-        raise TerminalError(
-            f"the script could not be written on backend {env.settings.env!r}: {written.output.strip()}"
-        )
+    _run(env, " && ".join([f"cd -- {shlex.quote(directory)}", *writes]), "the script could not be written")
+
+
+def _run(env: BaseEnvironment, command: str, problem: str) -> None:
+    result = env.execute_oneshot(command, timeout=60)
+    if not result.ok:
+        raise TerminalError(f"{problem} on backend {env.settings.env!r}: {result.output.strip()}")

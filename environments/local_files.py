@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from environments.base import TerminalError
+
+PIECE = 1024 * 1024
+"""Bytes to copy at a time."""
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | None = None) -> None:
@@ -32,14 +33,14 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | No
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(21, "it is a directory")
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+        part = path.with_name(f".{path.name[:100]}.{os.urandom(6).hex()}")
         try:
-            with open(descriptor, "wb") as file:
+            with open(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
                 _take_after(path, file, mode)
                 write(file)
-            Path(name).replace(path)
+            part.replace(path)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
             raise
 
 
@@ -77,7 +78,8 @@ def copy_file(source: Path, target: Path) -> None:
     """
     with _named(source, "read"), source.open("rb") as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        replace_file(target, lambda copy: shutil.copyfileobj(file, copy, 1024 * 1024), mode)
+        pieces = iter(lambda: file.read(PIECE), b"")
+        replace_file(target, lambda copy: copy.writelines(pieces), mode)
 
 
 @contextlib.contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from environments.stream import Channel
 
+_BLOCK = 64 * 1024
 _CONTINUATION_LIMIT = 3
 """A UTF-8 sequence has at most this many bytes after its first."""
 
@@ -38,7 +40,10 @@ class BoundedCapture:
         self._head_limit = limit // 2
         self._tail_limit = limit - self._head_limit
         self._head = bytearray()
-        self._tail = bytearray()
+        # The tail is a row of blocks, of which the first are dropped: one buffer of it all would be copied for ever.
+        self._blocks: deque[bytes] = deque()
+        self._block = bytearray()
+        self._tail_size = 0
         self._dropped = 0
 
     def add(self, data: bytes) -> None:
@@ -47,35 +52,60 @@ class BoundedCapture:
         if room > 0:
             self._head += data[:room]
             data = data[room:]
-        if len(data) > self._tail_limit:
-            excess = len(data) - self._tail_limit
-            self._dropped += len(self._tail) + excess
-            self._tail = bytearray(data[excess:])
-            return
-        self._tail += data
-        excess = len(self._tail) - self._tail_limit
-        if excess > 0:
-            del self._tail[:excess]  # moves a pointer and copies nothing
-            self._dropped += excess
+        self._tail_size += len(data)
+        if len(data) >= _BLOCK:
+            self._close_block()
+            self._blocks.append(data)
+        elif data:
+            self._block += data
+            if len(self._block) >= _BLOCK:
+                self._close_block()
+        while self._blocks and self._tail_size - len(self._blocks[0]) >= self._tail_limit:
+            self._drop(len(self._blocks.popleft()))
 
-    def raw(self) -> bytes:
-        """Return the bytes kept, head and tail joined."""
-        return bytes(self._head + self._tail)
+    def _close_block(self) -> None:
+        if self._block:
+            self._blocks.append(bytes(self._block))
+            self._block.clear()
+
+    def _drop(self, size: int) -> None:
+        self._tail_size -= size
+        self._dropped += size
+
+    def _take_tail(self) -> bytearray:
+        """Return the tail, cut to its limit, and give it up."""
+        tail = bytearray()
+        while self._blocks:
+            tail += self._blocks.popleft()
+        tail += self._block
+        self._block.clear()
+        excess = max(0, len(tail) - self._tail_limit)
+        self._drop(excess)
+        del tail[:excess]
+        return tail
 
     def text(self) -> CapturedText:
-        """Return what was kept, decoded as UTF-8 with replacement.
+        """Return what was kept, decoded as UTF-8 with replacement. It is given up here, as both may be large.
 
         A character that the cut went through is left out and counted, so that the cut adds no replacement signs.
         """
-        if not self._dropped:
-            text = self.raw().decode("utf-8", "replace")
+        tail = self._take_tail()
+        head, self._head = self._head, bytearray()
+        dropped = self._dropped
+        if not dropped:
+            head += tail
+            text = head.decode("utf-8", "replace")
             return CapturedText(text, 0, len(text))
-        head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head), final=False)
         cut = 0
-        while cut < min(_CONTINUATION_LIMIT, len(self._tail)) and self._tail[cut] & 0xC0 == 0x80:
+        while cut < min(_CONTINUATION_LIMIT, len(tail)) and tail[cut] & 0xC0 == 0x80:
             cut += 1
-        omitted = self._dropped + cut + _incomplete_bytes(bytes(self._head[-4:]))
-        return CapturedText(head + self._tail[cut:].decode("utf-8", "replace"), omitted, len(head))
+        del tail[:cut]
+        dropped += cut + _incomplete_bytes(bytes(head[-4:]))
+        first = codecs.utf_8_decode(head, "replace", False)[0]
+        head.clear()
+        last = tail.decode("utf-8", "replace")
+        tail.clear()
+        return CapturedText(first + last, dropped, len(first))
 
 
 def _incomplete_bytes(end: bytes) -> int:

@@ -79,8 +79,8 @@ class RelayTransport:
             with contextlib.suppress(BrokenPipeError):
                 process.write(b"\n")
         with contextlib.suppress(TerminalError):
-            process.wait(CLOSE_GRACE_SECONDS)
-            process.kill()
+            if process.wait(CLOSE_GRACE_SECONDS) is None:
+                process.kill()
         deadline = time.monotonic() + CLOSE_GRACE_SECONDS
         for connection in list(self._connections.values()):
             connection.close(max(0.0, deadline - time.monotonic()))
