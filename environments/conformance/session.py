@@ -27,7 +27,7 @@ def the_session_keeps_exports_and_variables(subject: Subject) -> None:
 
 
 def the_session_keeps_functions_aliases_and_options(subject: Subject) -> None:
-    """Where the backend says that it has a persistent session."""
+    """Where one shell runs all commands."""
     env, name = subject.env, unique("f")
     if not env.capabilities.persistent_session:
         return
@@ -58,6 +58,8 @@ def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subje
         ("exec 1>&- 2>&-", 0, ""),
         ("exec 0</dev/null; cat", 0, ""),
         ("kill -9 $$", 137, ""),
+        ("kill -TERM $$; sleep 1", 143, ""),
+        ("exit 0", 0, ""),
         ("printf() { echo no; }; cd() { echo no; }; echo fine", 0, "fine\n"),
         ("PATH=; echo fine", 0, "fine\n"),
         ("IFS=x; echo fine", 0, "fine\n"),

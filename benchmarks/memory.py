@@ -1,0 +1,30 @@
+"""How much memory this process takes, as Linux counts it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+_SELF = Path("/proc/self")
+
+
+def resident_bytes() -> int:
+    """Return what it takes now."""
+    return _status("VmRSS")
+
+
+def peak_bytes() -> int:
+    """Return the most it took since the last `forget_peak`."""
+    return _status("VmHWM")
+
+
+def forget_peak() -> int:
+    """Begin to look for the most anew, and return what it takes now."""
+    (_SELF / "clear_refs").write_text("5")
+    return resident_bytes()
+
+
+def _status(name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+) kB", (_SELF / "status").read_text(), re.MULTILINE)
+    assert found
+    return int(found[1]) * 1024

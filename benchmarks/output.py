@@ -1,0 +1,36 @@
+"""A command that prints very much."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+from benchmarks.measure import timed
+from benchmarks.memory import forget_peak, peak_bytes
+from benchmarks.table import Row
+from environments import create_environment
+
+COMMAND = "head -c 1000000000 /dev/zero"
+READ_SIZE = 256 * 1024
+ROUNDS = 3
+
+
+def rows() -> Iterator[Row]:
+    """Measure the reading of 1 GB, and how much memory that takes here."""
+    raw, ours, grown = [], [], []
+    with create_environment("local") as env:
+        env.execute("true")
+        for _ in range(ROUNDS):
+            raw.append(timed(_read_from_pipe))
+            before = forget_peak()
+            ours.append(timed(lambda: env.execute(COMMAND)))
+            grown.append(peak_bytes() - before)
+    note = f"raw: reading the pipe; this process grew by {max(grown) / 1e6:.0f} MB at most (goal: below 20)"
+    yield Row(what="output of 1 GB, local", raw=min(raw), ours=min(ours), goal=2, note=note)
+
+
+def _read_from_pipe() -> None:
+    with subprocess.Popen(COMMAND.split(), stdout=subprocess.PIPE, bufsize=0) as child:
+        assert child.stdout
+        while child.stdout.read(READ_SIZE):
+            pass

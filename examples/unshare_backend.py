@@ -1,0 +1,78 @@
+"""A backend in one file: commands in namespaces of their own on this machine, made by `unshare` of util-linux.
+
+What runs there sees this machine's files, but has a /tmp, a process table and a network (with nothing on it) of its
+own. Any user may make one, where the kernel allows user namespaces. docs/adding-a-backend.md explains this file.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from environments import EnvironmentSettings, EnvironmentStartError, SettingsError
+from environments.child_stream import ChildStream
+from environments.limits import refuse_unenforced
+from environments.persistent_shell import PersistentShellEnvironment
+from environments.stream import Stream, Terminal
+
+NAMESPACES = ("--mount", "--pid", "--net")
+# The shell is the first process in there: it reaps orphans, and when it ends the kernel kills all the others. It ends
+# when its input does, so that nothing outlives this process, however that ends.
+_FIRST_PROCESS = """\
+mount -t tmpfs -o "size=$1" tmpfs /tmp && exec 3<&0 && echo ready && { cat <&3 & wait; }"""
+_LAST_BREATH = 0.5
+"""Seconds that the kernel may take to end the namespaces after the last command in them has ended."""
+
+
+class UnshareEnvironment(PersistentShellEnvironment):
+    """Runs commands in new mount, process and network namespaces."""
+
+    backend = "unshare"
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        refuse_unenforced(settings, enforced=frozenset())
+        if unknown := set(settings.options) - {"tmp_size"}:
+            raise SettingsError(f"unshare_{unknown.pop()}: no such setting; allowed: unshare_tmp_size, such as 512m")
+        super().__init__(settings)
+        self._holder: subprocess.Popen[bytes] | None = None
+        self._pid = 0
+
+    def start_target(self) -> None:
+        """Make the namespaces, see `PersistentShellEnvironment`."""
+        self.stop_target()  # what is left of those that were lost
+        size = str(self.settings.options.get("tmp_size", "50%"))
+        argv = ["unshare", "--map-root-user", *NAMESPACES, "--mount-proc", "--fork", "--kill-child"]
+        pipe = subprocess.PIPE
+        try:
+            self._holder = subprocess.Popen(
+                [*argv, "sh", "-c", _FIRST_PROCESS, "sh", size], stdin=pipe, stdout=pipe, stderr=pipe
+            )
+        except OSError as error:
+            raise EnvironmentStartError(f"backend 'unshare' needs `unshare` of util-linux: {error.strerror}") from error
+        assert self._holder.stdout and self._holder.stderr
+        if self._holder.stdout.readline() != b"ready\n":
+            why = self._holder.stderr.read().decode(errors="replace").strip()
+            raise EnvironmentStartError(f"backend 'unshare' cannot make namespaces here: {why}")
+        self._pid = int(Path(f"/proc/{self._holder.pid}/task/{self._holder.pid}/children").read_text())
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process in the namespaces, see `StreamOpener`."""
+        enter = ["nsenter", f"--target={self._pid}", "--user", "--preserve-credentials", *NAMESPACES]
+        return ChildStream([*enter, *argv], terminal=terminal)
+
+    def target_loss(self) -> str | None:
+        """Say whether the namespaces are gone, see `PersistentShellEnvironment`."""
+        try:
+            assert self._holder
+            code = self._holder.wait(_LAST_BREATH)
+        except subprocess.TimeoutExpired:
+            return None
+        return f"the first process of its namespaces ended with exit code {code}"
+
+    def stop_target(self) -> None:
+        """End the namespaces, see `PersistentShellEnvironment`."""
+        holder, self._holder = self._holder, None
+        if holder:
+            holder.kill()  # and the kernel, by --kill-child, all that is in there
+            holder.communicate()
