@@ -17,7 +17,7 @@ from environments.base import EnvironmentStartError, UnsupportedError
 from environments.claim import Claim
 from environments.docker_engine import connect, engine_address, reason, reported
 from environments.docker_image import ensure_image
-from environments.docker_labels import FINGERPRINT, TASK, claim_name, labels, labels_filter
+from environments.docker_labels import RUNNING, claim_name, kept_filter, labels
 from environments.docker_options import container_options
 from environments.docker_stream import ENGINE_ERRORS, ExecStream
 from environments.persistent_shell import PersistentShellEnvironment
@@ -79,11 +79,12 @@ class DockerEnvironment(PersistentShellEnvironment):
             if self._container and self._revive(api, self._container):
                 return
             self._memory_checked = ""
-            if self.settings.container_persistent:
-                self._container = self._take_kept(api, image) or self._create(api, image)
+            self._container = self._take_kept(api, image) if self.settings.container_persistent else None
+            if self._container:
+                api.start(self._container)
             else:
                 self._container = self._create(api, image)
-            self._start(api, self._container)
+                self._start_new(api, self._container)
 
     def _revive(self, api: APIClient, container: str) -> bool:
         try:
@@ -106,12 +107,11 @@ class DockerEnvironment(PersistentShellEnvironment):
                 f"backend 'docker': the kept container of task {self.settings.task_id!r} is in use by another "
                 "process; end that one, or set another task_id"
             )
-        wanted = {TASK: self.settings.task_id, FINGERPRINT: fingerprint}
-        found = api.containers(all=True, filters={"label": labels_filter(wanted, kept=True)})
+        found = api.containers(all=True, filters={"label": kept_filter(self.settings.task_id, fingerprint)})
         if not found:
             return None
         container = str(found[0]["Id"])
-        if found[0]["State"] != "exited":  # its last user was killed, and may have left commands running
+        if found[0]["State"] in RUNNING:  # its last user was killed, and may have left commands running
             api.kill(container)
         return container
 
@@ -145,7 +145,7 @@ class DockerEnvironment(PersistentShellEnvironment):
                 raise UnsupportedError(self._unsupported("a limit of container_*", warning))
         return container
 
-    def _start(self, api: APIClient, container: str) -> None:
+    def _start_new(self, api: APIClient, container: str) -> None:
         try:
             api.start(container)
         except APIError as error:
@@ -156,7 +156,7 @@ class DockerEnvironment(PersistentShellEnvironment):
 
     @staticmethod
     def _unsupported(setting: str, why: str) -> str:
-        return f"backend 'docker' cannot do what {setting} asks for: the engine at {engine_address()} says: {why}"
+        return f"backend 'docker' cannot do what {setting} asks for with the engine at {engine_address()}: {why}"
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the container, see `StreamOpener`. Its environment holds what `docker_env` says."""

@@ -11,7 +11,7 @@ from docker.errors import NotFound
 
 from environments.claim import Claim
 from environments.docker_engine import connect, reported
-from environments.docker_labels import FINGERPRINT, KEPT, OWNER, TASK, claim_name, kept_here
+from environments.docker_labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_here
 from environments.garbage import Orphan
 from environments.owner import Owner
 
@@ -39,7 +39,7 @@ def find_orphans() -> Iterator[Orphan]:
 def _orphan(api: APIClient, container: str, labels: Mapping[str, str], state: str) -> Orphan | None:
     what = f"container {container[:12]} of task {labels.get(TASK, '')}"
     if KEPT in labels:
-        here = labels[KEPT] == kept_here() and state not in ("created", "exited")
+        here = labels[KEPT] == kept_here() and state in RUNNING
         return Orphan(f"stopped {what}", partial(_stop, api, container, labels)) if here and _is_free(labels) else None
     owner = Owner.parse(labels[OWNER])
     if owner is None or not owner.is_gone:

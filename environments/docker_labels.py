@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 
 from environments.config import hermes_home
 from environments.owner import Owner
@@ -14,6 +13,9 @@ TASK = "hermes-environments.task"
 FINGERPRINT = "hermes-environments.fingerprint"
 KEPT = "hermes-environments.kept"
 """On a container that outlives its process: the host and `HERMES_HOME` where it can be taken up again."""
+
+RUNNING = ("running", "paused")
+"""States of a container in which it has processes."""
 
 
 def labels(task: str, fingerprint: str, *, kept: bool) -> dict[str, str]:
@@ -27,10 +29,9 @@ def kept_here() -> str:
     return f"{Owner.this_process().host} {hermes_home().absolute()}"
 
 
-def labels_filter(wanted: Mapping[str, str], *, kept: bool) -> list[str]:
-    """Return the engine's filter for containers with these labels."""
-    exact = {**wanted, KEPT: kept_here()} if kept else wanted
-    return [f"{name}={value}" for name, value in exact.items()]
+def kept_filter(task: str, fingerprint: str) -> list[str]:
+    """Return the engine's filter for the containers kept here for a task, made in this way."""
+    return [f"{name}={value}" for name, value in ((TASK, task), (FINGERPRINT, fingerprint), (KEPT, kept_here()))]
 
 
 def claim_name(task: str, fingerprint: str) -> str:
