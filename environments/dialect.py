@@ -112,7 +112,7 @@ __hx_ready() {{ {self._arm()}; __hx_i=$$; __hx_say R "{self.name}$__hx_p" >&{out
             runners[f"attached_{how}"] = f'{mark}\n{begin}\n{attached}\n{end}\n[ "$__hx_c" = 0 ] || {call} exit'
             runners[f"last_{how}"] = f"{mark}\n{disarm}\n{begin}\n{farewell}\n{last}"
             # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
-            runners[f"tty_{how}"] = f"{mark}\n{disarm}\n{begin}\n\\command -p stty sane\n{last}"
+            runners[f"tty_{how}"] = f"{mark}\n{disarm}\n\\command -p stty sane\n{begin}\n{last}"
         return runners
 
     def _end(self, separate: bool) -> str:

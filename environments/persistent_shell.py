@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import os
 import shlex
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ from environments.base import (
     Capabilities,
     CommandResult,
     EnvironmentLostError,
-    EnvironmentStartError,
     OutputCallback,
     StderrMode,
     StdinMode,
@@ -30,7 +28,6 @@ from environments.base import (
 )
 from environments.call import Call, checked_call
 from environments.cancellation import current_scope
-from environments.dialect import Dialect, boot_argv
 from environments.output import CommandOutput, OutputSink
 from environments.owner import Owner
 from environments.process import EXIT_CODE_TIMEOUT, Process, UnreadOutput
@@ -39,14 +36,12 @@ from environments.running import RunningCommand
 from environments.session import Session
 from environments.shell import Ended, Request, Shell, Where
 from environments.shell_files import ShellFiles
-from environments.shell_pool import IDLE_LIMIT, ShellPool
 from environments.stream import Stream, Terminal
+from environments.target_shells import TargetShells
 
 if TYPE_CHECKING:
     from environments.settings import EnvironmentSettings
 
-CONTROL_TIMEOUT = 10.0
-"""Seconds a command of our own may take: what does not answer by then is lost."""
 LONG_COMMAND = 32 * 1024
 """Characters above which a command travels as a file: bash reads its script one byte at a system call."""
 MAY_END_SHELL = ("exec", "kill", "trap")
@@ -67,17 +62,15 @@ class PersistentShellEnvironment(BaseEnvironment):
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self.id = f"{Owner.this_process().mark}-{os.urandom(4).hex()}"
-        self._numbers = itertools.count(1)
-        self._dialect: Dialect | None = None
         self._start_lock = threading.RLock()
         self._started = self._ever_started = self._closed = False
+        beside = self.max_streams - 1 if self.max_streams else None
+        self._shells = TargetShells(self.id, self.open_stream, self.target_loss, self._lost, beside)
         self._session = Session(self._open_session_shell, settings.cwd, settings.persistent_shell)
         self._running: set[RunningCommand] = set()
         self._processes: set[Process] = set()
         self._scratch_path: str | None = None
         self._files = ShellFiles(self)
-        beside = self.max_streams - 1 if self.max_streams else None
-        self._pool = ShellPool(self._open_shell, beside)
 
     # What a backend answers.
 
@@ -123,7 +116,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         return Capabilities(
             persistent_session=self.settings.persistent_shell,
             same_machine=self.same_machine,
-            shell=self._dialect.name if self._dialect else "",
+            shell=self._shells.dialect.name if self._shells.dialect else "",
             enforced_limits=self.enforced_limits,
         )
 
@@ -178,7 +171,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         if scope and scope.cancelled:
             return self._never_ran()
         request = self._request(call, Where.SUBSHELL)
-        with self._sent_to_pool(request) as (shell, marker):
+        with self._shells.sent(request) as (shell, marker):
             return self._perform(shell, marker, call, Where.SUBSHELL)
 
     def start(
@@ -197,12 +190,12 @@ class PersistentShellEnvironment(BaseEnvironment):
         call = self._checked(command, cwd, math.inf)
         sink = sink or UnreadOutput(self.settings.max_output_bytes)
         if pty:
-            where, shell = Where.LAST_ON_TERMINAL, self._open_terminal_shell(Terminal(rows, columns))
+            where, shell = Where.LAST_ON_TERMINAL, self._shells.open_on(Terminal(rows, columns))
             marker = shell.send(self._request(call, where, sink.separate))
             release: Callable[[Shell], object] = Shell.close
         else:
-            where, release = _WHERE[stdin], self._pool.give_back
-            shell, marker = self._send_to_pool(self._request(call, where, sink.separate))
+            where, release = _WHERE[stdin], self._shells.pool.give_back
+            shell, marker = self._shells.send(self._request(call, where, sink.separate))
         try:
             if where is not Where.SUBSHELL:
                 shell.await_begin()
@@ -234,7 +227,7 @@ class PersistentShellEnvironment(BaseEnvironment):
                 self._end_everything()
         finally:
             self._session.close()
-            self._pool.close()
+            self._shells.pool.close()
             self.stop_target()
 
     def _end_everything(self) -> None:
@@ -243,15 +236,15 @@ class PersistentShellEnvironment(BaseEnvironment):
         for process in self._processes:
             process.kill()
         self._session.close()
-        self._pool.close_idle()
+        self._shells.pool.close_idle()
         if self.stop_ends_all:
             return
         if self._scratch_path:
             self.run_control(f"rm -rf {shlex.quote(self._scratch_path)}")
-        if self._dialect:
-            ProcessTree(self.run_control, Quarry(f"{self.id}/", self._dialect)).end(GRACE)
+        if self._shells.dialect:
+            ProcessTree(self.run_control, Quarry(f"{self.id}/", self._shells.dialect)).end(GRACE)
 
-    # Shells.
+    # The target.
 
     def _ensure_started(self) -> None:
         with self._start_lock:
@@ -267,53 +260,15 @@ class PersistentShellEnvironment(BaseEnvironment):
         with self._start_lock:
             self._started = False
             self._scratch_path = None
-        self._pool.close_idle()
+        self._shells.pool.close_idle()
         return EnvironmentLostError(
             f"backend {self.settings.env!r} was lost: {why}. What the command had done by then is done, and it was "
             "not run again; the next command connects anew"
         )
 
-    def _open_shell(self, cwd: str | None = None, restore: str = "") -> Shell:
-        marker = f"{self.id}/{next(self._numbers)}/"
-        try:
-            shell = Shell(self.open_stream(boot_argv(marker)), marker, cwd=cwd, restore=restore, known=self._dialect)
-        except EnvironmentStartError:
-            if loss := self.target_loss():
-                raise self._lost(loss) from None
-            raise
-        self._dialect = shell.dialect
-        return shell
-
     def _open_session_shell(self, cwd: str | None, restore: str) -> Shell:
         self._ensure_started()
-        return self._open_shell(cwd, restore)
-
-    def _open_terminal_shell(self, terminal: Terminal) -> Shell:
-        marker = f"{self.id}/{next(self._numbers)}/"
-        stream = self.open_stream(boot_argv(marker, terminal=True), terminal)
-        return Shell(stream, marker, cwd=None, on_terminal=True)
-
-    def _send_to_pool(self, request: Request, urgent: bool = False) -> tuple[Shell, str]:
-        """Send a request to a shell of the pool, which is to be given back; returns it and the request's marker."""
-        for _ in range(IDLE_LIMIT + 1):
-            shell = self._pool.take(urgent)
-            try:
-                return shell, shell.send(request)
-            except BrokenPipeError:  # it died while it was idle, and got nothing of the request
-                shell.close()
-                self._pool.give_back(shell)
-            except BaseException:
-                self._pool.give_back(shell)
-                raise
-        raise self._lost(self.target_loss() or "no shell of it could be reached")
-
-    @contextlib.contextmanager
-    def _sent_to_pool(self, request: Request, urgent: bool = False) -> Iterator[tuple[Shell, str]]:
-        shell, marker = self._send_to_pool(request, urgent)
-        try:
-            yield shell, marker
-        finally:
-            self._pool.give_back(shell)
+        return self._shells.open(cwd, restore)
 
     def run_control(self, text: str) -> CommandResult:
         """Run a command of our own: without the limits of `max_streams`, the settings or a cancelled scope.
@@ -321,13 +276,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         Raises:
             EnvironmentLostError: The target did not answer in time.
         """
-        output = CommandOutput(self.settings.max_output_bytes, separate=False)
-        with self._sent_to_pool(Request(text, Where.SUBSHELL), urgent=True) as (shell, _):
-            ended = shell.receive(output, time.monotonic() + CONTROL_TIMEOUT)
-            if ended.exit_code is None:
-                shell.close()
-                raise self._lost(self.target_loss() or f"it did not answer for {CONTROL_TIMEOUT:.0f} s")
-        return CommandResult(output.stdout.text().text, ended.exit_code)
+        return self._shells.run_control(text)
 
     # One command.
 
@@ -370,7 +319,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             EnvironmentLostError: The target went away while it ran.
         """
         call = self._checked(command, None, math.inf)
-        with self._sent_to_pool(self._request(call, Where.SUBSHELL, sink.separate)) as (shell, marker):
+        with self._shells.sent(self._request(call, Where.SUBSHELL, sink.separate)) as (shell, marker):
             return self._run_to_end(shell, marker, call, Where.SUBSHELL, sink)[0]
 
     def _perform(self, shell: Shell, marker: str, call: Call, where: Where) -> CommandResult:
@@ -402,38 +351,19 @@ class PersistentShellEnvironment(BaseEnvironment):
         """Return the exit code of the request that was sent, and the reason if it was we who ended it."""
         quarry = Quarry(marker, shell.dialect, shell.pid, wakes_shell=where is Where.MAIN)
         running = RunningCommand(shell, quarry, self.run_control, GRACE, output.freeze)
-        with self._known_as_running(running, where):
-            ended = self._await_end(shell, running, output, call.timeout)
-        if running.reason and where is Where.MAIN and shell.alive:
-            shell.retire()  # the signal that makes it leave the command may reach it after the command
-        return self._exit_code(shell, running, ended), running.reason
-
-    @contextlib.contextmanager
-    def _known_as_running(self, running: RunningCommand, where: Where) -> Iterator[None]:
         self._running.add(running)
         if where is Where.MAIN:
             self._session.running = running
-        scope = current_scope()
         try:
-            with scope.calling(running.interrupt) if scope else contextlib.nullcontext():
-                yield
+            ended = running.read_to_end(output, call.timeout)
         finally:
-            running.finished()
-            self.touch()
-            self._running.discard(running)
             if where is Where.MAIN:
                 self._session.running = None
-
-    @staticmethod
-    def _await_end(shell: Shell, running: RunningCommand, output: OutputSink, timeout: float) -> Ended:
-        deadline = None if timeout == math.inf else time.monotonic() + timeout
-        try:
-            return shell.receive(output, deadline, running.time_out)
-        except BaseException:  # of the callback, or control-C: nobody will wait for the command any more
-            output.freeze()
-            running.interrupt()
-            shell.receive(output)
-            raise
+            self._running.discard(running)
+            self.touch()
+        if running.reason and where is Where.MAIN and shell.alive:
+            shell.retire()  # the signal that makes it leave the command may reach it after the command
+        return self._exit_code(shell, running, ended), running.reason
 
     def _exit_code(self, shell: Shell, running: RunningCommand, ended: Ended) -> int:
         if running.failure:

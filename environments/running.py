@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable
 
 from environments.base import TerminalError
+from environments.cancellation import current_scope
+from environments.output import OutputSink
 from environments.process_tree import KILL_LIMIT, ProcessTree, Quarry, RunInTarget
-from environments.shell import Shell
+from environments.shell import Ended, Shell
 
 LEAVE_TIMEOUT = 0.5
 """Seconds a shell has to leave a command of which no process is left, before it is killed itself."""
@@ -75,6 +80,26 @@ class RunningCommand:
             self._shell.close()  # the target does not answer: let the reader go
         if not self._ended.wait(KILL_LIMIT):
             self._shell.close()
+
+    def read_to_end(self, output: OutputSink, timeout: float) -> Ended:
+        """Read until the command has ended, by itself or because of us, and nothing is left in the latter case.
+
+        Args:
+            output: Takes what it prints. An error of its own ends the command, and is raised.
+            timeout: Seconds until the command is ended; infinite for no limit.
+        """
+        deadline = None if timeout == math.inf else time.monotonic() + timeout
+        scope = current_scope()
+        try:
+            with scope.calling(self.interrupt) if scope else contextlib.nullcontext():
+                return self._shell.receive(output, deadline, self.time_out)
+        except BaseException:  # of the output, or control-C: nobody will wait for the command any more
+            output.freeze()
+            self.interrupt()
+            self._shell.receive(output)
+            raise
+        finally:
+            self.finished()
 
     def finished(self) -> None:
         """Note that the shell is done with the command, and wait until nothing is left of it."""
