@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from environments.base import BaseEnvironment, TerminalError
 
@@ -17,16 +19,28 @@ STUB = "hermes_tools.py"
 def staging_directory(env: BaseEnvironment) -> Iterator[str]:
     """Make a directory in the target that only its user can enter, and remove it after the block.
 
+    On this machine it is made without a command, which would cost as much as a tenth of starting Python.
+
     Raises:
         TerminalError: It could not be made.
     """
     path = f"{env.scratch_directory()}/script-{os.urandom(6).hex()}"
-    _run(env, f"mkdir -m 700 -- {shlex.quote(path)}", "no directory for the script could be made")
+    local = env.capabilities.same_machine
+    if local:
+        try:
+            Path(path).mkdir(mode=0o700)
+        except OSError as error:
+            raise TerminalError(f"no directory for the script could be made: {error}") from error
+    else:
+        _run(env, f"mkdir -m 700 -- {shlex.quote(path)}", "no directory for the script could be made")
     try:
         yield path
     finally:
-        with contextlib.suppress(TerminalError):
-            _run(env, f"rm -rf -- {shlex.quote(path)}", "the script's directory could not be removed")
+        if local:
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(TerminalError):
+                _run(env, f"rm -rf -- {shlex.quote(path)}", "the script's directory could not be removed")
 
 
 def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str]) -> None:

@@ -91,11 +91,12 @@ class ProcessTree:
         self._quarry = quarry
         self._holders: list[int] = [quarry.shell_pid] if quarry.shell_pid else []
 
-    def end(self, grace: float) -> bool:
+    def end(self, grace: float, running: bool = True) -> bool:
         """Send TERM, wait, send KILL, and wait again.
 
         Args:
             grace: Seconds between TERM and KILL.
+            running: Whether the shell still runs the command. Otherwise it holds the leash of another by now, if any.
 
         Returns:
             Whether nothing is left.
@@ -103,6 +104,8 @@ class ProcessTree:
         Raises:
             TerminalError: The target does not answer.
         """
+        if not running:
+            self._holders = []
         if self._pass("TERM", wake=self._quarry.wakes_shell) and not self._wait(grace, ""):
             self._pass("KILL")
             return self._wait(KILL_LIMIT, "KILL")

@@ -113,4 +113,4 @@ class RunningCommand:
         """End what a command that has ended by itself left in the background."""
         if self.reason is None:
             self.reason = "sweep"
-            self._tree.end(self._grace)
+            self._tree.end(self._grace, running=False)
