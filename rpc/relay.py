@@ -91,9 +91,8 @@ class RelayTransport:
         number = number.strip()
         connection = self._connections.get(number)
         if not request:
-            self._connections.pop(number, None)
             if connection:
-                connection.close(timeout=0)
+                connection.requests.put(None)  # it is waited for when the transport is closed
             return
         if connection is None:
             connection = self._connections[number] = _Connection(number, self._answer)
