@@ -2,13 +2,16 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: run test engines check bench clean
+.PHONY: run test test-live engines check bench clean
 
 run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
 
 test: .venv/ready engines
 	$(BIN)/pytest
+
+test-live: .venv/ready   ## the contract on the cloud services themselves, where their credentials are set; it costs money there
+	HERMES_TEST_LIVE=1 $(BIN)/pytest -rs tests/environments/test_conformance.py -k 'modal or daytona'
 
 engines:                ## the engines that tests run on, where this machine allows it; in CI they must be there
 	e2e/setup $(if $(CI),,--where-possible)

@@ -11,7 +11,19 @@ from rich.console import Console
 from benchmarks.table import Row, table_of
 from environments import TerminalError
 
-SUBJECTS = ("startup", "commands", "tool_calls", "scripts", "output", "many", "docker", "ssh", "singularity")
+SUBJECTS = (
+    "startup",
+    "commands",
+    "tool_calls",
+    "scripts",
+    "output",
+    "many",
+    "docker",
+    "ssh",
+    "singularity",
+    "modal",
+    "daytona",
+)
 NARROWEST = 150
 """Columns that the table takes at least, also where it is not printed on a terminal."""
 

@@ -33,6 +33,8 @@ FINDERS: Mapping[str, str] = {
     "ssh": "environments.shell_garbage:find_orphans_over_ssh",
     "docker": "environments.docker_garbage:find_orphans",
     "singularity": "environments.singularity_instance:find_orphans",
+    "modal": "environments.modal_garbage:find_orphans",
+    "daytona": "environments.daytona_garbage:find_orphans",
 }
 """The finder of each backend, as `module:function`. Its module may need a client library that is not installed."""
 

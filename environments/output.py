@@ -63,6 +63,14 @@ class BoundedCapture:
         while self._blocks and self._tail_size - len(self._blocks[0]) >= self._tail_limit:
             self._drop(len(self._blocks.popleft()))
 
+    def skip(self, size: int) -> None:
+        """Count bytes that are left out before they come here. At least as many as are kept of the end follow."""
+        dropped = self._tail_size
+        self._blocks.clear()
+        self._block.clear()
+        self._drop(dropped)
+        self._dropped += size
+
     def _close_block(self) -> None:
         if self._block:
             self._blocks.append(bytes(self._block))
@@ -173,6 +181,12 @@ class CommandOutput:
         capture.add(data)
         if self._on_output and (text := self._live[channel].feed(data)):
             self._on_output(text)
+
+    def skip(self, channel: Channel, size: int) -> None:
+        """Count bytes of the middle that a channel does not bring, see `BoundedCapture.skip`."""
+        capture = self.stderr if channel is Channel.STDERR else self.stdout
+        if capture is not None and not self._frozen:
+            capture.skip(size)
 
     def freeze(self) -> None:
         """Keep what there is and ignore the rest, see `OutputSink`."""

@@ -211,8 +211,7 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def interrupt(self) -> None:
         """End the command `execute` is running, see `BaseEnvironment`."""
-        if running := self._session.running:
-            running.interrupt()
+        self._session.interrupt()
 
     def cleanup(self) -> None:
         """End everything, see `BaseEnvironment`."""

@@ -38,19 +38,19 @@ BUILT_IN: Mapping[str, BuiltIn] = {
     "ssh": BuiltIn("environments.ssh", "SSHEnvironment", extra="ssh", sdk="paramiko"),
     "docker": BuiltIn("environments.docker", "DockerEnvironment", extra="docker", sdk="docker"),
     "singularity": BuiltIn("environments.singularity", "SingularityEnvironment", extra="singularity", sdk="spython"),
+    "modal": BuiltIn("environments.modal", "ModalEnvironment", extra="modal", sdk="modal"),
+    "daytona": BuiltIn("environments.daytona", "DaytonaEnvironment", extra="daytona", sdk="daytona"),
 }
-RESERVED = ("local", "docker", "ssh", "singularity", "modal", "daytona")
-"""Names with settings of their own. Those that `BUILT_IN` lacks are not in this version."""
 
 
 def backend_names() -> list[str]:
     """Return the names of all backends that can be used here: those of this package, then installed ones."""
-    return [*BUILT_IN, *(name for name in sorted(_entry_points()) if name not in RESERVED)]
+    return [*BUILT_IN, *(name for name in sorted(_entry_points()) if name not in BUILT_IN)]
 
 
 def is_third_party(name: str) -> bool:
     """Whether a backend is not of this package, and so has its settings in `EnvironmentSettings.options`."""
-    return name not in RESERVED
+    return name not in BUILT_IN
 
 
 def check_backend_name(name: str, where: str) -> None:
@@ -63,11 +63,11 @@ def check_backend_name(name: str, where: str) -> None:
     Raises:
         SettingsError: No backend has this name.
     """
-    if name in RESERVED or _is_dotted(name) or name in _entry_points():
+    if name in BUILT_IN or _is_dotted(name) or name in _entry_points():
         return
     names = backend_names()
     raise SettingsError(
-        f"{where}: unknown backend {name!r}{closest(name, [*names, *RESERVED])}; "
+        f"{where}: unknown backend {name!r}{closest(name, names)}; "
         f"allowed: {', '.join(names)}, or a class as 'package.module:Class'"
     )
 
@@ -86,8 +86,6 @@ def backend_class(name: str) -> type[BaseEnvironment]:
     built_in = BUILT_IN.get(name)
     if built_in is not None:
         return _import_built_in(name, built_in)
-    if name in RESERVED:
-        raise SettingsError(f"backend {name!r} is not in this version, which has: {', '.join(backend_names())}")
     entry_point = None if _is_dotted(name) else _entry_points()[name]
     target = name if entry_point is None else entry_point.value
     try:

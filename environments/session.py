@@ -35,7 +35,25 @@ class Session:
         self._shell: Shell | None = None
         self._state = ""
         self._variables: dict[str, str] = {}
-        self.running: RunningCommand | None = None
+        self._running: RunningCommand | None = None
+        self._granted = self._end_asked = False
+
+    @property
+    def running(self) -> RunningCommand | None:
+        """The command that runs."""
+        return self._running
+
+    @running.setter
+    def running(self, running: RunningCommand | None) -> None:
+        self._running = running
+        if running and self._end_asked:
+            running.interrupt()
+
+    def interrupt(self) -> None:
+        """End the command whose turn it is. One that is still on its way to the target is ended when it has begun."""
+        self._end_asked = self._granted
+        if running := self._running:
+            running.interrupt()
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[bool]:
@@ -46,8 +64,10 @@ class Session:
                 yield False
                 return
         try:
+            self._granted, self._end_asked = True, False
             yield not (scope and scope.cancelled)
         finally:
+            self._granted = False
             self._lock.release()
 
     def variable(self, name: str) -> str:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from environments.base import SettingsError
 from environments.config import NOT_A_SETTING, Given, closest, config_layer, setting_names, validated
-from environments.registry import RESERVED, backend_names, check_backend_name, is_third_party
+from environments.registry import BUILT_IN, backend_names, check_backend_name, is_third_party
 
 if TYPE_CHECKING:
-    from pydantic import Field, PositiveFloat, PositiveInt, SecretStr
+    from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, SecretStr
 
 VARIABLE_PREFIX = "TERMINAL_"
 SECTION = "terminal"
@@ -106,9 +106,41 @@ class EnvironmentSettings:
     singularity_read_only: bool = False
     """Whether nothing in the container can be written but `/tmp` and mounts."""
     modal_image: str | None = None
-    """Image to run; None is the backend's own choice."""
+    """Image to run, as a registry calls it, or the id of one that Modal has; None is the backend's own choice."""
+    modal_dockerfile_commands: tuple[str, ...] = ()
+    """Lines of a Dockerfile, such as `RUN apt-get install -y git`, that are built on the image."""
+    modal_app: str = "hermes-environments"
+    """Modal app that sandboxes belong to; it is created if missing."""
+    modal_sandbox_timeout: Annotated[int, Field(ge=1, le=86_400)] = 86_400
+    """Seconds a sandbox may live, at most a day. It ends earlier with the environment."""
+    modal_idle_timeout: PositiveInt | None = None
+    """Seconds without a process in it after which Modal ends a sandbox; None sets none."""
+    modal_gpu: str | None = None
+    """GPU to reserve, such as `T4` or `A100:2`."""
+    modal_region: tuple[str, ...] = ()
+    """Regions the sandbox may run in; empty is any."""
+    modal_volumes: tuple[str, ...] = ()
+    """Modal volumes to mount, each written `name:/path` or `name:/path:ro`; a missing one is created."""
+    modal_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables to set in the sandbox."""
+    modal_forward_env: tuple[str, ...] = ()
+    """Names of variables of this process to set in the sandbox, as a secret, to the value they have here."""
+    modal_network: bool = True
+    """Whether the sandbox has a network."""
     daytona_image: str | None = None
-    """Image to run; None is the backend's own choice."""
+    """Image to run, as a registry calls it; None is the backend's own choice."""
+    daytona_snapshot: str | None = None
+    """Snapshot to run, which Daytona has ready, in place of an image; its limits are its own."""
+    daytona_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables to set in the sandbox."""
+    daytona_forward_env: tuple[str, ...] = ()
+    """Names of variables of this process to set in the sandbox to the value they have here."""
+    daytona_auto_archive: NonNegativeInt | None = None
+    """Minutes after which Daytona archives a sandbox that is kept and not in use; None is its choice, 0 its most."""
+    daytona_auto_delete: PositiveInt | None = None
+    """Minutes after which Daytona deletes a sandbox that is kept and not in use; None never does."""
+    daytona_network: bool = True
+    """Whether the sandbox has a network."""
 
     options: Mapping[str, object] = field(default_factory=dict, repr=False, metadata=NOT_A_SETTING)
     """What was set as `<backend>_*` for a backend that is not of this package, without that prefix."""
@@ -229,7 +261,7 @@ def _without_foreign(variables: Mapping[str, Given], backend: str) -> dict[str, 
 
     A name under a prefix of ours, or very like a setting, stays: it is a slip, and `validated` refuses it.
     """
-    ours = tuple(_prefix(group) for group in (*RESERVED, "container", backend))
+    ours = tuple(_prefix(group) for group in (*BUILT_IN, "container", backend))
     return {
         name: value for name, value in variables.items() if name in NAMES or name.startswith(ours) or _is_slip(name)
     }

@@ -38,7 +38,7 @@ case $path in '~') path=$HOME ;; '~/'*) path=$HOME/${path#'~/'} ;; esac
 case $path in /*) ;; *) path=$PWD/$path ;; esac
 """
 # A link is followed, so that what it points at is replaced. The mode of a file that is there is kept.
-_WRITE = """\
+WRITE = """\
 if [ -L "$path" ]; then path=$(readlink -f -- "$path") || exit 1; fi
 if [ -d "$path" ]; then echo "it is a directory" >&2; exit 1; fi
 [ -d "${path%/*}/" ] || mkdir -p -- "${path%/*}/" || exit 1
@@ -49,8 +49,8 @@ elif [ -e "$path" ]; then
   chmod "$(stat -c %a -- "$path")" "$part"; chown "$(stat -c %u:%g -- "$path")" "$part" 2>/dev/null
 fi
 """
-_FINISH = ' >"$part" && mv -f -- "$part" "$path" || { rm -f -- "$part"; exit 1; }'
-_READ = f"""\
+FINISH = ' >"$part" && mv -f -- "$part" "$path" || { rm -f -- "$part"; exit 1; }'
+READ = f"""\
 if [ ! -e "$path" ]; then exit {NO_SUCH_FILE}; fi
 if [ -d "$path" ]; then echo "it is a directory" >&2; exit 1; fi
 """
@@ -65,11 +65,11 @@ class ShellFiles:
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file, see `BaseEnvironment.write_bytes`."""
-        head = self._head(path) + _WRITE
+        head = self._head(path) + WRITE
         if len(data) <= SMALL and self._has_base64:
             text = base64.b64encode(data).decode()
             check = f"command -v base64 >/dev/null || exit {NO_BASE64}\n"
-            result = self._env.execute_oneshot(f"{check}{head}echo {text} | base64 -d{_FINISH}")
+            result = self._env.execute_oneshot(f"{check}{head}echo {text} | base64 -d{FINISH}")
             if result.exit_code != NO_BASE64:
                 self._raise_for("write", path, result.exit_code, result.output)
                 return
@@ -80,12 +80,12 @@ class ShellFiles:
         """Copy a file from here, see `BaseEnvironment.put_file`."""
         with local.open("rb") as file:
             status = os.fstat(file.fileno())
-            head = self._head(remote, f"{stat.S_IMODE(status.st_mode):o}") + _WRITE
+            head = self._head(remote, f"{stat.S_IMODE(status.st_mode):o}") + WRITE
             self._stream_in(remote, head, status.st_size, iter(lambda: file.read(PIECE), b""))
 
     def _stream_in(self, path: str, head: str, size: int, pieces: Iterator[bytes]) -> None:
         # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
-        process = self._env.start(f"{head}head -c {size}{_FINISH}", stdin="consumed")
+        process = self._env.start(f"{head}head -c {size}{FINISH}", stdin="consumed")
         try:
             try:
                 for piece in pieces:
@@ -121,7 +121,7 @@ class ShellFiles:
 
     def _stream_out(self, path: str, command: str, take: Callable[[bytes], object]) -> None:
         sink = _Bytes(take)
-        code = self._env.run_into(f'{self._head(path)}{_READ}{command}"$path"', sink)
+        code = self._env.run_into(f'{self._head(path)}{READ}{command}"$path"', sink)
         self._raise_for("read", path, code, sink.error.text().text)
 
     @staticmethod

@@ -9,13 +9,12 @@ import typer
 
 from hermes_env.options import Backend, Cwd, Settings, settings_from
 
-State = Literal["ready", "installed", "missing", "failed", "not yet"]
+State = Literal["ready", "installed", "missing", "failed"]
 COLOURS: dict[State, str] = {
     "ready": "green",
     "installed": "cyan",
     "missing": "yellow",
     "failed": "red",
-    "not yet": "bright_black",
 }
 TRIAL_SECONDS = 60.0
 
@@ -39,7 +38,6 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
     """
     from environments import backend_names, load_settings
     from environments.config import CONFIG_FILE, hermes_home
-    from environments.registry import RESERVED
 
     options = settings_from(assignments, cwd=cwd)
     configured = load_settings(backend, **options).env
@@ -47,7 +45,7 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
     typer.echo(f"settings  {config}{'' if config.exists() else ' (not there: defaults and TERMINAL_* hold)'}")
     typer.echo(f"backend   {configured}\n")
     ready = False
-    for name in dict.fromkeys([*RESERVED, *backend_names(), configured]):
+    for name in dict.fromkeys([*backend_names(), configured]):
         if name == configured:
             finding = try_backend(name, backend, options)
             ready = finding.state == "ready"
@@ -63,10 +61,7 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
 def look_for_backend(name: str) -> Finding:
     """Find out whether a backend and its client library can be imported. Nothing is started."""
     from environments import MissingExtraError, SettingsError, backend_class
-    from environments.registry import BUILT_IN, RESERVED
 
-    if name in RESERVED and name not in BUILT_IN:
-        return Finding(name, "not yet", "this version does not have it")
     try:
         backend_class(name)
     except MissingExtraError as error:

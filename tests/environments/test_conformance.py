@@ -11,8 +11,12 @@ from pathlib import Path
 
 import pytest
 from engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker, require_singularity
+from per_command_local import PerCommandLocal
 from plain_local import PlainLocal
 from ssh_server import SSHServer
+from standins.daytona_client import daytona_stand_in
+from standins.daytona_client import live_or_skip as daytona_live_or_skip
+from standins.modal_client import LIVE, live_or_skip, modal_stand_in
 
 from environments import BaseEnvironment, create_environment, load_settings
 from environments.conformance import CHECKS, Check, Subject
@@ -94,7 +98,52 @@ def singularity(_: Path) -> Iterator[Subject]:
     yield Subject(make, kill, refused_settings={"container_disk": 10})
 
 
-BACKENDS = (local, without_bash, docker, docker_minimal, ssh, singularity)
+@contextlib.contextmanager
+def per_command(cwd: Path) -> Iterator[Subject]:
+    """This machine, by short commands and files alone."""
+
+    def make(**settings: object) -> BaseEnvironment:
+        return PerCommandLocal(load_settings("local", **{"cwd": str(cwd), **settings}))
+
+    yield Subject(make, lambda env: env.lose())  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def modal(_: Path) -> Iterator[Subject]:
+    """A sandbox of a stand-in that runs commands in Docker; with `make test-live`, one of the service itself."""
+    live = os.environ.get(LIVE)
+    if live:
+        live_or_skip()
+    else:
+        require_docker().close()
+
+    def terminate(env: BaseEnvironment) -> None:
+        env._target._sandbox.terminate()  # type: ignore[attr-defined]
+
+    refused = dict.fromkeys(("container_disk", "container_pids"), 512)
+    with contextlib.nullcontext() if live else modal_stand_in(PYTHON_IMAGE):
+        yield Subject(lambda **settings: create_environment("modal", **settings), terminate, refused_settings=refused)
+
+
+@contextlib.contextmanager
+def daytona(_: Path) -> Iterator[Subject]:
+    """A sandbox of a stand-in that runs commands in Docker; with `make test-live`, one of the service itself."""
+    live = os.environ.get(LIVE)
+    if live:
+        daytona_live_or_skip()
+    else:
+        require_docker().close()
+
+    def delete(env: BaseEnvironment) -> None:
+        env._sandbox.delete()  # type: ignore[attr-defined]
+
+    with contextlib.nullcontext() if live else daytona_stand_in(PYTHON_IMAGE):
+        yield Subject(
+            lambda **settings: create_environment("daytona", **settings), delete, refused_settings={"container_pids": 9}
+        )
+
+
+BACKENDS = (local, without_bash, docker, docker_minimal, ssh, singularity, per_command, modal, daytona)
 
 
 @pytest.fixture(scope="module", params=BACKENDS, ids=lambda backend: backend.__name__)

@@ -58,11 +58,6 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         backend_class("locl")
 
 
-def test_a_backend_of_a_later_version_is_refused_as_such() -> None:
-    with pytest.raises(SettingsError, match="backend 'daytona' is not in this version, which has: local"):
-        create_environment("daytona")
-
-
 def test_a_missing_client_library_names_the_extra_to_install(
     installed_box: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,10 +14,6 @@ def test_this_machine_is_ready(hermes_env) -> None:
     assert "shell: " in line_of(done.stdout, "local")
 
 
-def test_a_backend_that_this_version_lacks_is_named_as_such(hermes_env) -> None:
-    assert line_of(hermes_env("doctor").stdout, "daytona").endswith("this version does not have it")
-
-
 def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env) -> None:
     done = hermes_env("doctor", "--backend", "daytona")
     assert done.returncode == 1

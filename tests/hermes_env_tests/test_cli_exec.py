@@ -71,7 +71,6 @@ def test_a_reader_that_leaves_ends_the_command(start_hermes_env, gone) -> None:
     ("words", "said"),
     [
         (["--backend", "dokcer"], "unknown backend 'dokcer' (did you mean 'docker'?)"),
-        (["--backend", "daytona"], "backend 'daytona' is not in this version"),
         (["--set", "timout=3"], "argument timout: no such setting (did you mean 'timeout'?)"),
         (["--set", "timeout=soon"], "argument timeout: it should be a valid number"),
         (["--set", "timeout"], "--set timeout: it should be KEY=VALUE"),

@@ -1,0 +1,100 @@
+"""What is measured on every cloud service: a stand-in for it on this machine, behind a link with a round-trip time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.measure import medians
+from benchmarks.table import Row
+from benchmarks.tool_calls import tool_call_seconds
+from environments import BaseEnvironment, EnvironmentStartError, create_environment
+
+ROUND_TRIPS = (0.03, 0.08)
+"""Seconds: to a service on the same continent, and to one on another."""
+CALLS = 20
+EXECS_PER_CALL = 4
+"""As in benchmarks.engine: a tool call by files takes so many, without a collecting command."""
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+
+Action = Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    """A service, and the way to it without this package."""
+
+    name: str
+    backend: str
+    server: str
+    """The module of the stand-in, below `tests`."""
+    exec_true: Callable[[BaseEnvironment], AbstractContextManager[Action]]
+    """Makes a call of the service's own client that runs `true` in the environment's sandbox."""
+    exec_name: str
+    disconnect: Action = lambda: None
+    """Closes what the client keeps for the process: the next one is behind another link."""
+
+
+def rows_of(cloud: Cloud) -> Iterator[Row]:
+    """Measure everything on one service, behind each link."""
+    for round_trip in ROUND_TRIPS:
+        with stand_in(cloud.server, round_trip):
+            with create_environment(cloud.backend) as env:
+                yield from _rows(cloud, env, round_trip)
+            cloud.disconnect()
+
+
+def _rows(cloud: Cloud, env: BaseEnvironment, round_trip: float) -> Iterator[Row]:
+    where = f"{cloud.name}, {round_trip * 1000:.0f} ms away"
+    with cloud.exec_true(env) as exec_true:
+        ours, each = medians(lambda: env.execute("true"), exec_true, seconds=3, least_rounds=10)
+    today = f"{cloud.exec_name} each"
+    yield _row(f'execute("true"), {where}', round_trip, ours, each, today)
+    today = f"{EXECS_PER_CALL} times {cloud.exec_name}"
+    for transport, name in (("relay", "relay"), ("file", "file queue")):
+        if transport == "relay" and not env.capabilities.duplex:
+            continue
+        seconds = tool_call_seconds(env, "relay" if transport == "relay" else "file", CALLS)
+        yield _row(f"tool call, {where}, {name}", round_trip, seconds, EXECS_PER_CALL * each, today)
+
+
+def _row(what: str, round_trip: float, ours: float, today: float, today_is: str) -> Row:
+    rates = f"{1 / ours:.3g}/s against {1 / today:.3g}/s"
+    return Row(what=what, raw=round_trip, ours=ours, today=today, note=f"{rates}; raw: a round trip; today: {today_is}")
+
+
+@contextlib.contextmanager
+def stand_in(module: str, round_trip: float) -> Iterator[None]:
+    """Run a stand-in, and point this process's client of the service at it.
+
+    Args:
+        module: The server.
+        round_trip: Seconds that everything takes to it and back.
+    """
+    child = subprocess.Popen(
+        [sys.executable, "-m", module, "--round-trip-ms", str(round_trip * 1000)],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert child.stdin and child.stdout
+    before = dict(os.environ)
+    try:
+        line = child.stdout.readline()
+        if not line:
+            raise EnvironmentStartError(f"{module} did not start")
+        os.environ.update(json.loads(line))
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        child.stdin.close()
+        child.wait()
+        child.stdout.close()

@@ -1,0 +1,239 @@
+"""The shell text that keeps a process in the target and moves its bytes, in short commands that may be repeated.
+
+Each process has a private directory:
+
+    in out err   named pipes: its standard streams
+    spool1 spool2  what it has printed, which `cat` copies there for as long as it runs
+    pids         the supervisor, the keeper of the input's open end, and the two `cat`
+    pid          the process itself
+    rc           its exit code, once it has ended
+    w1, w2, ...  the claim on each piece of input: whoever makes the directory delivers the piece, and nobody else
+
+The supervisor is detached, so that neither a time limit of the service nor a dropped call touches the process.
+"""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+INLINE = 192 * 1024
+"""Bytes up to which output comes in the answer itself, as base64. More is fetched as a file."""
+PIECE = 4 * 1024 * 1024
+"""Bytes of output to fetch at a time."""
+
+GONE, LOST, FAILED = "@@gone", "@@lost", "@@failed"
+ANSWER, CHANNEL_1, CHANNEL_2, END = "@@answer", "@@1", "@@2", "@@end"
+
+# A background process of a shell ignores SIGINT and SIGQUIT, and so would everything it starts.
+_SUPERVISE = r"""
+d=$0 mask=$1
+shift
+mkfifo -m 600 "$d/in" "$d/out" "$d/err" || exit 1
+exec 3<>"$d/in" 4<>"$d/out" 5<>"$d/err"
+sleep 2147483647 8>"$d/in" 3>&- 4>&- 5>&- & holder=$!
+cat <"$d/out" >>"$d/spool1" 3>&- 4>&- 5>&- & out=$!
+cat <"$d/err" >>"$d/spool2" 3>&- 4>&- 5>&- & err=$!
+exec 6<"$d/in" 3>&-
+echo $$ $holder $out $err >"$d/pids.part" && mv "$d/pids.part" "$d/pids"
+if env --default-signal true 2>/dev/null; then set -- env --default-signal "$@"; fi
+sh -c 'echo $$ >"$0/pid"; umask "$1"; shift; exec "$@"' "$d" "$mask" "$@" <&6 >"$d/out" 2>"$d/err" 4>&- 5>&- 6>&-
+echo $? >"$d/rc.part" && mv "$d/rc.part" "$d/rc"
+kill $holder
+"""
+_LAUNCH = r"""
+if mkdir -m 700 "$d" 2>/dev/null; then
+  : >"$d/spool1"; : >"$d/spool2"
+  if command -v setsid >/dev/null 2>&1; then detached=setsid; else detached=; fi
+  $detached sh -c "$supervise" "$d" "$mask" {argv} </dev/null >/dev/null 2>"$d/why" &
+fi
+i=0
+while [ ! -e "$d/pids" ] && [ $i -lt 1000 ]; do pause 0.01; i=$((i+1)); done
+if [ ! -e "$d/pids" ]; then echo {failed}; cat "$d/why"; exit; fi
+"""
+_BEGIN = r"""
+mask=$(umask)
+umask 077
+pause() { sleep "$1" 2>/dev/null || sleep 1; }
+"""
+# The position of a `cat` in its spool is the size of that, and reading it starts no process.
+_LOOK = r"""
+size() {
+  if { read -r word n <"/proc/$2/fdinfo/1"; } 2>/dev/null; then :; else n=$(wc -c <"$d/spool$1"); n=$((n)); fi
+}
+sizes() { size 1 $p1; n1=$n; size 2 $p2; n2=$n; }
+gone() {
+  { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+  case ${stat##*) } in [ZX]*) return 0 ;; esac
+  return 1
+}
+if ! read -r sup holder p1 p2 2>/dev/null <"$d/pids"; then echo @@gone; exit; fi
+"""
+_DELIVER = r"""
+w=$d/w$number last=$d/w$((number-1))
+if mkdir "$w" 2>/dev/null; then
+  if [ -e "$d/rc" ] || gone $sup; then : >"$w/gone"
+  else
+    sizes; echo $n1 $n2 >"$w/from"
+    {bring}
+    : >"$w/sent"
+    (
+      while [ -e "$last/piece" ]; do pause 0.01; done
+      cat "$w/piece" >"$d/in"
+      rm -rf "$w/piece" "$last"
+    ) </dev/null >/dev/null 2>&1 &
+  fi
+else
+  i=0
+  while [ ! -e "$w/sent" ] && [ ! -e "$w/gone" ] && [ $i -lt 500 ]; do pause 0.01; i=$((i+1)); done
+fi
+if [ -e "$w/gone" ]; then echo @@gone; exit; fi
+if [ ! -e "$w/sent" ]; then echo @@lost; exit; fi
+"""
+_FROM_HERE = 'read -r o1 o2 <"$w/from"\n'
+_WAIT = r"""
+t=0 i=0 seen=-1 ended=
+while :; do
+  if [ -e "$d/rc" ] || gone $sup; then ended=1; fi
+  sizes; all=$((n1+n2))
+  if [ -n "$ended" ]; then break; fi
+  if [ $all -gt $((o1+o2)) ] && { [ $quiet = 0 ] || [ $all = $seen ]; }; then break; fi
+  if [ $t -ge $limit ]; then break; fi
+  step=$quiet
+  if [ $all = $((o1+o2)) ]; then
+    i=$((i+1))
+    if [ $i -lt 10 ]; then step=2; elif [ $i -lt 30 ]; then step=20; else step=50; fi
+    if [ $t -gt 5000 ]; then step=100; fi
+  fi
+  seen=$all
+  pause "$((step/1000)).$(( (step/100)%10 ))$(( (step/10)%10 ))$((step%10))"
+  t=$((t+step))
+done
+code=
+if [ -n "$ended" ]; then
+  i=0
+  while ! { gone $p1 && gone $p2; } && [ $i -lt 20 ]; do pause 0.01; i=$((i+1)); done
+  n1=$(wc -c <"$d/spool1") n2=$(wc -c <"$d/spool2")
+  n1=$((n1)) n2=$((n2))
+  if [ -e "$d/rc" ]; then read -r code <"$d/rc"; fi
+fi
+"""
+_FETCH = r"""
+fetch() {
+  m=$(($3-$2))
+  if [ $m -le 0 ]; then return; fi
+  if [ $m -le $inline ]; then tail -c +$(($2+1)) "$d/spool$1" | head -c $m | base64; return; fi
+  if [ $m -gt $piece ]; then m=$piece; fi
+  rm -f "$d/part$1".*
+  tail -c +$(($2+1)) "$d/spool$1" | head -c $m >"$d/part$1.$2.$m"
+}
+if [ $keep1 -gt 0 ] && [ $((n1-o1)) -gt $keep1 ]; then o1=$((n1-keep1)); fi
+if [ $keep2 -gt 0 ] && [ $((n2-o2)) -gt $keep2 ]; then o2=$((n2-keep2)); fi
+if [ $spent1 -gt 0 ]; then fallocate -p -o 0 -l $spent1 "$d/spool1" 2>/dev/null; fi
+if [ $spent2 -gt 0 ]; then fallocate -p -o 0 -l $spent2 "$d/spool2" 2>/dev/null; fi
+echo "@@answer ${ended:-0} $o1 $n1 $o2 $n2 $code"
+echo @@1; fetch 1 $o1 $n1
+echo @@2; fetch 2 $o2 $n2
+echo @@end
+"""
+_DISCARD = r"""
+if read -r sup holder p1 p2 2>/dev/null <"$d/pids"; then
+  if [ ! -e "$d/rc" ] && read -r pid 2>/dev/null <"$d/pid"; then kill -9 $pid 2>/dev/null; fi
+  kill $holder $p1 $p2 2>/dev/null
+fi
+mv "$d" "$d.gone" 2>/dev/null  # nothing can be added to it any more
+rm -rf "$d.gone" "$d".piece*
+"""
+
+# Between two pieces the keeper is the only one that holds the input open.
+_CLOSE_INPUT = r"""
+left() { for f in "$d"/w*/piece; do if [ -e "$f" ]; then return 0; fi; done; return 1; }
+if read -r sup holder rest 2>/dev/null <"$d/pids"; then
+  ( while left; do sleep 0.02 || sleep 1; done; kill $holder ) </dev/null >/dev/null 2>&1 &
+fi
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A piece of input to deliver."""
+
+    number: int
+    """From 1 on, without a gap."""
+    data: bytes
+    file: str = ""
+    """The file of the target that holds it, where it does not travel in the command."""
+    pass_by: bool = False
+    """Whether what has been printed by then is not wanted any more."""
+
+    def text(self) -> str:
+        """Return the shell text that delivers it, once, however often it is run."""
+        if self.file:
+            bring = f'mv -f {shlex.quote(self.file)} "$w/piece"'
+        else:
+            bring = f'echo {base64.b64encode(self.data).decode()} | base64 -d >"$w/piece"'
+        text = f"number={self.number}\n{_DELIVER.replace('{bring}', bring)}"
+        return text + _FROM_HERE if self.pass_by else text
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What to wait for and what to bring."""
+
+    offsets: tuple[int, int]
+    """How many bytes of each channel are here already."""
+    limit: float
+    """Seconds to wait at most until something new is there or the process has ended."""
+    quiet: float = 0.0
+    """Seconds for which nothing more must have come, so that many small pieces come in one answer."""
+    keep: tuple[int, int] = (0, 0)
+    """Bytes at the end of each channel that are wanted, where the middle is not; 0 wants all."""
+    spent: tuple[int, int] = (0, 0)
+    """Bytes at the beginning of each channel whose space the target may free, where it can."""
+    inline: int = INLINE
+    """Bytes up to which the output comes in the answer; -1 where the target has no base64."""
+
+    def text(self) -> str:
+        """Return the shell text that waits and brings."""
+        values = {
+            "limit": round(self.limit * 1000),
+            "quiet": round(self.quiet * 1000),
+            "keep1": self.keep[0],
+            "keep2": self.keep[1],
+            "spent1": self.spent[0],
+            "spent2": self.spent[1],
+            "inline": self.inline,
+            "piece": PIECE,
+        }
+        return " ".join(f"{name}={value}" for name, value in values.items()) + _WAIT + _FETCH
+
+
+def exchange(directory: str, argv: Sequence[str] | None, delivery: Delivery | None, look: Look | None) -> str:
+    """Return the text of one round trip.
+
+    Args:
+        directory: The process's own, whose parent exists.
+        argv: What to start, if it may not have been started; it is started once, however often this is run.
+        delivery: What to deliver first.
+        look: What to bring then; None only delivers.
+    """
+    text = _BEGIN + f"d={shlex.quote(directory)}\n"
+    if argv:
+        launch = _LAUNCH.replace("{argv}", shlex.join(argv)).replace("{failed}", FAILED)
+        text += f"supervise={shlex.quote(_SUPERVISE)}\n{launch}"
+    o1, o2 = look.offsets if look else (0, 0)
+    text += f"{_LOOK}o1={o1} o2={o2}\n"
+    text += delivery.text() if delivery else ""
+    return text + (look.text() if look else "echo @@end\n")
+
+
+def discarding(directory: str) -> str:
+    """Return the text that ends the process, but nothing that it has started, and removes its directory."""
+    return f"d={shlex.quote(directory)}{_DISCARD}"
+
+
+def closing_input(directory: str) -> str:
+    """Return the text that lets the process see end of file, behind all that has been delivered."""
+    return f"d={shlex.quote(directory)}{_CLOSE_INPUT}"

@@ -1,0 +1,1 @@
+"""Local servers that speak the wire protocols of cloud services and really run the commands."""

@@ -1,0 +1,192 @@
+"""Daytona's control plane: sandboxes and their states."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from standins.box_process import BoxProcess
+from standins.boxes import Box, Boxes, BoxSpec
+
+EPHEMERAL = 0
+"""The auto-delete interval of a sandbox that is deleted when it stops."""
+
+
+def refusal(status: int, message: str) -> web.HTTPException:
+    """Return an error as the service words it."""
+    body = json.dumps({"statusCode": status, "message": message, "error": message})
+    kind = type("Refusal", (web.HTTPException,), {"status_code": status})
+    return kind(text=body, content_type="application/json")
+
+
+class Sandbox:
+    """One sandbox."""
+
+    def __init__(self, spec: Mapping[str, object], box: Box, toolbox: str) -> None:
+        self.id = str(uuid.uuid4())
+        self.spec, self.box = dict(spec), box
+        self.name = str(spec.get("name") or self.id)
+        self.labels = dict(spec.get("labels") or {})  # type: ignore[call-overload]
+        self.state = "started"
+        self.recoverable = False
+        self.terminals: dict[str, BoxProcess] = {}
+        self._toolbox = toolbox
+        self._created = _now()
+
+    def describe(self) -> dict[str, object]:
+        spec = self.spec
+        return {
+            "id": self.id,
+            "organizationId": "standin",
+            "name": self.name,
+            "snapshot": spec.get("snapshot"),
+            "user": "root",
+            "env": spec.get("env") or {},
+            "labels": self.labels,
+            "public": False,
+            "networkBlockAll": bool(spec.get("networkBlockAll")),
+            "kvm": False,
+            "target": spec.get("target") or "local",
+            "cpu": spec.get("cpu") or 1,
+            "gpu": 0,
+            "memory": spec.get("memory") or 1,
+            "disk": spec.get("disk") or 3,
+            "state": self.state,
+            "desiredState": self.state if self.state in ("started", "stopped", "archived") else "started",
+            "errorReason": "the runner was restarted" if self.state == "error" else None,
+            "recoverable": self.recoverable,
+            "autoStopInterval": spec.get("autoStopInterval", 15),
+            "autoArchiveInterval": spec.get("autoArchiveInterval", 10080),
+            "autoDeleteInterval": spec.get("autoDeleteInterval", -1),
+            "createdAt": self._created,
+            "updatedAt": _now(),
+            "toolboxProxyUrl": self._toolbox,
+        }
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+class Sandboxes:
+    """All sandboxes there are."""
+
+    def __init__(self, boxes: Boxes) -> None:
+        self._boxes = boxes
+        self._all: dict[str, Sandbox] = {}
+        self.toolbox = ""
+        self.created: list[dict[str, object]] = []
+
+    def find(self, request: web.Request) -> Sandbox:
+        key = request.match_info["sandbox"]
+        for sandbox in self._all.values():
+            if key in (sandbox.id, sandbox.name):
+                return sandbox
+        raise refusal(404, f"Sandbox with ID or name {key} not found")
+
+    def started(self, request: web.Request) -> Sandbox:
+        sandbox = self.find(request)
+        if sandbox.state != "started":
+            raise refusal(400, "bad request: sandbox is not started")
+        return sandbox
+
+    async def destroy(self, sandbox: Sandbox) -> None:
+        self._all.pop(sandbox.id, None)
+        sandbox.state = "destroyed"
+        await sandbox.box.destroy()
+
+    async def destroy_all(self) -> None:
+        for sandbox in list(self._all.values()):
+            await self.destroy(sandbox)
+
+    # The calls.
+
+    async def create(self, request: web.Request) -> web.Response:
+        spec = await request.json()
+        self.created.append(spec)
+        if any(sandbox.name == spec.get("name") for sandbox in self._all.values()):
+            raise refusal(409, f"Sandbox with name {spec['name']} already exists")
+        wanted = BoxSpec(
+            env=spec.get("env") or {},
+            cpu=spec.get("cpu") or 0,
+            memory_mb=(spec.get("memory") or 0) * 1024,
+            network=not spec.get("networkBlockAll"),
+        )
+        sandbox = Sandbox(spec, await self._boxes.create(wanted), self.toolbox)
+        self._all[sandbox.id] = sandbox
+        return web.json_response(sandbox.describe())
+
+    async def list(self, request: web.Request) -> web.Response:
+        wanted = json.loads(request.query.get("labels") or "{}").items()
+        found = [sandbox.describe() for sandbox in self._all.values() if wanted <= sandbox.labels.items()]
+        return web.json_response({"items": found, "nextCursor": None})
+
+    async def get(self, request: web.Request) -> web.Response:
+        return web.json_response(self.find(request).describe())
+
+    async def delete(self, request: web.Request) -> web.Response:
+        sandbox = self.find(request)
+        await self.destroy(sandbox)
+        return web.json_response(sandbox.describe())
+
+    async def toolbox_proxy_url(self, request: web.Request) -> web.Response:
+        self.find(request)
+        return web.json_response({"url": self.toolbox})
+
+    async def set_labels(self, request: web.Request) -> web.Response:
+        sandbox = self.find(request)
+        sandbox.labels = (await request.json())["labels"]
+        return web.json_response({"labels": sandbox.labels})
+
+    async def set_interval(self, request: web.Request) -> web.Response:
+        sandbox = self.find(request)
+        kind = request.match_info["kind"].removeprefix("auto").capitalize()
+        sandbox.spec[f"auto{kind}Interval"] = int(request.match_info["minutes"])
+        return web.json_response(sandbox.describe())
+
+    async def start(self, request: web.Request) -> web.Response:
+        sandbox = self.find(request)
+        if sandbox.state == "error":
+            raise refusal(400, "Sandbox is in an error state")
+        if sandbox.state != "started":
+            await sandbox.box.resume()
+            sandbox.state = "started"
+        return web.json_response(sandbox.describe())
+
+    async def recover(self, request: web.Request) -> web.Response:
+        sandbox = self.find(request)
+        if not sandbox.recoverable:
+            raise refusal(400, "Sandbox is not recoverable")
+        sandbox.recoverable = False
+        await sandbox.box.resume()
+        sandbox.state = "started"
+        return web.json_response(sandbox.describe())
+
+    async def stop(self, request: web.Request) -> web.Response:
+        sandbox = self.find(request)
+        await self._halt(sandbox, "stopped")
+        if sandbox.spec.get("autoDeleteInterval") == EPHEMERAL:
+            await self.destroy(sandbox)
+        return web.json_response(sandbox.describe())
+
+    async def archive(self, request: web.Request) -> web.Response:
+        sandbox = self.find(request)
+        if sandbox.state != "stopped":
+            raise refusal(400, "Sandbox is not stopped")
+        sandbox.state = "archived"
+        return web.json_response(sandbox.describe())
+
+    async def break_down(self, sandbox: Sandbox) -> None:
+        """Let a kept sandbox be in an error state that it can be recovered from."""
+        await self._halt(sandbox, "error")
+        sandbox.recoverable = True
+
+    @staticmethod
+    async def _halt(sandbox: Sandbox, state: str) -> None:
+        if sandbox.state == "started":
+            await sandbox.box.halt()
+        sandbox.state = state
