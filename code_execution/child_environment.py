@@ -18,11 +18,6 @@ SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "PASSWD", "A
 """A name that holds one of these, in any case, never passes unless it was allowed itself."""
 
 
-def is_secret(name: str) -> bool:
-    """Whether a variable's name says that it may hold a secret."""
-    return any(word in name.upper() for word in SECRET_WORDS)
-
-
 def scrubbing(allowed: Mapping[str, str]) -> str:
     """Return shell text that leaves only what a script may see in the environment of what it starts.
 

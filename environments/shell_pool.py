@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from environments.base import TerminalError
 from environments.shell import Shell
@@ -31,15 +30,6 @@ class ShellPool:
         self._limit = limit
         self._slots = threading.Semaphore(limit) if limit else None
         self._closed = False
-
-    @contextlib.contextmanager
-    def lend(self, urgent: bool = False) -> Iterator[Shell]:
-        """Lend a shell for the block, as `take` and `give_back` do."""
-        shell = self.take(urgent)
-        try:
-            yield shell
-        finally:
-            self.give_back(shell)
 
     def take(self, urgent: bool = False) -> Shell:
         """Take a shell, which is to be given back.

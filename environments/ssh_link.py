@@ -86,7 +86,6 @@ class Link:
 
     def __init__(self, route: Route, login: Login) -> None:
         self.route = route
-        self._login = login
         self._silence: str | None = None
         self._closing = threading.Event()
         with contextlib.ExitStack() as opened:

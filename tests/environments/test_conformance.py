@@ -16,7 +16,8 @@ from plain_local import PlainLocal
 from ssh_server import SSHServer
 from standins.daytona_client import daytona_stand_in
 from standins.daytona_client import live_or_skip as daytona_live_or_skip
-from standins.modal_client import LIVE, live_or_skip, modal_stand_in
+from standins.in_process import LIVE
+from standins.modal_client import live_or_skip, modal_stand_in
 
 from environments import BaseEnvironment, create_environment, load_settings
 from environments.conformance import CHECKS, Check, Subject

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from standins.control import StandIn
 from standins.daytona_client import daytona_stand_in
+from standins.in_process import environments_of
 
 from code_execution import execute_code
 from environments import EnvironmentStartError, SettingsError, UnsupportedError, create_environment
@@ -45,15 +46,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make(service: StandIn) -> Iterator[MakeDaytona]:
-    made: list[BaseEnvironment] = []
-
-    def make(**settings: object) -> BaseEnvironment:
-        made.append(create_environment("daytona", **settings))
-        return made[-1]
-
-    yield make
-    for env in made:
-        env.cleanup()
+    with environments_of("daytona") as make:
+        yield make
 
 
 @pytest.fixture

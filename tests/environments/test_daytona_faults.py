@@ -11,8 +11,9 @@ import pytest
 from standins.control import StandIn
 from standins.daytona_client import daytona_stand_in
 from standins.faults import Fault
+from standins.in_process import environments_of
 
-from environments import EnvironmentLostError, EnvironmentStartError, create_environment, daytona_service
+from environments import EnvironmentLostError, EnvironmentStartError, daytona_service
 from environments.base import BaseEnvironment
 
 MakeDaytona = Callable[..., BaseEnvironment]
@@ -29,15 +30,8 @@ def service() -> Iterator[StandIn]:
 @pytest.fixture
 def make(service: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeDaytona]:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    made: list[BaseEnvironment] = []
-
-    def make(**settings: object) -> BaseEnvironment:
-        made.append(create_environment("daytona", **settings))
-        return made[-1]
-
-    yield make
-    for env in made:
-        env.cleanup()
+    with environments_of("daytona") as make:
+        yield make
 
 
 @by_name

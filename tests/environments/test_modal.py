@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from standins.control import StandIn
+from standins.in_process import environments_of
 from standins.modal_client import modal_stand_in
 
 from code_execution import execute_code
@@ -45,15 +46,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def make(service: StandIn) -> Iterator[MakeModal]:
-    made: list[BaseEnvironment] = []
-
-    def make(**settings: object) -> BaseEnvironment:
-        made.append(create_environment("modal", **settings))
-        return made[-1]
-
-    yield make
-    for env in made:
-        env.cleanup()
+    with environments_of("modal") as make:
+        yield make
 
 
 @pytest.fixture

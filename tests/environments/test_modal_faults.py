@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from standins.control import StandIn
 from standins.faults import Fault
+from standins.in_process import environments_of
 from standins.modal_client import close_client, modal_stand_in
 
 from code_execution import execute_code
-from environments import EnvironmentLostError, EnvironmentStartError, create_environment, modal_service
+from environments import EnvironmentLostError, EnvironmentStartError, modal_service
 from environments import modal as modal_backend
 from environments.base import BaseEnvironment
 
@@ -28,15 +29,8 @@ def service() -> Iterator[StandIn]:
 
 @pytest.fixture
 def make(service: StandIn) -> Iterator[MakeModal]:
-    made: list[BaseEnvironment] = []
-
-    def make(**settings: object) -> BaseEnvironment:
-        made.append(create_environment("modal", **settings))
-        return made[-1]
-
-    yield make
-    for env in made:
-        env.cleanup()
+    with environments_of("modal") as make:
+        yield make
 
 
 def sandboxes(service: StandIn) -> int:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
 from standins.control import StandIn
-
-LIVE = "HERMES_TEST_LIVE"
-"""Set by `make test-live`: run against the real services."""
+from standins.in_process import stand_in_for
 
 
-@contextlib.contextmanager
-def modal_stand_in(image: str | None = None) -> Iterator[StandIn]:
-    """Run a stand-in, and point the client of this process at it.
-
-    Args:
-        image: The Docker image that commands run in; None runs them on this machine.
-    """
-    with StandIn("standins.modal_server", image) as stand_in, pytest.MonkeyPatch.context() as patch:
-        for name, value in stand_in.variables.items():
-            patch.setenv(name, value)
-        try:
-            yield stand_in
-        finally:
-            close_client()
+def modal_stand_in(image: str | None = None) -> AbstractContextManager[StandIn]:
+    """Run a stand-in for this process, see `stand_in_for`. Without an image commands run on this machine."""
+    return stand_in_for("standins.modal_server", image, close_client)
 
 
 def close_client() -> None:

@@ -1,0 +1,48 @@
+"""Pointing a service's client in this process at a stand-in, and the environments that tests make on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from environments import BaseEnvironment, create_environment
+from standins.control import StandIn
+
+LIVE = "HERMES_TEST_LIVE"
+"""Set by `make test-live`: run against the real services."""
+
+Make = Callable[..., BaseEnvironment]
+
+
+@contextlib.contextmanager
+def stand_in_for(module: str, image: str | None, close_client: Callable[[], object]) -> Iterator[StandIn]:
+    """Run a stand-in, and point the client of this process at it.
+
+    Args:
+        module: The server's module.
+        image: The Docker image that commands run in; None runs them on this machine.
+        close_client: Ends what the client library keeps open for as long as the process lives.
+    """
+    with StandIn(module, image) as stand_in, pytest.MonkeyPatch.context() as patch:
+        for name, value in stand_in.variables.items():
+            patch.setenv(name, value)
+        try:
+            yield stand_in
+        finally:
+            close_client()
+
+
+@contextlib.contextmanager
+def environments_of(backend: str) -> Iterator[Make]:
+    """Yield what makes environments of a backend; they are cleaned up after the block."""
+    made: list[BaseEnvironment] = []
+
+    def make(**settings: object) -> BaseEnvironment:
+        made.append(create_environment(backend, **settings))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.cleanup()
