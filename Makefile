@@ -1,17 +1,19 @@
 # Everything a fresh machine with Python 3.11 needs is set up by the targets themselves, in .venv.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+# Tests mostly wait, so that there are several to a core.
+WORKERS ?= 8
 
-.PHONY: run test test-live engines check bench clean
+.PHONY: run test test-live engines check docs bench clean
 
 run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
 
-test: .venv/ready engines
-	$(BIN)/pytest
+test: .venv/ready engines   ## all tests, or a part: make test ARGS='tests/environments/ssh -k refused'
+	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 test-live: .venv/ready   ## the contract on the cloud services themselves, where their credentials are set; it costs money there
-	HERMES_TEST_LIVE=1 $(BIN)/pytest -rs tests/environments/test_conformance.py -k 'modal or daytona'
+	HERMES_TEST_LIVE=1 $(BIN)/pytest -rs tests/environments/conformance -k 'modal or daytona'
 
 engines:                ## the engines that tests run on, where this machine allows it; in CI they must be there
 	e2e/setup $(if $(CI),,--where-possible)
@@ -21,6 +23,9 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: .venv/ready        ## the tables in docs/, from the code
+	$(BIN)/python docs/settings_tables.py
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks

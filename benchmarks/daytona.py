@@ -27,7 +27,7 @@ def rows() -> Iterator[Row]:
 
 @contextlib.contextmanager
 def _exec_true(env: BaseEnvironment) -> Iterator[Action]:
-    from environments.daytona_service import connect
+    from environments.daytona.service import connect
 
     env.execute("true")
     (sandbox,) = connect().list()

@@ -19,18 +19,10 @@ from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, 
 from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode, load_code_execution_settings
 from code_execution.staging import SCRIPT, STUB, stage, staging_directory
-from environments.base import (
-    INTERRUPT_EXIT_CODE,
-    TIMEOUT_EXIT_CODE,
-    BaseEnvironment,
-    EnvironmentLostError,
-    EnvironmentStartError,
-    OutputCallback,
-    TerminalError,
-    UnsupportedError,
-)
+from environments.base import BaseEnvironment, OutputCallback, Process
+from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.manager import get_environment
-from environments.process import Process
+from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_tools import script_tools
 from rpc import Dispatcher, FileQueueTransport, RelayTransport, Transport, UnixSocketTransport, generate_stub
 

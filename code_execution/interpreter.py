@@ -7,7 +7,8 @@ import sys
 from weakref import WeakKeyDictionary
 
 from code_execution.settings import Mode
-from environments.base import BaseEnvironment, UnsupportedError
+from environments.base import BaseEnvironment
+from environments.errors import UnsupportedError
 
 OLDEST = (3, 8)
 """The oldest Python the stub runs on."""

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from environments.base import BaseEnvironment, SettingsError
+from environments.base import BaseEnvironment
+from environments.errors import SettingsError
 
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

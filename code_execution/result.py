@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from environments.output import CapturedText
+from environments.capture import CapturedText
 
 Status = Literal["success", "error", "timeout", "interrupted"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from code_execution.result import with_truncation_notice
 from code_execution.settings import CodeExecutionSettings
 from environments.base import OutputCallback
-from environments.output import BoundedCapture, LiveText
-from environments.stream import Channel
+from environments.capture import BoundedCapture, LiveText
+from environments.sink import Channel
 
 
 class ScriptOutput:

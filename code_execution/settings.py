@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from environments.config import config_layer, validated
+from environments.config import config_layer
+from environments.validation import validated
 
 if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveFloat, PositiveInt

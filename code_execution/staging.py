@@ -9,7 +9,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from environments.base import BaseEnvironment, TerminalError
+from environments.base import BaseEnvironment
+from environments.errors import TerminalError
 
 SCRIPT = "script.py"
 STUB = "hermes_tools.py"

@@ -4,12 +4,8 @@ with create_environment() as env:
     print(env.execute("uname -a").output)
 """
 
-from environments.base import (
-    INTERRUPT_EXIT_CODE,
-    TIMEOUT_EXIT_CODE,
-    BaseEnvironment,
-    Capabilities,
-    CommandResult,
+from environments.base import BaseEnvironment, Process
+from environments.errors import (
     EnvironmentLostError,
     EnvironmentStartError,
     MissingExtraError,
@@ -17,12 +13,17 @@ from environments.base import (
     TerminalError,
     UnsupportedError,
 )
-from environments.registry import backend_class, backend_names, create_environment
-from environments.settings import EnvironmentSettings, load_settings
+from environments.factory import create_environment
+from environments.owner import Orphan
+from environments.registry import backend_class, backend_names
+from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, Capabilities, CommandResult
+from environments.settings import BackendSettings, EnvironmentSettings
+from environments.sources import load_settings
 
 __all__ = [
     "INTERRUPT_EXIT_CODE",
     "TIMEOUT_EXIT_CODE",
+    "BackendSettings",
     "BaseEnvironment",
     "Capabilities",
     "CommandResult",
@@ -30,6 +31,8 @@ __all__ = [
     "EnvironmentSettings",
     "EnvironmentStartError",
     "MissingExtraError",
+    "Orphan",
+    "Process",
     "SettingsError",
     "TerminalError",
     "UnsupportedError",

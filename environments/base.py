@@ -1,109 +1,83 @@
-"""What every environment is: the abstract class, its results, what it can do, and how it fails."""
+"""What every environment is, and every process that runs in its background."""
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import ClassVar, Literal, Self
 
-if TYPE_CHECKING:
-    from environments.output import OutputSink
-    from environments.process import Process
-    from environments.settings import EnvironmentSettings
+from environments.owner import Orphan
+from environments.result import Capabilities, CommandResult
+from environments.settings import BackendSettings, EnvironmentSettings
+from environments.sink import OutputSink
 
 StderrMode = Literal["merge", "separate"]
 StdinMode = Literal["open", "none", "consumed"]
 OutputCallback = Callable[[str], object]
 
-TIMEOUT_EXIT_CODE = 124
-"""What `timeout(1)` returns for a command that ran out of time."""
-INTERRUPT_EXIT_CODE = 130
-"""128 + SIGINT, what a shell returns for a command ended from the keyboard."""
 GRACE = 1.0
 """Seconds a command has between TERM and KILL when it timed out or was interrupted."""
 
 
-class TerminalError(Exception):
-    """The root of every error this package raises."""
+class Process(ABC):
+    """A command that runs in the background. Safe to use from several threads."""
 
-
-class EnvironmentStartError(TerminalError):
-    """The target could not be started or reached."""
-
-
-class EnvironmentLostError(TerminalError):
-    """The target went away while it was in use: container removed, link dropped, parent killed.
-
-    `output` holds what the command had printed by then. Whether the command had finished cannot be known,
-    so it is never sent again.
-    """
-
-    def __init__(self, message: str, output: str = "") -> None:
-        super().__init__(message)
-        self.output = output
-
-
-class UnsupportedError(TerminalError):
-    """The backend cannot do what was asked, and refuses it instead of doing less."""
-
-
-class SettingsError(TerminalError):
-    """A setting is unknown or has a value that is not allowed. The message names source, key and remedy."""
-
-
-class MissingExtraError(TerminalError):
-    """The backend's client library is not installed. The message names the pip extra that brings it."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommandResult:
-    """What came of one command."""
-
-    output: str
-    """Standard output, with standard error merged in where it was written, unless captured apart."""
-    exit_code: int
-    """The command's own exit code; 124 when it timed out and 130 when it was interrupted."""
-    stderr: str | None = None
-    """Standard error when it was asked for apart (`stderr="separate"`), else None."""
-    timed_out: bool = False
-    """Whether the command was ended because its time was up. A command may also exit 124 by itself."""
-    interrupted: bool = False
-    """Whether the command was ended by `interrupt()`. A command may also exit 130 by itself."""
-    cwd: str = ""
-    """The working directory when the command ended."""
-    duration_seconds: float = 0.0
-    """Wall-clock time from sending the command to having its result."""
-    omitted_bytes: int = 0
-    """How many bytes of output (and of stderr) were left out of the middle because of the cap."""
-    omitted_at: int = 0
-    """Where in `output` the left-out bytes were: an index between the kept head and the kept tail."""
+    pid: int
+    """The process id, in the target, of the shell that runs the command."""
 
     @property
-    def ok(self) -> bool:
-        """Whether the command ended by itself with exit code 0."""
-        return self.exit_code == 0
+    @abstractmethod
+    def running(self) -> bool:
+        """Whether the command has not ended."""
 
+    @abstractmethod
+    def read(self) -> str:
+        """Return what the command has printed since the last `read`, at once; empty if there is nothing new.
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a backend, as it was found when it started, can do."""
+        At most `settings.max_output_bytes` wait to be read; beyond that the oldest are dropped.
+        """
 
-    persistent_session: bool = True
-    """Whether one shell runs all commands of the session, see `EnvironmentSettings.persistent_shell`."""
-    pty: bool = True
-    """Whether `start(pty=True)` is possible."""
-    duplex: bool = True
-    """Whether a process that `start` started can be written to while it runs."""
-    same_machine: bool = False
-    """Whether the target shares this machine's files, sockets and processes."""
-    shell: str = "bash"
-    """`bash`, or `sh` for any other POSIX shell."""
-    enforced_limits: frozenset[str] = field(default_factory=frozenset)
-    """Names of the resource settings this backend enforces, such as `container_memory`."""
+    @abstractmethod
+    def write(self, data: str | bytes) -> None:
+        """Send text or bytes to the command's standard input, or type them on its terminal.
+
+        Raises:
+            BrokenPipeError: The command has ended or closed its input.
+        """
+
+    @abstractmethod
+    def close_stdin(self) -> None:
+        """Let the command see end of file; on a terminal, type control-D."""
+
+    @abstractmethod
+    def poll(self) -> int | None:
+        """Return the exit code (128 + N after signal N), or None while the command runs.
+
+        Raises:
+            EnvironmentLostError: The target went away before the command's end.
+        """
+
+    @abstractmethod
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait for the command's end and return its exit code, or None when `timeout` seconds did not bring it.
+
+        Raises:
+            EnvironmentLostError: The target went away before the command's end.
+        """
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the command and all it started: TERM, a grace, KILL. Returns when nothing of it is left.
+
+        Of a command that has ended, that is what it left in the background.
+        """
+
+    @abstractmethod
+    def resize(self, rows: int, columns: int) -> None:
+        """Change the size of the command's terminal, in characters. Without a terminal, does nothing."""
 
 
 class BaseEnvironment(ABC):
@@ -115,8 +89,17 @@ class BaseEnvironment(ABC):
 
     backend: str = ""
     """The name the backend is registered under."""
+    settings_class: ClassVar[type[BackendSettings]] = BackendSettings
+    """The settings that this backend alone has."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
+        """Take the settings, and start nothing yet.
+
+        Raises:
+            SettingsError: A value cannot be understood, see `BackendSettings.check`.
+            UnsupportedError: The backend cannot do what is asked for.
+        """
+        self.settings_class.of(settings).check(settings)
         self.settings = settings
         self._last_used = time.monotonic()
 
@@ -128,6 +111,33 @@ class BaseEnvironment(ABC):
     def idle_seconds(self) -> float:
         """How long nothing has used the environment; 0 while a command runs in it."""
         return 0.0 if self.busy else time.monotonic() - self._last_used
+
+    @classmethod
+    def probe(cls, settings: EnvironmentSettings) -> str:
+        """Look for what the backend needs here, such as an engine or credentials, and start nothing.
+
+        Args:
+            settings: Say where to look.
+
+        Returns:
+            What was found, as one line for people; nothing where nothing is needed.
+
+        Raises:
+            TerminalError: It is not there. The message says what to do about it.
+        """
+        return ""
+
+    @classmethod
+    def find_orphans(cls) -> Iterable[Orphan]:
+        """Go through what processes of this machine that were killed have left in targets of this backend.
+
+        A backend whose targets outlive a process that is killed extends this; `hermes-env gc` removes what it finds.
+        Whose a thing is, and whether that process still runs, is told by an `Owner` written on it.
+
+        Raises:
+            TerminalError: The backend cannot be looked at, as its engine does not answer.
+        """
+        return ()
 
     @property
     @abstractmethod

@@ -6,7 +6,7 @@ import atexit
 import threading
 
 from environments.base import BaseEnvironment
-from environments.registry import create_environment
+from environments.factory import create_environment
 
 REAP_INTERVAL = 5.0
 """Seconds between looks for idle environments."""

@@ -1,4 +1,4 @@
-"""Which process something belongs to: it is written on a container or directory, so that an orphan is known as one."""
+"""Which process something belongs to, which is written on it, so that an orphan is known as one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ import os
 import socket
 import subprocess
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Self
+
+MARKER_VARIABLE = "HERMES_COMMAND"
+"""Environment variable that names the command a process in a target belongs to, as `ENVIRONMENT/SHELL/NUMBER/`. The
+name of an environment begins with the mark of its owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,16 @@ class Owner:
     def is_gone(self) -> bool:
         """Whether the process is known to have ended. Of one on another host nothing is known."""
         return self.host == _host() and _started(self.pid) != self.started
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Something whose owner has died."""
+
+    description: str
+    """What it is and what becomes of it, as one line for people."""
+    remove: Callable[[], object]
+    """Removes it. Raises TerminalError if it can't."""
 
 
 def mark_is_orphaned(name: str) -> bool:

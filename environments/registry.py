@@ -1,4 +1,4 @@
-"""Names of backends, the class behind each, and the one factory that builds every environment.
+"""Names of backends, and the classes behind each.
 
 A backend is found in the table of this package, then among the entry points of the group
 `hermes_environments.backends`, then as a dotted path `package.module:Class`. Its module is imported only
@@ -8,14 +8,16 @@ when the backend is used.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from environments.base import BaseEnvironment, MissingExtraError, SettingsError
-from environments.config import closest
+from environments.base import BaseEnvironment
+from environments.errors import MissingExtraError, SettingsError
+from environments.settings import BackendSettings
+from environments.validation import closest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
 ENTRY_POINT_GROUP = "hermes_environments.backends"
@@ -23,34 +25,27 @@ ENTRY_POINT_GROUP = "hermes_environments.backends"
 
 @dataclass(frozen=True, slots=True)
 class BuiltIn:
-    """Where a backend of this package is, and what it needs."""
+    """Where a backend of this package is."""
 
-    module: str
-    class_name: str
-    extra: str | None = None
-    """The pip extra that brings its client library; None when it needs none."""
-    sdk: str | None = None
-    """The name that client library is imported under."""
+    wing: str
+    """The package that hands both classes on; the settings without the client library of the environment."""
+    environment: str
+    settings: str
 
 
 BUILT_IN: Mapping[str, BuiltIn] = {
-    "local": BuiltIn("environments.local", "LocalEnvironment"),
-    "ssh": BuiltIn("environments.ssh", "SSHEnvironment", extra="ssh", sdk="paramiko"),
-    "docker": BuiltIn("environments.docker", "DockerEnvironment", extra="docker", sdk="docker"),
-    "singularity": BuiltIn("environments.singularity", "SingularityEnvironment", extra="singularity", sdk="spython"),
-    "modal": BuiltIn("environments.modal", "ModalEnvironment", extra="modal", sdk="modal"),
-    "daytona": BuiltIn("environments.daytona", "DaytonaEnvironment", extra="daytona", sdk="daytona"),
+    "local": BuiltIn("environments.local", "LocalEnvironment", "LocalSettings"),
+    "ssh": BuiltIn("environments.ssh", "SSHEnvironment", "SSHSettings"),
+    "docker": BuiltIn("environments.docker", "DockerEnvironment", "DockerSettings"),
+    "singularity": BuiltIn("environments.singularity", "SingularityEnvironment", "SingularitySettings"),
+    "modal": BuiltIn("environments.modal", "ModalEnvironment", "ModalSettings"),
+    "daytona": BuiltIn("environments.daytona", "DaytonaEnvironment", "DaytonaSettings"),
 }
 
 
 def backend_names() -> list[str]:
     """Return the names of all backends that can be used here: those of this package, then installed ones."""
     return [*BUILT_IN, *(name for name in sorted(_entry_points()) if name not in BUILT_IN)]
-
-
-def is_third_party(name: str) -> bool:
-    """Whether a backend is not of this package, and so has its settings in `EnvironmentSettings.options`."""
-    return name not in BUILT_IN
 
 
 def check_backend_name(name: str, where: str) -> None:
@@ -83,38 +78,26 @@ def backend_class(name: str) -> type[BaseEnvironment]:
         MissingExtraError: Its client library is not installed.
     """
     check_backend_name(name, "backend")
-    built_in = BUILT_IN.get(name)
-    if built_in is not None:
-        return _import_built_in(name, built_in)
-    entry_point = None if _is_dotted(name) else _entry_points()[name]
-    target = name if entry_point is None else entry_point.value
+    if built_in := BUILT_IN.get(name):
+        return _as_backend(name, getattr(importlib.import_module(built_in.wing), built_in.environment))
+    target = name if _is_dotted(name) else _entry_points()[name].value
     try:
-        found: object = entry_point.load() if entry_point else _import_dotted(name)
+        return _as_backend(name, _import_dotted(name) if _is_dotted(name) else _entry_points()[name].load())
+    except MissingExtraError:
+        raise
     except (ImportError, AttributeError) as error:
         raise SettingsError(f"backend {name!r} cannot be imported from {target}: {error}") from error
-    return _as_backend(name, found)
 
 
-def create_environment(backend: str | None = None, **settings: object) -> BaseEnvironment:
-    """Build an environment from `config.yaml`, over it `TERMINAL_*` variables, over both these arguments.
+def backend_settings_class(name: str) -> type[BackendSettings]:
+    """Return the class of the settings that a backend alone has. For one of this package, nothing else is imported.
 
-    Nothing is started yet: an environment starts on first use.
-
-    Args:
-        backend: A name of `backend_names()`, or a class as `package.module:Class`; None takes the configured
-            one, which is `local` by default.
-        settings: Any field of `EnvironmentSettings`. The backend's own prefix may be left out: beside
-            `"docker"`, `image="x"` is `docker_image`.
-
-    Raises:
-        SettingsError: A setting or the backend is unknown, or a value is not allowed.
-        MissingExtraError: The backend's client library is not installed.
+    Raises as `backend_class` does.
     """
-    # settings.py asks this module which backends there are, so it cannot be imported above.
-    from environments.settings import load_settings
-
-    loaded = load_settings(backend, **settings)
-    return backend_class(loaded.env)(loaded)
+    if built_in := BUILT_IN.get(name):
+        found: type[BackendSettings] = getattr(importlib.import_module(built_in.wing), built_in.settings)
+        return found
+    return backend_class(name).settings_class
 
 
 def _is_dotted(name: str) -> bool:
@@ -127,19 +110,6 @@ def _entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
-
-
-def _import_built_in(name: str, backend: BuiltIn) -> type[BaseEnvironment]:
-    try:
-        module = importlib.import_module(backend.module)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if backend.sdk is None or missing != backend.sdk.partition(".")[0]:
-            raise
-        raise MissingExtraError(
-            f"backend {name!r} needs the {missing} package: pip install 'hermes-environments[{backend.extra}]'"
-        ) from error
-    return _as_backend(name, getattr(module, backend.class_name))
 
 
 def _import_dotted(path: str) -> object:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
-from environments import EnvironmentSettings, EnvironmentStartError, SettingsError
-from environments.child_stream import ChildStream
-from environments.limits import refuse_unenforced
-from environments.persistent_shell import PersistentShellEnvironment
-from environments.stream import Stream, Terminal
+from environments import BackendSettings, EnvironmentSettings, EnvironmentStartError
+from environments.shell.child_stream import ChildStream
+from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.stream import Stream, Terminal
 
 NAMESPACES = ("--mount", "--pid", "--net")
 # The shell is the first process in there: it reaps orphans, and when it ends the kernel kills all the others. It ends
@@ -25,15 +26,23 @@ _LAST_BREATH = 0.5
 """Seconds that the kernel may take to end the namespaces after the last command in them has ended."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnshareSettings(BackendSettings):
+    """The settings of this backend alone. It holds no limits, so that those of `container_*` are refused."""
+
+    prefix: ClassVar[str] = "unshare_"
+
+    tmp_size: str = "50%"
+    """How much `/tmp` may hold, as `mount` writes it: `512m`, or a share of this machine's memory."""
+
+
 class UnshareEnvironment(PersistentShellEnvironment):
     """Runs commands in new mount, process and network namespaces."""
 
     backend = "unshare"
+    settings_class = UnshareSettings
 
     def __init__(self, settings: EnvironmentSettings) -> None:
-        refuse_unenforced(settings, enforced=frozenset())
-        if unknown := set(settings.options) - {"tmp_size"}:
-            raise SettingsError(f"unshare_{unknown.pop()}: no such setting; allowed: unshare_tmp_size, such as 512m")
         super().__init__(settings)
         self._holder: subprocess.Popen[bytes] | None = None
         self._pid = 0
@@ -41,7 +50,7 @@ class UnshareEnvironment(PersistentShellEnvironment):
     def start_target(self) -> None:
         """Make the namespaces, see `PersistentShellEnvironment`."""
         self.stop_target()  # what is left of those that were lost
-        size = str(self.settings.options.get("tmp_size", "50%"))
+        size = UnshareSettings.of(self.settings).tmp_size
         argv = ["unshare", "--map-root-user", *NAMESPACES, "--mount-proc", "--fork", "--kill-child"]
         pipe = subprocess.PIPE
         try:

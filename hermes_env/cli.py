@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from environments.base import TerminalError
+from environments.errors import TerminalError
 from hermes_env.doctor import doctor
 from hermes_env.exec_command import exec_command
 from hermes_env.gc_command import gc_command

@@ -9,10 +9,11 @@ import typer
 
 from hermes_env.options import Backend, Cwd, Settings, settings_from
 
-State = Literal["ready", "installed", "missing", "failed"]
+State = Literal["ready", "found", "unset", "missing", "failed"]
 COLOURS: dict[State, str] = {
     "ready": "green",
-    "installed": "cyan",
+    "found": "cyan",
+    "unset": "yellow",
     "missing": "yellow",
     "failed": "red",
 }
@@ -33,8 +34,8 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
     """Show which backends are ready, and what the others need.
 
     A command is run on this machine and on the configured backend (or on the one given by --backend). Of the
-    others only the client library is looked for, because starting them may cost money. The exit code is 0
-    when the configured backend is ready, else 1.
+    others the client library and the engine, host or credentials are looked for, and nothing is started, because
+    that may cost money. The exit code is 0 when the configured backend is ready, else 1.
     """
     from environments import backend_names, load_settings
     from environments.config import CONFIG_FILE, hermes_home
@@ -59,16 +60,20 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
 
 
 def look_for_backend(name: str) -> Finding:
-    """Find out whether a backend and its client library can be imported. Nothing is started."""
-    from environments import MissingExtraError, SettingsError, backend_class
+    """Find out whether a backend has its client library and what else it needs here. Nothing is started."""
+    from environments import MissingExtraError, SettingsError, TerminalError, backend_class, load_settings
 
     try:
-        backend_class(name)
+        found = backend_class(name).probe(load_settings(name))
     except MissingExtraError as error:
         return Finding(name, "missing", str(error))
     except SettingsError as error:
-        return Finding(name, "failed", str(error))
-    return Finding(name, "installed", f"try it with: hermes-env doctor --backend {name}")
+        return Finding(name, "unset", str(error))
+    except TerminalError as error:
+        return Finding(name, "missing", str(error))
+    except Exception as error:  # of a backend installed apart, which is no reason to say nothing of the others
+        return Finding(name, "failed", f"{type(error).__name__}: {error}")
+    return Finding(name, "found", "; ".join(filter(None, [found, f"try it with: hermes-env doctor --backend {name}"])))
 
 
 def try_backend(name: str, backend: str | None, options: dict[str, object]) -> Finding:
@@ -79,15 +84,14 @@ def try_backend(name: str, backend: str | None, options: dict[str, object]) -> F
         backend: The name as it was given on the command line; None when the settings chose it.
         options: Settings from the command line.
     """
-    from environments import TerminalError, create_environment
+    from environments import MissingExtraError, TerminalError, create_environment
 
-    found = look_for_backend(name)
-    if found.state != "installed":
-        return found
     try:
         with create_environment(backend, **options) as environment:
             result = environment.execute("true", timeout=TRIAL_SECONDS)
             capabilities = environment.capabilities
+    except MissingExtraError as error:
+        return Finding(name, "missing", str(error))
     except TerminalError as error:
         return Finding(name, "failed", str(error))
     if not result.ok:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from environments.base import SettingsError
+from environments.errors import SettingsError
 
 Backend = Annotated[
     str | None,

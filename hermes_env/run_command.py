@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from environments.base import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, TerminalError
+from environments.errors import TerminalError
+from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_env.options import Backend, Cwd, Settings, Timeout, settings_from
 
 if TYPE_CHECKING:

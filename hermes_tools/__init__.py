@@ -2,7 +2,7 @@
 
 The functions here work on the configured environment, so that a script that calls them runs unchanged with
 `execute_code` and as a plain Python program. To work on an environment of your own, take the function of the same
-name from its module: `from hermes_tools.read_file import read_file` has the environment as its first parameter.
+name from its module: `from hermes_tools.files.read_file import read_file` has the environment as its first parameter.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from environments.base import BaseEnvironment
 from hermes_tools.binding import bound_to, on_configured_environment
-from hermes_tools.patch import patch as _patch
-from hermes_tools.read_file import read_file as _read_file
-from hermes_tools.search_files import search_files as _search_files
+from hermes_tools.files.read_file import read_file as _read_file
+from hermes_tools.files.write_file import write_file as _write_file
+from hermes_tools.patch.patch import patch as _patch
+from hermes_tools.search.search_files import search_files as _search_files
 from hermes_tools.terminal import background_process, script_terminal
 from hermes_tools.terminal import terminal as _terminal
-from hermes_tools.write_file import write_file as _write_file
 
 terminal = on_configured_environment(_terminal)
 read_file = on_configured_environment(_read_file)

@@ -7,8 +7,9 @@ import secrets
 import threading
 from typing import NotRequired, TypedDict
 
-from environments.base import TIMEOUT_EXIT_CODE, BaseEnvironment, CommandResult, EnvironmentLostError
-from environments.process import Process
+from environments.base import BaseEnvironment, Process
+from environments.errors import EnvironmentLostError
+from environments.result import TIMEOUT_EXIT_CODE, CommandResult
 
 
 class TerminalResult(TypedDict):

@@ -11,8 +11,9 @@ import shlex
 import threading
 import time
 
-from environments.base import BaseEnvironment, TerminalError
+from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
+from environments.errors import TerminalError
 from rpc.collecting import collected_requests, collecting_command
 from rpc.dispatcher import Dispatcher
 from rpc.target_source import target_source

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Self, TypeAlias, TypeVar, cast
 
-from environments.base import TerminalError
+from environments.errors import TerminalError
 
 _T = TypeVar("_T")
 

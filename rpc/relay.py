@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from environments.base import BaseEnvironment, TerminalError
-from environments.process import Process
-from environments.stream import Channel
+from environments.base import BaseEnvironment, Process
+from environments.errors import TerminalError
+from environments.sink import Channel
 from rpc.dispatcher import Dispatcher
 from rpc.messages import MAX_MESSAGE_BYTES, Response, too_large
 from rpc.target_source import target_source

@@ -8,33 +8,7 @@
 A check is a sentence about what holds, with the line of the contract it belongs to (docs/contract.md).
 """
 
-from environments.conformance import (
-    background,
-    cleanup,
-    ending,
-    files,
-    input,
-    loss,
-    oneshot,
-    output,
-    refusal,
-    secrecy,
-    session,
-)
-from environments.conformance.check import Check, ConformanceError, Subject, run_checks
-
-CHECKS: tuple[Check, ...] = (
-    *session.CHECKS,
-    *input.CHECKS,
-    *oneshot.CHECKS,
-    *ending.CHECKS,
-    *output.CHECKS,
-    *background.CHECKS,
-    *files.CHECKS,
-    *secrecy.CHECKS,
-    *loss.CHECKS,
-    *cleanup.CHECKS,
-    *refusal.CHECKS,
-)
+from environments.conformance.check import Check, ConformanceError, Subject
+from environments.conformance.suite import CHECKS, run_checks
 
 __all__ = ["CHECKS", "Check", "ConformanceError", "Subject", "run_checks"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from environments.base import BaseEnvironment, CommandResult
+from environments.base import BaseEnvironment
+from environments.result import CommandResult
 
 
 class ConformanceError(AssertionError):
@@ -65,22 +66,6 @@ class Check:
     def name(self) -> str:
         """The check as a sentence with underscores."""
         return self.run.__name__
-
-
-def run_checks(subject: Subject, checks: Iterable[Check] | None = None) -> dict[str, ConformanceError]:
-    """Run checks, all by default, and return those that failed, by name."""
-    from environments.conformance import CHECKS
-
-    failures = {}
-    try:
-        for check in checks or CHECKS:
-            try:
-                check.run(subject)
-            except ConformanceError as error:
-                failures[check.name] = error
-    finally:
-        subject.close()
-    return failures
 
 
 def expect(holds: bool, what: str, result: CommandResult | object = None) -> None:

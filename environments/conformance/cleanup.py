@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from environments.base import BaseEnvironment, TerminalError
+from environments.base import BaseEnvironment
 from environments.conformance.check import Check, Subject, expect, running, unique, wait_until
+from environments.errors import TerminalError
+from environments.owner import Owner
 
 DESCRIPTORS = Path("/proc/self/fd")
 
@@ -25,7 +27,8 @@ def _use_everything(env: BaseEnvironment, word: str) -> None:
 
 def nothing_is_left_in_the_target(subject: Subject) -> None:
     """No process, and no file of ours."""
-    look = "ls -d /tmp/hermes-* ${TMPDIR:-/tmp}/hermes-* 2>/dev/null | sort -u"
+    ours = f"hermes-{Owner.this_process().mark}-*"  # others may be at work there at the same time
+    look = f"ls -d /tmp/{ours} ${{TMPDIR:-/tmp}}/{ours} 2>/dev/null | sort -u"
     before, word = subject.env.execute_oneshot(look).output, unique()
     with subject.make() as env:
         _use_everything(env, word)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 
-from environments.base import BaseEnvironment, CommandResult
+from environments.base import BaseEnvironment
 from environments.conformance.check import Check, Subject, expect, expect_output, running, unique, wait_until
+from environments.result import CommandResult
 
 LIMIT = 1.0
 PATIENCE = 30.0

@@ -6,8 +6,9 @@ import os
 import tempfile
 from pathlib import Path
 
-from environments.base import BaseEnvironment, TerminalError
+from environments.base import BaseEnvironment
 from environments.conformance.check import Check, Subject, expect, unique
+from environments.errors import TerminalError
 
 SIZES = (0, 1, 1000, 200_000, 3_000_000)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from environments.base import CommandResult, EnvironmentLostError
 from environments.conformance.check import Check, Subject, expect, expect_output, unique, wait_until
+from environments.errors import EnvironmentLostError
+from environments.result import CommandResult
 
 
 def a_shell_killed_under_a_command_does_not_run_it_twice(subject: Subject) -> None:

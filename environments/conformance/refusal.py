@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from environments.base import BaseEnvironment, UnsupportedError
+from environments.base import BaseEnvironment
 from environments.conformance.check import Check, Subject, expect, expect_output
+from environments.errors import UnsupportedError
 
 
 def a_limit_that_cannot_be_enforced_is_refused(subject: Subject) -> None:

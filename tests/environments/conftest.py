@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import docker
 import pytest
-from engines import PYTHON_IMAGE, require_docker
+from targets.engines import PYTHON_IMAGE, require_docker
 
 from environments import create_environment
 from environments.docker import DockerEnvironment

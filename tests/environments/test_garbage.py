@@ -7,11 +7,13 @@ import subprocess
 import sys
 
 import pytest
-from engines import PYTHON_IMAGE
+from targets.engines import PYTHON_IMAGE
 
 from environments.claim import Claim
 from environments.garbage import collect_garbage
 from environments.owner import Owner
+
+pytestmark = pytest.mark.alone("garbage")
 
 WORK = """
 import sys, time

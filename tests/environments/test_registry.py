@@ -1,21 +1,54 @@
 from __future__ import annotations
 
+import importlib
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from environments import MissingExtraError, SettingsError, backend_class, backend_names, create_environment
+from environments import (
+    MissingExtraError,
+    SettingsError,
+    TerminalError,
+    backend_class,
+    backend_names,
+    create_environment,
+)
 from environments import registry as registry_module
 from environments.config import CONFIG_FILE
+from environments.garbage import collect_garbage
 from environments.registry import BuiltIn
 
 BOX = """
-from environments.base import BaseEnvironment
+from dataclasses import dataclass
+from typing import ClassVar
+
+from environments import BackendSettings, BaseEnvironment, Orphan, SettingsError
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxSettings(BackendSettings):
+    prefix: ClassVar[str] = "big_box_"
+
+    image: str | None = None
+    colour: str = "grey"
+    sizes: tuple[int, ...] = ()
+
+    def refuse(self, settings):
+        if self.colour == "invisible":
+            raise SettingsError("big_box_colour: it should be visible")
 
 class Box(BaseEnvironment):
     backend = "box"
+    settings_class = BoxSettings
+    left_behind = ["a box"]
+
+    @classmethod
+    def find_orphans(cls):
+        for box in list(cls.left_behind):
+            yield Orphan(f"unpacked {box}", lambda: cls.left_behind.remove(box))
 
 Box.__abstractmethods__ = frozenset()
 """
@@ -58,49 +91,97 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         backend_class("locl")
 
 
-def test_a_missing_client_library_names_the_extra_to_install(
-    installed_box: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "needs_sdk.py").write_text("import absent_sdk.client\n")
-    table = {"daytona": BuiltIn("needs_sdk", "Box", "daytona", "absent_sdk")}
-    monkeypatch.setattr(registry_module, "BUILT_IN", table)
-    with pytest.raises(MissingExtraError) as caught:
+@pytest.fixture
+def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a package in the place of Daytona's wing, whose class needs what is given."""
+
+    def make(needed: str) -> None:
+        folder = tmp_path / "a_wing"
+        folder.mkdir()
+        (folder / "__init__.py").write_text(
+            "from environments.lazy import handing_on\n__getattr__ = handing_on(__name__, 'Box', extra='daytona')\n"
+        )
+        (folder / "environment.py").write_text(f"import {needed}\nclass Box: pass\n")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.setattr(registry_module, "BUILT_IN", {"daytona": BuiltIn("a_wing", "Box", "BoxSettings")})
+        for name in ("a_wing", "a_wing.environment"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+
+    return make
+
+
+def test_a_missing_client_library_names_the_extra_to_install(wing: Callable[[str], None]) -> None:
+    wing("absent_sdk.client")
+    for look in (lambda: backend_class("daytona"), lambda: importlib.import_module("a_wing").Box):
+        with pytest.raises(MissingExtraError) as caught:
+            look()
+        assert isinstance(caught.value, ImportError)
+        assert str(caught.value) == (
+            "backend 'daytona' needs the absent_sdk package: pip install 'hermes-environments[daytona]'"
+        )
+
+
+def test_a_module_of_the_wing_itself_is_not_mistaken_for_a_client_library(wing: Callable[[str], None]) -> None:
+    wing("a_wing.absent")
+    with pytest.raises(ModuleNotFoundError, match=r"a_wing\.absent"):
         backend_class("daytona")
-    assert str(caught.value) == (
-        "backend 'daytona' needs the absent_sdk package: pip install 'hermes-environments[daytona]'"
-    )
 
 
-def test_another_missing_module_is_not_mistaken_for_the_client_library(
-    installed_box: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "needs_other.py").write_text("import absent_other\n")
-    table = {"daytona": BuiltIn("needs_other", "Box", "daytona", "absent_sdk")}
-    monkeypatch.setattr(registry_module, "BUILT_IN", table)
-    with pytest.raises(ModuleNotFoundError, match="absent_other"):
-        backend_class("daytona")
-
-
-def test_an_installed_backend_is_found_by_its_name_and_gets_its_options(
+def test_an_installed_backend_is_found_by_its_name_and_has_settings_of_its_own(
     installed_box: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (home / CONFIG_FILE).write_text("terminal: {big_box_image: from-file, big_box_colour: red}\n")
     monkeypatch.setenv("TERMINAL_BIG_BOX_IMAGE", "from-variable")
+    monkeypatch.setenv("TERMINAL_BIG_BOX_SIZES", "[1, 2]")
     assert installed_box in backend_names()
-    environment = create_environment(installed_box, size=3, timeout=4)
-    assert type(environment).__name__ == "Box"
-    assert environment.settings.env == installed_box
-    assert environment.settings.timeout == 4
-    assert environment.settings.options == {"image": "from-variable", "colour": "red", "size": 3}
+    settings = create_environment(installed_box, timeout=4).settings
+    assert type(settings.own).__name__ == "BoxSettings"
+    assert (settings.env, settings.timeout) == (installed_box, 4)
+    assert (settings.big_box.image, settings.big_box.colour, settings.big_box.sizes) == ("from-variable", "red", (1, 2))
+    assert pickle.loads(pickle.dumps(settings)) == settings
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"big_box_color": "red"}, "argument big_box_color: no such setting (did you mean 'big_box_colour'?)"),
+        ({"big_box_sizes": ["x"]}, "argument big_box_sizes: [0] it should be a valid integer"),
+        ({"colour": "invisible"}, "it should be visible"),
+        ({"container_memory": 5}, "cannot enforce container_memory"),
+    ],
+)
+def test_wrong_settings_of_an_installed_backend_are_refused(
+    installed_box: str, given: dict[str, object], said: str
+) -> None:
+    with pytest.raises(TerminalError) as caught:
+        create_environment(installed_box, **given)
+    assert said in str(caught.value)
 
 
 def test_settings_of_an_installed_backend_do_no_harm_to_another(
     installed_box: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (home / CONFIG_FILE).write_text("terminal: {big_box_image: x}\n")
-    monkeypatch.setenv("TERMINAL_BIG_BOX_IMAGE", "y")
+    (home / CONFIG_FILE).write_text("terminal: {big_box_image: [x], big_box_typo: 1}\n")
+    monkeypatch.setenv("TERMINAL_BIG_BOX_SIZES", "no json")
     with create_environment("local") as environment:
-        assert environment.settings.options == {}
+        assert not hasattr(environment.settings, "big_box")
+
+
+@pytest.mark.alone("garbage")
+def test_what_an_installed_backend_left_behind_is_collected_too(installed_box: str) -> None:
+    lines = collect_garbage()
+    assert f"{installed_box}: unpacked a box" in lines
+    assert f"{installed_box}: unpacked a box" not in collect_garbage()
+
+
+@pytest.mark.alone("garbage")
+def test_a_configured_backend_known_by_its_path_alone_is_collected_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "box_module.py").write_text(BOX)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("TERMINAL_ENV", "box_module:Box")
+    assert "box_module:Box: unpacked a box" in collect_garbage()
 
 
 def test_a_dotted_path_leads_to_a_class(installed_box: str) -> None:

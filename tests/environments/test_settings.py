@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pickle
 import subprocess
@@ -10,6 +11,9 @@ import pytest
 
 from environments import EnvironmentSettings, SettingsError, load_settings
 from environments.config import hermes_home, read_config_section
+from environments.docker import DockerSettings
+from environments.local import LocalSettings
+from environments.registry import BUILT_IN
 
 PASSWORD = "correct-horse"
 
@@ -40,7 +44,7 @@ def refusal(backend: str | None = None, **overrides: object) -> str:
 
 def test_without_any_source_the_defaults_hold() -> None:
     settings = load_settings()
-    assert settings == EnvironmentSettings()
+    assert settings == EnvironmentSettings(own=LocalSettings())
     assert (settings.env, settings.timeout, settings.lifetime_seconds) == ("local", 180, 300)
     assert settings.persistent_shell
     assert settings.max_output_bytes == 10_000_000
@@ -52,8 +56,8 @@ def test_a_variable_overrides_the_file_and_an_argument_overrides_both(
     write_config(home, "terminal:\n  timeout: 1\n  cwd: /file\n  docker_image: from-file\n")
     monkeypatch.setenv("TERMINAL_TIMEOUT", "2")
     monkeypatch.setenv("TERMINAL_CWD", "/variable")
-    settings = load_settings(timeout=3)
-    assert (settings.timeout, settings.cwd, settings.docker_image) == (3, "/variable", "from-file")
+    settings = load_settings("docker", timeout=3)
+    assert (settings.timeout, settings.cwd, settings.docker.image) == (3, "/variable", "from-file")
 
 
 def test_the_file_may_name_the_backend_env_or_backend(home: Path) -> None:
@@ -76,7 +80,7 @@ def test_other_sections_of_the_file_are_left_alone(home: Path) -> None:
 @pytest.mark.parametrize("text", ["", "# nothing\n", "terminal:\n", "terminal: {timeout: }\n"])
 def test_what_is_blank_in_the_file_is_not_set(home: Path, text: str) -> None:
     write_config(home, text)
-    assert load_settings() == EnvironmentSettings()
+    assert load_settings() == EnvironmentSettings(own=LocalSettings())
 
 
 @pytest.mark.parametrize(
@@ -132,7 +136,8 @@ def test_malformed_yaml_is_reported_without_quoting_the_line(home: Path) -> None
 def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_what_is_allowed(
     key: str, value: object, allowed: str
 ) -> None:
-    message = refusal(**{key: value})
+    prefix = key.partition("_")[0]
+    message = refusal(prefix if prefix in ("docker", "ssh") else None, **{key: value})
     assert message.startswith(f"argument {key}: ")
     assert allowed in message
 
@@ -150,7 +155,9 @@ def test_a_wrong_value_is_refused_also_when_another_source_replaces_it(home: Pat
 def test_an_unknown_key_is_refused_with_the_nearest_name(home: Path) -> None:
     assert "argument timout: no such setting (did you mean 'timeout'?)" in refusal(timout=3)
     path = write_config(home, "terminal: {docker_imag: x}\n")
-    assert f"{path}, terminal.docker_imag: no such setting (did you mean 'docker_image'?)" in refusal()
+    assert f"{path}, terminal.docker_imag: no such setting (did you mean 'docker_image'?)" in refusal("docker")
+    path = write_config(home, "terminal: {dokcer_image: x}\n")
+    assert f"{path}, terminal.dokcer_image: no such setting (did you mean 'docker_image'?)" in refusal()
 
 
 def test_an_unknown_backend_is_refused_with_its_source_and_the_nearest_name(
@@ -177,21 +184,21 @@ def test_a_truth_value_has_several_spellings(text: str, value: bool, monkeypatch
 def test_lists_and_mappings_are_json_in_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_DOCKER_VOLUMES", '["/a:/b", "/c:/d:ro"]')
     monkeypatch.setenv("TERMINAL_DOCKER_ENV", '{"A": "1"}')
-    settings = load_settings()
-    assert settings.docker_volumes == ("/a:/b", "/c:/d:ro")
-    assert settings.docker_env == {"A": "1"}
+    settings = load_settings("docker")
+    assert settings.docker.volumes == ("/a:/b", "/c:/d:ro")
+    assert settings.docker.env == {"A": "1"}
 
 
 def test_a_list_that_is_not_json_is_refused_with_an_example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_DOCKER_VOLUMES", "/a:/b")
-    assert refusal() == 'variable TERMINAL_DOCKER_VOLUMES: it should be JSON, such as ["a", "b"]'
+    assert refusal("docker") == 'variable TERMINAL_DOCKER_VOLUMES: it should be JSON, such as ["a", "b"]'
 
 
 def test_variables_of_other_programs_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_EMULATOR", "JetBrains-JediTerm")
     monkeypatch.setenv("TERMINAL_OPTIONS", "wide")
     monkeypatch.setenv("TERMINAL_", "")
-    assert load_settings() == EnvironmentSettings()
+    assert load_settings() == EnvironmentSettings(own=LocalSettings())
 
 
 @pytest.mark.parametrize("name", ["TERMINAL_DOCKER_COLOUR", "TERMINAL_CONTAINER_GPU", "TERMINAL_TIMOUT"])
@@ -199,27 +206,27 @@ def test_an_unknown_variable_that_can_only_be_meant_for_us_is_refused(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "1")
-    assert f"variable {name}: no such setting" in refusal()
+    assert f"variable {name}: no such setting" in refusal("docker")
 
 
 def test_the_backends_own_prefix_may_be_left_out() -> None:
     settings = load_settings("ssh", host="h", user="u", port=2222, key=Path("/keys/id"))
-    assert (settings.ssh_host, settings.ssh_user, settings.ssh_port, settings.ssh_key) == (
+    assert (settings.ssh.host, settings.ssh.user, settings.ssh.port, settings.ssh.key) == (
         "h",
         "u",
         2222,
         "/keys/id",
     )
-    assert load_settings("docker", image="x", cwd="/src").docker_image == "x"
+    assert load_settings("docker", image="x", cwd="/src").docker.image == "x"
 
 
 def test_env_beside_a_backend_that_has_one_is_its_variables() -> None:
     settings = load_settings("docker", env={"A": "1"})
-    assert (settings.env, settings.docker_env) == ("docker", {"A": "1"})
+    assert (settings.env, settings.docker.env) == ("docker", {"A": "1"})
 
 
 def test_env_as_an_argument_names_the_backend() -> None:
-    assert load_settings(env="docker", image="x").docker_image == "x"
+    assert load_settings(env="docker", image="x").docker.image == "x"
     assert "the backend is already given as 'local'" in refusal("local", env="docker")
 
 
@@ -238,41 +245,69 @@ def test_an_argument_of_none_means_not_set(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_secret_comes_from_a_variable_and_never_from_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_SSH_PASSWORD", PASSWORD)
-    password = load_settings().ssh_password
+    password = load_settings("ssh").ssh.password
     assert password is not None
     assert password.get_secret_value() == PASSWORD
     write_config(home, f"terminal: {{ssh_password: {PASSWORD}}}\n")
-    message = refusal()
+    message = refusal("ssh")
     assert "set TERMINAL_SSH_PASSWORD instead" in message
     assert PASSWORD not in message
 
 
 def test_no_secret_shows_in_a_repr_or_an_error() -> None:
-    settings = load_settings("ssh", password=PASSWORD, docker_env={"API_KEY": PASSWORD})
-    assert PASSWORD not in repr(settings)
-    assert PASSWORD not in str(settings)
+    for settings in (load_settings("ssh", password=PASSWORD), load_settings("docker", env={"API_KEY": PASSWORD})):
+        assert PASSWORD not in repr(settings)
+        assert PASSWORD not in str(settings)
     assert PASSWORD not in refusal("ssh", password=[PASSWORD])
     assert PASSWORD not in refusal("ssh", timeout=PASSWORD)
 
 
 def test_settings_can_be_pickled_and_not_changed() -> None:
-    settings = load_settings("ssh", host="h", password=PASSWORD, docker_env={"A": "1"})
-    assert pickle.loads(pickle.dumps(settings)) == settings
+    for settings in (load_settings("ssh", host="h", password=PASSWORD), load_settings("docker", env={"A": "1"})):
+        assert pickle.loads(pickle.dumps(settings)) == settings
+        assert copy.deepcopy(settings).own == settings.own
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            settings.own.user = "x"  # type: ignore[attr-defined]
     with pytest.raises(dataclasses.FrozenInstanceError):
         settings.timeout = 1  # type: ignore[misc]
 
 
-def test_a_dotted_backend_takes_names_that_are_no_field_as_its_options(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("name", ["DOCKER_VOLUMES", "DOCKER_COLOUR", "SSH_PORT", "MODAL_ENV", "DAYTONA_NETWORK"])
+def test_wrong_settings_of_a_backend_that_is_not_in_use_have_no_effect(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = load_settings("some.module:Box", image="x", timeout=3)
-    assert settings.options == {"image": "x"}
-    assert settings.timeout == 3
-    assert "did you mean 'timeout'?" in refusal("some.module:Box", timout=3)
+    write_config(home, f"terminal: {{{name.lower()}: [wrong, 1]}}\n")
+    monkeypatch.setenv(f"TERMINAL_{name}", "{wrong")
+    assert load_settings() == load_settings(**{name.lower(): object()}) == EnvironmentSettings(own=LocalSettings())
+    assert name.lower() in refusal(name.partition("_")[0].lower()).lower()
 
 
-def test_options_cannot_be_set_as_such() -> None:
-    assert "argument options: no such setting" in refusal("local", options={})
+def test_a_secret_in_the_file_has_no_effect_where_its_backend_is_not_in_use(home: Path) -> None:
+    write_config(home, f"terminal: {{ssh_password: {PASSWORD}}}\n")
+    assert load_settings("docker") == load_settings("docker", ssh_password=None)
+
+
+def test_the_settings_of_another_backend_are_not_there() -> None:
+    settings = load_settings("ssh", host="h", docker_image="x")
+    with pytest.raises(AttributeError, match="these are settings of backend 'ssh'"):
+        settings.docker  # noqa: B018
+    with pytest.raises(SettingsError, match="those of backend 'ssh'"):
+        DockerSettings.of(settings)
+
+
+def test_own_settings_have_their_type_and_their_defaults_where_nothing_was_loaded() -> None:
+    settings = load_settings("docker", image="x")
+    assert DockerSettings.of(settings) is settings.own is settings.docker
+    assert DockerSettings.of(EnvironmentSettings(env="docker")) == DockerSettings()
+
+
+@pytest.mark.parametrize("backend", BUILT_IN)
+def test_a_backend_has_its_name_as_the_prefix_of_its_settings(backend: str) -> None:
+    assert load_settings(backend).own.prefix == f"{backend}_"
+
+
+def test_settings_that_are_computed_cannot_be_set() -> None:
+    assert "argument own: no such setting" in refusal("local", own={})
 
 
 def test_hermes_home_is_in_the_users_home_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,10 +18,10 @@ def daytona_stand_in(image: str | None = None) -> AbstractContextManager[StandIn
 
 def close_clients() -> None:
     """Close the client library's connections, which have no public end: it would look for the stand-in for ever."""
-    from environments import daytona_service
+    from environments.daytona import service
 
-    while daytona_service._clients:
-        _, client = daytona_service._clients.popitem()
+    while service._clients:
+        _, client = service._clients.popitem()
         client._event_dispatcher.disconnect()
 
 

@@ -1,0 +1,103 @@
+"""The tables of docs/settings.md, made from the classes that hold the settings: `make docs` writes them anew.
+
+A table stands below a comment that names it, such as `<!-- table: docker -->`, and ends at the next blank line.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+from code_execution import CodeExecutionSettings
+from environments import EnvironmentSettings
+from environments.registry import BUILT_IN, backend_settings_class
+from environments.validation import setting_names
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+DOCUMENT = Path(__file__).with_name("settings.md")
+HEAD = "| {} | type | default | what it does |\n|---|---|---|---|\n"
+KINDS = {
+    "bool": "true/false",
+    "tuple": "list",
+    "Mapping": "mapping",
+    "SecretStr": "secret",
+    "float": "number",
+    "int": "number",
+    "Mode": "text",
+    "str": "text",
+}
+"""What to call a type, by a word in how it is written. The first that fits is taken."""
+_TABLE = re.compile(r"(<!-- table: ([a-z_ ]+) -->\n)(?:\|.*\n)*")
+
+
+def tables() -> dict[str, str]:
+    """Return every table by its name."""
+    general = setting_names(EnvironmentSettings)
+    limits = [name for name in general if name.startswith("container_")]
+    found = {
+        "all backends": _table(EnvironmentSettings, [name for name in general if name not in limits]),
+        "limits": _table(EnvironmentSettings, limits),
+        "code_execution": _table(
+            CodeExecutionSettings, setting_names(CodeExecutionSettings), section="code_execution."
+        ),
+    }
+    for backend in BUILT_IN:
+        own = backend_settings_class(backend)
+        if names := setting_names(own):
+            found[backend] = _table(own, names, prefix=own.prefix)
+    return found
+
+
+def written(document: str) -> str:
+    """Return a document with its tables as they should be.
+
+    Raises:
+        KeyError: It asks for a table that there is not.
+    """
+    made = tables()
+    return _TABLE.sub(lambda found: found[1] + made[found[2]], document)
+
+
+def _table(model: type[DataclassInstance], names: list[str], *, prefix: str = "", section: str = "") -> str:
+    said, defaults = _docstrings(model), model()
+    kinds = {field.name: _kind(str(field.type)) for field in fields(model) if field.name in names}
+    rows = []
+    for name in names:
+        shown = f"{section}{name}" if section else f"TERMINAL_{prefix}{name}".upper()
+        default = _as_written(getattr(defaults, name))
+        rows.append(f"| `{shown}` | {kinds[name]} | `{default}` | {said[name]} |\n")
+    return HEAD.format("key" if section else "variable") + "".join(rows)
+
+
+def _docstrings(model: type[DataclassInstance]) -> dict[str, str]:
+    """Return what stands below each field of a class, on one line."""
+    (body,) = ast.parse(dedent(inspect.getsource(model))).body
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            assert isinstance(below.value, ast.Constant)
+            found[field.target.id] = " ".join(str(below.value.value).split())
+    return found
+
+
+def _kind(annotation: str) -> str:
+    return next(kind for word, kind in KINDS.items() if word.lower() in annotation.lower())
+
+
+def _as_written(default: object) -> str:
+    if default is None:
+        return "none"
+    return f"{default:g}" if isinstance(default, float) else json.dumps(default)
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(written(DOCUMENT.read_text()))

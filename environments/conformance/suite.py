@@ -1,0 +1,46 @@
+"""All checks, and running them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from environments.conformance.background import CHECKS as BACKGROUND
+from environments.conformance.check import Check, ConformanceError, Subject
+from environments.conformance.cleanup import CHECKS as CLEANUP
+from environments.conformance.ending import CHECKS as ENDING
+from environments.conformance.files import CHECKS as FILES
+from environments.conformance.input import CHECKS as INPUT
+from environments.conformance.loss import CHECKS as LOSS
+from environments.conformance.oneshot import CHECKS as ONESHOT
+from environments.conformance.output import CHECKS as OUTPUT
+from environments.conformance.refusal import CHECKS as REFUSAL
+from environments.conformance.secrecy import CHECKS as SECRECY
+from environments.conformance.session import CHECKS as SESSION
+
+CHECKS: tuple[Check, ...] = (
+    *SESSION,
+    *INPUT,
+    *ONESHOT,
+    *ENDING,
+    *OUTPUT,
+    *BACKGROUND,
+    *FILES,
+    *SECRECY,
+    *LOSS,
+    *CLEANUP,
+    *REFUSAL,
+)
+
+
+def run_checks(subject: Subject, checks: Iterable[Check] | None = None) -> dict[str, ConformanceError]:
+    """Run checks, all by default, and return those that failed, by name."""
+    failures = {}
+    try:
+        for check in checks or CHECKS:
+            try:
+                check.run(subject)
+            except ConformanceError as error:
+                failures[check.name] = error
+    finally:
+        subject.close()
+    return failures

@@ -1,0 +1,185 @@
+"""Commands in a sandbox of Daytona.
+
+The toolbox of a sandbox feeds a command to a shell as its input, merges its streams, loses what is not UTF-8, and on a
+time-out loses everything; its sessions hang on `exit`. So it is only asked for short commands of our own, see
+`per_command`, and for files and terminals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from environments.claim import Claim
+from environments.daytona.garbage import find_orphans
+from environments.daytona.sandbox import KEPT, create, key_of, labels, make_ready, state_of
+from environments.daytona.service import (
+    HOW_TO_LOG_IN,
+    SERVICE_ERRORS,
+    apart,
+    connect,
+    has_credentials,
+    reason,
+    reported,
+    retried,
+    sdk,
+)
+from environments.daytona.settings import DaytonaSettings
+from environments.daytona.terminal import DaytonaTerminal
+from environments.errors import EnvironmentStartError, TerminalError
+from environments.owner import Orphan
+from environments.result import CommandResult
+from environments.settings import EnvironmentSettings
+from environments.shell.stream import Stream, Terminal
+from environments.short_commands.environment import PerCommandEnvironment
+
+STOP_TIMEOUT = 60.0
+"""Seconds for a sandbox to stop."""
+_END_OF_SCRIPT = "HERMES_END_OF_SCRIPT"
+
+log = logging.getLogger(__name__)
+
+
+class DaytonaEnvironment(PerCommandEnvironment):
+    """Runs commands in a sandbox of its own, which is deleted in the end, or stopped if `container_persistent`."""
+
+    backend = "daytona"
+    settings_class = DaytonaSettings
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        super().__init__(settings)
+        self._sandbox: sdk.Sandbox | None = None
+        self._claim: Claim | None = None
+
+    @property
+    def stop_ends_all(self) -> bool:
+        """Whether the sandbox, with all that runs in it, is gone when it is stopped."""
+        return not self.settings.container_persistent
+
+    @classmethod
+    def probe(cls, settings: EnvironmentSettings) -> str:
+        """Look for credentials, without trying them, see `BaseEnvironment`."""
+        if not has_credentials():
+            raise EnvironmentStartError(f"backend 'daytona' has no credentials: {HOW_TO_LOG_IN}")
+        return "credentials"
+
+    @classmethod
+    def find_orphans(cls) -> Iterable[Orphan]:
+        """Go through our sandboxes whose owner has ended, see `BaseEnvironment`."""
+        return find_orphans()
+
+    def start_target(self) -> None:
+        """Create a sandbox or take up the one that was kept; after a loss, the one there was if it still exists."""
+        service = connect()
+        with reported("no sandbox can be started"):
+            if self._sandbox and make_ready(self._sandbox):
+                return
+            key = key_of(self.settings) if self.settings.container_persistent else None
+            self._sandbox = self._take_kept(service, key) if key else None
+            self._sandbox = self._sandbox or create(service, self.settings, key)
+
+    def _take_kept(self, service: sdk.Daytona, key: str) -> sdk.Sandbox | None:
+        """Find the sandbox that an earlier process kept for the same task, made in the same way."""
+        self._claim = self._claim or Claim(f"daytona-{key}")
+        if not self._claim.take():
+            raise EnvironmentStartError(
+                f"backend 'daytona': the kept sandbox of task {self.settings.task_id!r} is in use by another process; "
+                "end that one, or set another task_id"
+            )
+        query = sdk.ListSandboxesQuery(labels={KEPT: key})
+        found = retried(lambda: list(service.list(query)), "sandboxes cannot be listed")
+        return next((sandbox for sandbox in found if self._take_over(sandbox, key)), None)
+
+    def _take_over(self, sandbox: sdk.Sandbox, key: str) -> bool:
+        if state_of(sandbox) == "started":  # its last user was killed, and may have left commands running
+            apart(lambda: sandbox.stop(timeout=STOP_TIMEOUT, force=True))
+        if not make_ready(sandbox):
+            return False
+        own = labels(self.settings.task_id, key)
+        retried(lambda: sandbox.set_labels(own), "a sandbox cannot be labelled")
+        return True
+
+    def _target(self) -> sdk.Sandbox:
+        if self._sandbox is None:
+            raise EnvironmentStartError("backend 'daytona': there is no sandbox; it could not be started")
+        return self._sandbox
+
+    def run_once(self, text: str, timeout: float) -> CommandResult:
+        """Run shell text, see `PerCommandEnvironment`."""
+        sandbox = self._target()
+        # The toolbox takes whichever of zsh, bash and sh it finds.
+        script = f"/bin/sh <<'{_END_OF_SCRIPT}'\n{{ {text}\n}} </dev/null\n{_END_OF_SCRIPT}\n"
+        with self._answered("a command got no answer"):
+            answer = retried(
+                lambda: sandbox.process.exec(script, timeout=math.ceil(timeout)), "a command got no answer"
+            )
+        return CommandResult(answer.result, int(answer.exit_code))
+
+    @contextlib.contextmanager
+    def _answered(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except SERVICE_ERRORS as error:
+            raise TerminalError(f"backend 'daytona': {what}: {reason(error)}") from None
+
+    def put_native(self, source: bytes | Path, path: str) -> None:
+        """Write a file, see `PerCommandEnvironment`."""
+        files = self._target().fs
+        data = source if isinstance(source, bytes) else str(source)
+        with self._answered(f"{path} cannot be written"):
+            retried(lambda: files.upload_file(data, path), f"{path} cannot be written")
+
+    def fetch_native(self, path: str, file: BinaryIO) -> None:
+        """Read a file, see `PerCommandEnvironment`."""
+        files, begin = self._target().fs, file.tell()
+
+        def fetch() -> None:
+            file.seek(begin)
+            file.truncate()
+            file.writelines(files.download_file_stream(path))
+
+        with self._answered(f"{path} cannot be read"):
+            retried(fetch, f"{path} cannot be read")
+
+    def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> Stream:
+        """Start a process on a terminal, see `StreamOpener`."""
+        sandbox = self._target()
+        with reported("no terminal can be opened"):
+            return DaytonaTerminal(sandbox, argv, terminal, self._put_scratch)
+
+    def target_loss(self) -> str | None:
+        """Say why the sandbox is of no use any more, see `PersistentShellEnvironment.target_loss`."""
+        sandbox = self._sandbox
+        if sandbox is None:
+            return "the environment was cleaned up"
+        try:
+            retried(sandbox.refresh_data, "the state of a sandbox is unknown")
+        except sdk.DaytonaNotFoundError:
+            return f"sandbox {sandbox.id} was deleted"
+        except SERVICE_ERRORS as error:
+            return reason(error)
+        state = state_of(sandbox)
+        return None if state == "started" else f"sandbox {sandbox.id} is {state}"
+
+    def stop_target(self) -> None:
+        """Delete the sandbox, or stop it if it is kept."""
+        sandbox, self._sandbox = self._sandbox, None
+        try:
+            if sandbox is not None:
+                self._end(sandbox)
+        finally:
+            if self._claim:
+                self._claim.release()
+
+    def _end(self, sandbox: sdk.Sandbox) -> None:
+        act = sandbox.stop if self.settings.container_persistent else sandbox.delete
+        try:
+            apart(lambda: retried(lambda: act(timeout=STOP_TIMEOUT), "a sandbox cannot be ended"))
+        except sdk.DaytonaNotFoundError:
+            pass
+        except SERVICE_ERRORS as error:
+            log.warning("sandbox %s may still be there; `hermes-env gc` ends it: %s", sandbox.id, reason(error))

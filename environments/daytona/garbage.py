@@ -1,0 +1,40 @@
+"""Sandboxes whose process has died: deleted, or stopped where their files are to be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from environments.daytona.sandbox import KEPT, OWNER, TASK, state_of
+from environments.daytona.service import apart, connect, has_credentials, reported, retried, sdk
+from environments.owner import Orphan, mark_is_orphaned
+
+STOP_TIMEOUT = 60.0
+
+
+def find_orphans() -> Iterator[Orphan]:
+    """Go through our sandboxes whose owner is a process of this machine that has ended.
+
+    Raises:
+        EnvironmentStartError: The service does not answer.
+    """
+    if not has_credentials():
+        return
+    service = connect()
+    with reported("sandboxes cannot be listed"):
+        found = retried(lambda: list(service.list()), "sandboxes cannot be listed")
+    for sandbox in found:
+        own = sandbox.labels
+        if OWNER not in own or not mark_is_orphaned(f"{own[OWNER]}-"):
+            continue
+        what = f"sandbox {sandbox.id} of task {own.get(TASK, '')}, whose process has ended"
+        if KEPT not in own:
+            yield Orphan(f"deleted {what}", partial(_end, sandbox, kept=False))
+        elif state_of(sandbox) == "started":
+            yield Orphan(f"stopped {what}", partial(_end, sandbox, kept=True))
+
+
+def _end(sandbox: sdk.Sandbox, kept: bool) -> None:
+    act = sandbox.stop if kept else sandbox.delete
+    with reported(f"sandbox {sandbox.id} cannot be ended"):
+        apart(lambda: act(timeout=STOP_TIMEOUT))

@@ -1,0 +1,164 @@
+"""What a sandbox is to be, from the settings, and how one in any state is made ready."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+
+from environments.config import hermes_home
+from environments.daytona.service import apart, retried, sdk
+from environments.daytona.settings import DaytonaSettings, limits_of
+from environments.errors import EnvironmentStartError
+from environments.owner import Owner
+from environments.settings import EnvironmentSettings
+from environments.variables import for_target
+
+DEFAULT_IMAGE = "python:3.12-slim"
+"""What runs when limits are asked for, but no image: Daytona's own default, a snapshot, has limits of its own."""
+START_TIMEOUT = 600.0
+"""Seconds for a sandbox to start: Daytona may have to build an image first, or bring files back from its archive."""
+
+OWNER = "hermes-owner"
+"""The process a sandbox belongs to, as `Owner.mark`."""
+KEPT = "hermes-kept"
+"""On a sandbox whose files are to be kept: what it is found by."""
+TASK = "hermes-task"
+_TASK_LENGTH = 60
+_PASSING_STATES = frozenset(
+    {
+        "creating", "restoring", "starting", "stopping", "pending_build", "building_snapshot", "pulling_snapshot",
+        "archiving", "resizing", "snapshotting", "forking", "pausing", "resuming",
+    }
+)  # fmt: skip
+"""States that a sandbox leaves by itself."""
+_POLL = 1.0
+
+
+def _resources(settings: EnvironmentSettings) -> sdk.Resources | None:
+    if not limits_of(settings):
+        return None
+    cpu, memory, disk = settings.container_cpu, settings.container_memory, settings.container_disk
+    return sdk.Resources(
+        cpu=int(cpu) if cpu else None, memory=memory // 1024 if memory else None, disk=disk // 1024 if disk else None
+    )
+
+
+def create(service: sdk.Daytona, settings: EnvironmentSettings, key: str | None) -> sdk.Sandbox:
+    """Create a sandbox, once, however often it has to be asked for.
+
+    Args:
+        service: The service.
+        settings: What it is to be.
+        key: What it is found by if its files are to be kept. One that has none goes when it is stopped.
+    """
+    name = f"hermes-{secrets.token_hex(8)}"
+    parameters = _parameters(settings, name, key)
+
+    def make() -> sdk.Sandbox:
+        try:
+            return service.create(parameters, timeout=START_TIMEOUT)
+        except sdk.DaytonaConflictError:  # it was created, and the answer got lost
+            return service.get(name)
+
+    sandbox = apart(lambda: retried(make, "no sandbox can be created"))
+    make_ready(sandbox)
+    return sandbox
+
+
+def _parameters(
+    settings: EnvironmentSettings, name: str, key: str | None
+) -> sdk.CreateSandboxFromImageParams | sdk.CreateSandboxFromSnapshotParams:
+    own = DaytonaSettings.of(settings)
+    resources = _resources(settings)
+    image = own.image or (DEFAULT_IMAGE if resources else None)
+    parameters: sdk.CreateSandboxFromImageParams | sdk.CreateSandboxFromSnapshotParams
+    if image:
+        parameters = sdk.CreateSandboxFromImageParams(image=image, resources=resources)
+    else:
+        parameters = sdk.CreateSandboxFromSnapshotParams(snapshot=own.snapshot)
+    parameters.name = name
+    parameters.labels = labels(settings.task_id, key)
+    parameters.env_vars = for_target(own.env, own.forward_env)
+    parameters.auto_stop_interval = 0  # a long command is not what the service takes for activity
+    parameters.network_block_all = not own.network
+    if key is None:
+        parameters.ephemeral = True
+        parameters.auto_delete_interval = 0
+    else:
+        parameters.auto_archive_interval = own.auto_archive
+        parameters.auto_delete_interval = own.auto_delete
+    return parameters
+
+
+def labels(task: str, key: str | None) -> dict[str, str]:
+    """Return the labels of a sandbox of this process."""
+    readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in task)[:_TASK_LENGTH]
+    own = {OWNER: Owner.this_process().mark, TASK: readable or "_"}
+    return {**own, KEPT: key} if key else own
+
+
+def key_of(settings: EnvironmentSettings) -> str:
+    """Return what the kept sandbox of a task goes by: on this machine, in this `HERMES_HOME`, made in this way."""
+    own = DaytonaSettings.of(settings)
+    parts = {
+        "host": Owner.this_process().host,
+        "home": str(hermes_home().absolute()),
+        "image": own.image,
+        "snapshot": own.snapshot,
+        "env": sorted(own.env.items()),
+        "network": own.network,
+        "limits": [getattr(settings, name) for name in sorted(own.enforces)],
+        "task": settings.task_id,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def make_ready(sandbox: sdk.Sandbox, attempts: int = 2) -> bool:
+    """Have a sandbox run, whatever state it is in, and return whether there is one at all.
+
+    Args:
+        sandbox: The sandbox.
+        attempts: How often to recover it when it breaks down in starting.
+
+    Raises:
+        EnvironmentStartError: It is broken.
+    """
+    try:
+        state = _settled_state(sandbox)
+        if state in ("stopped", "archived", "paused"):
+            apart(lambda: retried(lambda: sandbox.start(timeout=START_TIMEOUT), "a sandbox cannot be started"))
+        elif state == "error" and sandbox.recoverable:
+            apart(lambda: retried(lambda: sandbox.recover(timeout=START_TIMEOUT), "a sandbox cannot be recovered"))
+        elif state not in ("started", "destroyed", "destroying"):
+            raise EnvironmentStartError(
+                f"backend 'daytona': sandbox {sandbox.id} is in state {state}: {sandbox.error_reason or 'no reason'}; "
+                "delete it, or set another task_id"
+            )
+    except sdk.DaytonaNotFoundError:
+        return False
+    except sdk.DaytonaError:
+        if attempts and _is_recoverable(sandbox):
+            return make_ready(sandbox, attempts - 1)
+        raise
+    return state not in ("destroyed", "destroying")
+
+
+def _is_recoverable(sandbox: sdk.Sandbox) -> bool:
+    retried(sandbox.refresh_data, "the state of a sandbox is unknown")
+    return state_of(sandbox) == "error" and bool(sandbox.recoverable)
+
+
+def _settled_state(sandbox: sdk.Sandbox) -> str:
+    deadline = time.monotonic() + START_TIMEOUT
+    while True:
+        retried(sandbox.refresh_data, "the state of a sandbox is unknown")
+        if state_of(sandbox) not in _PASSING_STATES or time.monotonic() > deadline:
+            return state_of(sandbox)
+        time.sleep(_POLL)
+
+
+def state_of(sandbox: sdk.Sandbox) -> str:
+    """Return the state that a sandbox was in when it was last looked at."""
+    return str(getattr(sandbox.state, "value", sandbox.state))

@@ -1,0 +1,67 @@
+"""What can be set of Daytona's sandboxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from environments.errors import SettingsError, UnsupportedError
+from environments.settings import BackendSettings, EnvironmentSettings
+from environments.variables import check_names
+
+if TYPE_CHECKING:
+    from pydantic import NonNegativeInt, PositiveInt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaytonaSettings(BackendSettings):
+    """The settings of backend `daytona`."""
+
+    prefix: ClassVar[str] = "daytona_"
+    enforces: ClassVar[frozenset[str]] = frozenset({"container_cpu", "container_memory", "container_disk"})
+
+    image: str | None = None
+    """Image, as a registry calls it; Daytona's default snapshot if not set, or `python:3.12-slim` where limits are
+    asked for."""
+    snapshot: str | None = None
+    """Snapshot that Daytona has ready, in place of an image; its limits are its own."""
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables for everything that runs in the sandbox."""
+    forward_env: tuple[str, ...] = ()
+    """Names of variables of this process, set there to the value they have here."""
+    auto_archive: NonNegativeInt | None = None
+    """Minutes after which Daytona archives a kept sandbox that is not in use; its own choice if not set, 0 is its
+    longest."""
+    auto_delete: PositiveInt | None = None
+    """Minutes after which Daytona deletes a kept sandbox that is not in use; never if not set."""
+    network: bool = True
+    """Whether the sandbox has a network."""
+
+    def refuse(self, settings: EnvironmentSettings) -> None:
+        """Refuse what cannot be, see `BackendSettings`."""
+        if self.image and self.snapshot:
+            raise SettingsError("daytona_image and daytona_snapshot are both set; keep one")
+        check_names("daytona_env and daytona_forward_env", (*self.env, *self.forward_env))
+        limits = limits_of(settings)
+        if self.snapshot and limits:
+            raise UnsupportedError(
+                f"backend 'daytona' cannot enforce {', '.join(limits)} on a snapshot, whose limits are its own; set "
+                "daytona_image in place of daytona_snapshot, or leave them unset"
+            )
+        for name, value in limits.items():
+            unit = 1 if name == "container_cpu" else 1024
+            if value % unit:
+                raise UnsupportedError(
+                    f"backend 'daytona' cannot enforce {name} = {value:g}, as it counts in whole cores and GB; set it "
+                    f"to a multiple of {unit}"
+                )
+
+
+def limits_of(settings: EnvironmentSettings) -> dict[str, float]:
+    """Return the limits that are set, by name: cores and MB."""
+    return {
+        name: getattr(settings, name)
+        for name in sorted(DaytonaSettings.enforces)
+        if getattr(settings, name) is not None
+    }

@@ -1,0 +1,74 @@
+"""The connection to a Docker engine, or to Podman's service, which speaks the same API."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+from docker import APIClient
+from docker.errors import APIError
+from docker.utils import kwargs_from_env, parse_host
+from requests.exceptions import RequestException
+
+from environments.docker.stream import ENGINE_ERRORS
+from environments.errors import EnvironmentStartError
+
+UNIX = "unix://"
+ENGINE_TIMEOUT = 60
+"""Seconds the engine may take to answer one request; making a container takes it 0.1 s where it is not loaded."""
+
+
+def engine_address() -> str:
+    """Return where the engine is: DOCKER_HOST, or this machine's usual socket."""
+    return str(parse_host(kwargs_from_env().get("base_url"))).removeprefix("http+")
+
+
+def connect() -> APIClient:
+    """Connect to the engine that DOCKER_HOST and its companions name.
+
+    Raises:
+        EnvironmentStartError: It cannot be reached.
+    """
+    address = engine_address()
+    with reported("the Docker engine cannot be used"):
+        if address.startswith(UNIX):
+            # docker-py would find this out too, and leave the socket to the garbage collector.
+            with socket.socket(socket.AF_UNIX) as trial:
+                trial.connect(address.removeprefix(UNIX))
+        return APIClient(version="auto", timeout=ENGINE_TIMEOUT, **kwargs_from_env())
+
+
+@contextlib.contextmanager
+def reported(what: str) -> Iterator[None]:
+    """Turn an error of the engine into one of ours.
+
+    Args:
+        what: What could not be done.
+
+    Raises:
+        EnvironmentStartError: The engine refused or could not be reached.
+    """
+    try:
+        yield
+    except ENGINE_ERRORS as error:
+        raise EnvironmentStartError(f"backend 'docker': {what}: {reason(error)}") from error
+
+
+def reason(error: Exception) -> str:
+    """Return why the engine failed: its own words, or that it does not answer and what to do about it."""
+    if isinstance(error, APIError):
+        return str(error.explanation or error)
+    if isinstance(error, RequestException | OSError) or "server API version" in str(error):
+        return (
+            f"the engine at {engine_address()} does not answer ({_innermost(error)}); start it, or set DOCKER_HOST to "
+            "one that runs"
+        )
+    return str(error)
+
+
+def _innermost(error: BaseException) -> str:
+    """Return the system's own words, which the HTTP library wraps several times."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__ or error
+    return str(getattr(error, "strerror", None) or error)

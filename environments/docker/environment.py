@@ -1,0 +1,289 @@
+"""Commands in a container of a Docker engine, or of Podman through DOCKER_HOST."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from docker.errors import APIError, NotFound
+
+from environments.claim import Claim
+from environments.docker.engine import connect, engine_address, reason, reported
+from environments.docker.garbage import find_orphans
+from environments.docker.image import ensure_image
+from environments.docker.labels import RUNNING, claim_name, kept_filter, labels
+from environments.docker.options import container_options
+from environments.docker.settings import DockerSettings
+from environments.docker.stream import ENGINE_ERRORS, ExecStream
+from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.owner import Orphan
+from environments.settings import EnvironmentSettings
+from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.stream import Stream, Terminal
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+
+STOP_TIMEOUT = 2
+"""Seconds between TERM and KILL for a container that is kept. Its commands have been ended before."""
+CANNOT_RUN = (126, 127)
+"""Exit codes of a container whose program could not be started."""
+SETTLING, SETTLING_PAUSE = 0.3, 0.02
+"""Seconds in which the engine notices that a container has ended, which is after its last process has."""
+_WAITS = ["/bin/sh"]
+"""What the container runs: a shell whose input stays open and never brings anything. Every image has one."""
+
+log = logging.getLogger(__name__)
+
+
+class DockerEnvironment(PersistentShellEnvironment):
+    """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`.
+
+    Files are moved through a shell and not through the engine's archive API, which is no faster and wrong in places:
+    it writes under a tmpfs such as our /tmp instead of into it, writes as root whoever the user is, and is refused
+    by a container with a read-only root.
+    """
+
+    backend = "docker"
+    settings_class = DockerSettings
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        super().__init__(settings)
+        self._own = DockerSettings.of(settings)
+        self._options = container_options(settings)
+        self._api: APIClient | None = None
+        self._container: str | None = None
+        self._claim: Claim | None = None
+        self._memory_checked = ""
+
+    @property
+    def stop_ends_all(self) -> bool:
+        """Whether the container, with all that runs in it, is gone when it is stopped."""
+        return not self.settings.container_persistent
+
+    @property
+    def enforced_limits(self) -> frozenset[str]:
+        """Names of the limits that the engine holds commands to."""
+        disk = {"container_disk"} if self.settings.container_disk else set()
+        return frozenset({"container_cpu", "container_memory", "container_pids"} | disk)
+
+    @classmethod
+    def probe(cls, settings: EnvironmentSettings) -> str:
+        """Ask the engine for its version, see `BaseEnvironment`."""
+        with contextlib.closing(connect()) as api, reported("the engine cannot be asked"):
+            return f"engine {api.version()['Version']} at {engine_address()}"
+
+    @classmethod
+    def find_orphans(cls) -> Iterable[Orphan]:
+        """Go through our containers whose owner has ended, see `BaseEnvironment`."""
+        return find_orphans()
+
+    def start_target(self) -> None:
+        """Make a container and start it; after a loss, take up the one there was if it still exists."""
+        if self._api is None:
+            self._api = connect()
+        api = self._api
+        with reported("no container can be started"):
+            image = ensure_image(api, self._options.image)
+            if self._container and self._revive(api, self._container):
+                return
+            self._memory_checked = ""
+            self._container = self._take_kept(api, image) if self.settings.container_persistent else None
+            if self._container:
+                api.start(self._container)
+            else:
+                self._container = self._create(api, image)
+                self._start_new(api, self._container)
+
+    def _revive(self, api: APIClient, container: str) -> bool:
+        try:
+            state = api.inspect_container(container)["State"]
+        except NotFound:
+            return False
+        if state["Paused"]:
+            raise EnvironmentStartError(f"backend 'docker': {_paused(container)}")
+        if not state["Running"]:
+            self._memory_checked = ""
+            api.start(container)
+        return True
+
+    def _take_kept(self, api: APIClient, image: str) -> str | None:
+        """Find the container that an earlier process kept for the same task, made in the same way."""
+        fingerprint = self._options.fingerprint(image)
+        self._claim = self._claim or Claim(claim_name(self.settings.task_id, fingerprint))
+        if not self._claim.take():
+            raise EnvironmentStartError(
+                f"backend 'docker': the kept container of task {self.settings.task_id!r} is in use by another "
+                "process; end that one, or set another task_id"
+            )
+        found = api.containers(all=True, filters={"label": kept_filter(self.settings.task_id, fingerprint)})
+        if not found:
+            return None
+        container = str(found[0]["Id"])
+        if found[0]["State"] in RUNNING:  # its last user was killed, and may have left commands running
+            api.kill(container)
+        return container
+
+    def _create(self, api: APIClient, image: str) -> str:
+        options = self._options
+        if self.settings.container_disk and _ignores_disk_limits(api):
+            raise UnsupportedError(self._unsupported("container_disk", "containerd's image store has no such limit"))
+        kept = self.settings.container_persistent
+        config = dict(options.config)
+        own = labels(self.settings.task_id, options.fingerprint(image), kept=kept)
+        config["labels"] = {**_mapping(config.get("labels")), **own}
+        host = api.create_host_config(**options.host)  # type: ignore[arg-type]
+        try:
+            made = api.create_container(
+                options.image,
+                _WAITS,
+                entrypoint=[],
+                stdin_open=True,
+                name=f"hermes-{secrets.token_hex(6)}",
+                host_config=host,
+                **config,  # type: ignore[arg-type]
+            )
+        except APIError as error:
+            if self.settings.container_disk and re.search(r"storage.?opt|quota", reason(error), re.IGNORECASE):
+                raise UnsupportedError(self._unsupported("container_disk", reason(error))) from error
+            raise
+        container = str(made["Id"])
+        for warning in made.get("Warnings") or []:
+            if "discarded" in warning:  # the engine's word for a limit that it was asked for and will not hold
+                api.remove_container(container, force=True)
+                raise UnsupportedError(self._unsupported("a limit of container_*", warning))
+        return container
+
+    def _start_new(self, api: APIClient, container: str) -> None:
+        try:
+            api.start(container)
+        except APIError as error:
+            self._remove(api, container)
+            if self._own.gpus and "device driver" in reason(error):
+                raise UnsupportedError(self._unsupported("docker_gpus", reason(error))) from error
+            raise
+
+    @staticmethod
+    def _unsupported(setting: str, why: str) -> str:
+        return f"backend 'docker' cannot do what {setting} asks for with the engine at {engine_address()}: {why}"
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process in the container, see `StreamOpener`. Its environment holds what `docker_env` says."""
+        api, container = self._target()
+        with reported("no process can be started in the container"):
+            made = api.exec_create(
+                container,
+                list(argv),
+                stdin=True,
+                tty=terminal is not None,
+                environment=self._options.environment,
+            )
+            return ExecStream(api, made["Id"], terminal)
+
+    def _target(self) -> tuple[APIClient, str]:
+        if self._api is None or self._container is None:
+            raise EnvironmentStartError("backend 'docker': there is no container; it could not be started")
+        return self._api, self._container
+
+    def target_loss(self) -> str | None:
+        """Say why the container is of no use any more, see `PersistentShellEnvironment.target_loss`."""
+        if self._api is None or self._container is None:
+            return "the environment was cleaned up"
+        deadline = time.monotonic() + SETTLING
+        while True:
+            try:
+                state = self._api.inspect_container(self._container)["State"]
+                settled = time.monotonic() > deadline
+                loss = self._loss_in(self._container[:12], state)
+                if loss is None and settled and self._ran_out_of_memory(self._api, self._container, state):
+                    loss = self._out_of_memory(self._container[:12])
+            except NotFound:
+                return f"container {self._container[:12]} was removed"
+            except ENGINE_ERRORS as error:
+                return reason(error)
+            if loss or settled:
+                return loss
+            time.sleep(SETTLING_PAUSE)
+
+    def _loss_in(self, short: str, state: Mapping[str, object]) -> str | None:
+        if state["Paused"]:
+            return _paused(short)
+        if state["Running"] and state.get("Status") != "removing":
+            return None
+        if state["OOMKilled"]:
+            return self._out_of_memory(short)
+        if state["ExitCode"] in CANNOT_RUN:
+            return f"container {short} stopped, as image {self._options.image} has no /bin/sh; use one that has a shell"
+        return f"container {short} stopped with exit code {state['ExitCode']}"
+
+    def _ran_out_of_memory(self, api: APIClient, container: str, state: Mapping[str, object]) -> bool:
+        """Whether the kernel has killed a process of the container, which goes on, since this was asked last.
+
+        The engine's state of a container tells it of the first process alone, so that its events are asked for. They
+        are bounded by the engine's own clock, as it would wait for a moment that it has not come to.
+        """
+        since = self._memory_checked or _timestamp(str(state["StartedAt"]))
+        self._memory_checked = _timestamp(str(api.info()["SystemTime"]))
+        # Whole seconds, which the stubs want, are too coarse.
+        events = api.events(  # type: ignore[call-overload]
+            since=since, until=self._memory_checked, filters={"container": container, "event": "oom"}, decode=True
+        )
+        return any(True for _ in events)
+
+    def _out_of_memory(self, short: str) -> str:
+        return f"container {short} ran out of memory (container_memory is {self._memory()}); allow it more"
+
+    def _memory(self) -> str:
+        megabytes = self.settings.container_memory
+        return f"{megabytes} MB" if megabytes else "not set, and the machine's own memory is used up"
+
+    def stop_target(self) -> None:
+        """Remove the container, or stop it if it is kept."""
+        api, container = self._api, self._container
+        self._api = self._container = None
+        if api is None:
+            return
+        try:
+            if container and self.settings.container_persistent:
+                api.stop(container, timeout=STOP_TIMEOUT)
+            elif container:
+                self._remove(api, container)
+        except ENGINE_ERRORS as error:
+            if not isinstance(error, NotFound):
+                log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
+        finally:
+            api.close()
+            if self._claim:
+                self._claim.release()
+
+    @staticmethod
+    def _remove(api: APIClient, container: str) -> None:
+        with contextlib.suppress(NotFound):
+            api.remove_container(container, force=True, v=True)
+
+
+def _paused(container: str) -> str:
+    short = container[:12]
+    return f"container {short} is paused; go on with `docker unpause {short}`"
+
+
+def _timestamp(text: str) -> str:
+    """Turn a time as the engine tells it into one as it wants to be asked."""
+    return f"{datetime.fromisoformat(text).timestamp():.6f}"
+
+
+def _mapping(value: object) -> dict[str, str]:
+    return value if isinstance(value, dict) else {}
+
+
+def _ignores_disk_limits(api: APIClient) -> bool:
+    """Whether the engine would take a disk limit and not hold it."""
+    status = dict(api.info().get("DriverStatus") or [])
+    return "containerd.snapshotter" in status.get("driver-type", "")

@@ -1,0 +1,215 @@
+"""A stream to a process that `exec` started in a container: the engine's own socket, without docker-py in between."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from docker.errors import DockerException
+from requests.exceptions import RequestException
+
+from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.shell.stream import Chunk, Terminal
+from environments.sink import Channel
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+READ_SIZE = 256 * 1024
+RESIZE_LIMIT = 5.0
+"""Seconds for a new terminal to exist: the engine answers before it has started the process."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
+_KEEPALIVE_IDLE = 30
+"""Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
+
+ENGINE_ERRORS = (DockerException, RequestException, OSError)
+"""All that docker-py raises: its own errors, and those of the HTTP library under it."""
+
+
+class FrameDecoder:
+    """Takes apart what comes on an exec socket: frames of an 8-byte header (channel, length) and a payload."""
+
+    _HEADER = struct.Struct(">BxxxL")
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._left = 0
+        self._channel = Channel.STDOUT
+
+    def feed(self, data: bytes) -> list[Chunk]:
+        """Take the next bytes, cut anywhere, and return what they bring; neighbours of one channel are joined."""
+        pieces: list[tuple[Channel, list[memoryview]]] = []
+        view = memoryview(data)
+        while view:
+            if not self._left:
+                missing = self._HEADER.size - len(self._header)
+                self._header += view[:missing]
+                view = view[missing:]
+                if len(self._header) == self._HEADER.size:
+                    kind, self._left = self._HEADER.unpack(self._header)
+                    self._header = b""
+                    self._channel = Channel.STDERR if kind == Channel.STDERR.value else Channel.STDOUT
+                continue
+            if not pieces or pieces[-1][0] is not self._channel:
+                pieces.append((self._channel, []))
+            payload, view = view[: self._left], view[self._left :]
+            pieces[-1][1].append(payload)
+            self._left -= len(payload)
+        return [Chunk(channel, b"".join(parts)) for channel, parts in pieces]
+
+
+class ExecStream:
+    """A process in a container, as the socket that the engine joins its standard streams to.
+
+    Args:
+        api: The engine.
+        exec_id: An exec that was created and not started.
+        terminal: The size of its terminal, if it was created with one.
+
+    Raises:
+        EnvironmentStartError: It could not be started.
+        UnsupportedError: The engine is reached in a way that has no plain socket.
+    """
+
+    def __init__(self, api: APIClient, exec_id: str, terminal: Terminal | None) -> None:
+        self._api = api
+        self._id = exec_id
+        self._decoder = None if terminal else FrameDecoder()
+        self._read_lock = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._ended = self._closed = False
+        self._ready: deque[Chunk] = deque()
+        connection = api.exec_start(exec_id, tty=terminal is not None, socket=True)
+        self._socket, early, self._release = _take_over(connection)
+        self._poll = select.poll()
+        self._poll.register(self._socket, select.POLLIN)
+        self._take(early)
+        if terminal:
+            self._await_terminal(terminal)
+
+    def _await_terminal(self, terminal: Terminal) -> None:
+        deadline = time.monotonic() + RESIZE_LIMIT
+        while True:
+            try:
+                self._resize(terminal)
+            except ENGINE_ERRORS as error:
+                if self.exit_code(0) is not None:  # it has ended, and what it printed can be read
+                    return
+                if time.monotonic() > deadline:
+                    self.close()
+                    raise EnvironmentStartError(f"the terminal could not be set up: {error}") from error
+                time.sleep(_FIRST_PAUSE)
+            else:
+                return
+
+    def read(self, timeout: float | None) -> Chunk | None:
+        """Wait for bytes, see `Stream.read`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._read_lock:
+            while True:
+                if self._ready:
+                    return self._ready.popleft()
+                if self._ended or self._closed:
+                    return Chunk(Channel.STDOUT, b"")
+                left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+                if not self._poll.poll(left):
+                    return None
+                try:
+                    data = self._socket.recv(READ_SIZE)
+                except OSError:  # the link broke, and what the process printed last with it
+                    data = b""
+                self._ended = not data
+                self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        if data:
+            self._ready.extend(self._decoder.feed(data) if self._decoder else [Chunk(Channel.STDOUT, data)])
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`, see `Stream.write`."""
+        with self._write_lock:
+            try:
+                self._socket.sendall(data)
+            except OSError as error:
+                raise BrokenPipeError(error.errno, "the process in the container does not read any more") from error
+
+    def close_write(self) -> None:
+        """Let the process see end of file: close our half of the socket, or type control-D on a terminal."""
+        if self._decoder is None:
+            self.write(b"\x04")
+            return
+        with self._write_lock, contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def resize(self, terminal: Terminal) -> None:
+        """Change the size of the terminal, if there is one and its process has not ended."""
+        if self._decoder is None:
+            with contextlib.suppress(*ENGINE_ERRORS):
+                self._resize(terminal)
+
+    def _resize(self, terminal: Terminal) -> None:
+        self._api.exec_resize(self._id, height=terminal.rows, width=terminal.columns)
+
+    def exit_code(self, timeout: float) -> int | None:
+        """Return how the process ended, see `Stream.exit_code`."""
+        deadline = time.monotonic() + timeout
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                state = self._api.exec_inspect(self._id)
+            except ENGINE_ERRORS:  # with the container its execs are gone
+                return None
+            if not state["Running"]:
+                code = state["ExitCode"]
+                return code if isinstance(code, int) else None
+            if time.monotonic() > deadline:
+                return None
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def close(self) -> None:
+        """Close the socket. The engine lets the process see end of file, and does not end it."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes a reader and a writer, so that the locks are free soon
+        with self._read_lock, self._write_lock:
+            if not self._closed:
+                self._closed = True
+                self._release()
+
+
+def _take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], None]]:
+    """Return the socket under docker-py's answer, what came on it already, and what frees it all.
+
+    docker-py has read the answer's header through a buffer, and that may have taken in the process's first bytes.
+    """
+    response: Any = getattr(connection, "_response", None)
+    raw = getattr(connection, "_sock", None)
+    owners: list[Any] = [owner for owner in (response, connection, raw) if owner is not None]
+
+    def release() -> None:
+        for owner in owners:
+            owner.close()
+
+    if type(raw) is not socket.socket or response is None:
+        release()
+        raise UnsupportedError(
+            "backend 'docker' reaches an engine through a Unix socket or plain TCP, not through TLS or ssh://; forward "
+            "its socket with `ssh -N -L /tmp/engine.sock:/var/run/docker.sock HOST`, and set "
+            "DOCKER_HOST=unix:///tmp/engine.sock"
+        )
+    raw.setblocking(False)
+    early: bytes = response.raw._fp.fp.peek()
+    raw.setblocking(True)
+    if raw.family != socket.AF_UNIX:
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE)
+    return raw, early, release

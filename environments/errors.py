@@ -1,0 +1,35 @@
+"""The family of errors that this package raises."""
+
+from __future__ import annotations
+
+
+class TerminalError(Exception):
+    """The root of every error this package raises."""
+
+
+class EnvironmentStartError(TerminalError):
+    """The target could not be started or reached."""
+
+
+class EnvironmentLostError(TerminalError):
+    """The target went away while it was in use: container removed, link dropped, parent killed.
+
+    `output` holds what the command had printed by then. Whether the command had finished cannot be known,
+    so it is never sent again.
+    """
+
+    def __init__(self, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.output = output
+
+
+class UnsupportedError(TerminalError):
+    """The backend cannot do what was asked, and refuses it instead of doing less."""
+
+
+class SettingsError(TerminalError):
+    """A setting is unknown or has a value that is not allowed. The message names source, key and remedy."""
+
+
+class MissingExtraError(TerminalError, ImportError):
+    """The backend's client library is not installed. The message names the pip extra that brings it."""

@@ -1,0 +1,204 @@
+"""Commands in a sandbox of Modal, through its own client library."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+from environments.errors import EnvironmentStartError, TerminalError
+from environments.modal.garbage import find_orphans
+from environments.modal.loop import LoopThread
+from environments.modal.service import HOW_TO_LOG_IN, SERVICE_ERRORS, has_credentials, reason
+from environments.modal.settings import ModalSettings
+from environments.modal.stream import ModalStream
+from environments.modal.target import ModalTarget
+from environments.owner import MARKER_VARIABLE, Orphan
+from environments.result import Capabilities, CommandResult
+from environments.settings import EnvironmentSettings
+from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.files import ShellFiles
+from environments.shell.stream import Stream, Terminal
+from environments.short_commands.environment import PerCommandEnvironment
+
+PROBE_TIMEOUT = 15
+"""Seconds for a line of input to reach a process."""
+PIECE = 64 * 1024
+"""Bytes of a file that go into one variable, as base64: Linux allows a variable 128 KB."""
+
+_PROBE = 'read -r line && [ "$line" = input ]'
+# The client has no way to say how large a terminal is, or to change that later.
+_SIZED = 'stty rows "$1" cols "$2" 2>/dev/null; shift 2; exec "$@"'
+_RESIZE = f"""\
+for f in $(grep -zlsF -- "{MARKER_VARIABLE}=$1" /proc/[0-9]*/environ); do
+  stty rows "$2" cols "$3" <"${{f%/environ}}/fd/0" 2>/dev/null && exit
+done"""
+_TEXT = "HERMES_TEXT"
+_RUN_TEXT = f'exec </dev/null 2>&1; set -- "${_TEXT}"; unset {_TEXT}; eval "$1"'
+_PUT_PIECE = f'printf %s "${_TEXT}" | base64 -d >"$1"'
+_JOIN_PIECES = 'n=0; : >"$1"; while [ -e "$1.$n" ]; do cat "$1.$n" >>"$1" && rm "$1.$n"; n=$((n+1)); done'
+
+log = logging.getLogger(__name__)
+
+
+class ModalEnvironment(PerCommandEnvironment):
+    """Runs commands in a sandbox of its own, which is terminated in the end; see `ModalTarget` for what is kept.
+
+    The shells live on the streams of Modal's exec. Whether input reaches a process there is tried out first: where it
+    does not, the shells are made of short commands, as in every `PerCommandEnvironment`.
+    """
+
+    backend = "modal"
+    settings_class = ModalSettings
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        super().__init__(settings)
+        self._target = ModalTarget(settings)
+        self._loop = LoopThread(f"hermes-modal-{self.id[-8:]}")
+        self._duplex = True
+        self._native_files = self._files
+
+    @property
+    def stop_ends_all(self) -> bool:
+        """Whether nothing of a sandbox is left when it is stopped. A snapshot would have our own files in it."""
+        return not self._target.keeps_files
+
+    @classmethod
+    def probe(cls, settings: EnvironmentSettings) -> str:
+        """Look for credentials, without trying them, see `BaseEnvironment`."""
+        if not has_credentials():
+            raise EnvironmentStartError(f"backend 'modal' has no credentials: {HOW_TO_LOG_IN}")
+        return "credentials"
+
+    @classmethod
+    def find_orphans(cls) -> Iterable[Orphan]:
+        """Go through the sandboxes of our app whose owner has ended, see `BaseEnvironment`."""
+        return find_orphans()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do here, see `BaseEnvironment`."""
+        found = super().capabilities
+        return replace(found, duplex=self._duplex, pty=self._duplex)
+
+    def start_target(self) -> None:
+        """Bring the sandbox up; after a loss, take up the one there was if it still runs."""
+        if self._target.start():
+            self._duplex = self._delivers_input()
+            self._files = ShellFiles(self, self.settings.env) if self._duplex else self._native_files
+
+    def _delivers_input(self) -> bool:
+        process = self._target.start_process(["/bin/sh", "-c", _PROBE], timeout=PROBE_TIMEOUT)
+        try:
+            process.stdin.write(b"input\n")
+            process.stdin.drain()
+            delivered: bool = process.wait() == 0
+        except SERVICE_ERRORS as error:
+            log.debug("modal: input could not be sent: %s", reason(error))
+            return False
+        if not delivered:
+            log.warning("input does not reach processes in the sandbox; commands are run one by one, which is slower")
+        return delivered
+
+    def stop_target(self) -> None:
+        """Keep the files if they are to be kept, and terminate the sandbox."""
+        try:
+            self._target.stop()
+        finally:
+            self._loop.close()
+
+    def target_loss(self) -> str | None:
+        """Say why the sandbox is gone, see `PersistentShellEnvironment.target_loss`."""
+        return self._target.loss()
+
+    # Over streams.
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process in the sandbox, see `StreamOpener`."""
+        if not self._duplex:
+            return super().open_stream(argv, terminal)
+        resize = None
+        if terminal is None:
+            process = self._target.start_process(argv)
+        else:
+            size = str(terminal.rows), str(terminal.columns)
+            process = self._target.start_process(["/bin/sh", "-c", _SIZED, "sh", *size, *argv], pty=True)
+            resize = partial(self._resize, argv[-1])
+        try:
+            return ModalStream(self._loop, process, resize)
+        except BrokenPipeError as error:  # cleaned up in between
+            raise EnvironmentStartError(f"backend 'modal': {error}") from None
+
+    def _resize(self, marker: str, terminal: Terminal) -> None:
+        self._target.run(_RESIZE, marker, str(terminal.rows), str(terminal.columns))
+
+    def run_control(self, text: str) -> CommandResult:
+        """Run a command of our own, see `PersistentShellEnvironment`."""
+        return PersistentShellEnvironment.run_control(self, text) if self._duplex else super().run_control(text)
+
+    def scratch_directory(self) -> str:
+        """Return our private directory in the sandbox, made on first use."""
+        self._ensure_started()
+        if self._duplex:
+            return PersistentShellEnvironment.scratch_directory(self)
+        return super().scratch_directory()
+
+    def _put_scratch(self, data: bytes) -> str:
+        return PersistentShellEnvironment._put_scratch(self, data) if self._duplex else super()._put_scratch(data)
+
+    # By short commands, whose text travels as a variable: it would otherwise show in the process list.
+
+    def run_once(self, text: str, timeout: float) -> CommandResult:
+        """Run shell text, see `PerCommandEnvironment`."""
+        output = io.BytesIO()
+        code = self._run_short(_RUN_TEXT, output, env={_TEXT: text}, timeout=timeout)
+        return CommandResult(output.getvalue().decode("utf-8", "surrogateescape"), code)
+
+    def put_native(self, source: bytes | Path, path: str) -> None:
+        """Write a file in pieces, see `PerCommandEnvironment`."""
+        for number, piece in enumerate(_pieces(source)):
+            env = {_TEXT: base64.b64encode(piece).decode()}
+            self._check(self._run_short(_PUT_PIECE, io.BytesIO(), f"{path}.{number}", env=env), "write", path)
+        self._check(self._run_short(_JOIN_PIECES, io.BytesIO(), path), "write", path)
+
+    def fetch_native(self, path: str, file: BinaryIO) -> None:
+        """Copy a file of the sandbox, see `PerCommandEnvironment`."""
+        self._check(self._run_short('exec cat -- "$1"', file, path, timeout=math.inf), "read", path)
+
+    @staticmethod
+    def _check(code: int, verb: str, path: str) -> None:
+        if code != 0:
+            raise TerminalError(f"cannot {verb} {path} on backend 'modal': exit code {code}")
+
+    def _run_short(
+        self,
+        script: str,
+        output: BinaryIO,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        timeout: float = PROBE_TIMEOUT,
+    ) -> int:
+        limit = None if timeout == math.inf else math.ceil(timeout)
+        process = self._target.start_process(["/bin/sh", "-c", script, "sh", *arguments], env=env, timeout=limit)
+        try:
+            for piece in process.stdout:
+                output.write(piece)
+            code = int(process.wait())
+        except SERVICE_ERRORS as error:
+            raise TerminalError(f"backend 'modal': a command gave no answer: {reason(error)}") from error
+        if code < 0:
+            raise TerminalError(f"backend 'modal': a command gave no answer for {timeout:.0f} s")
+        return code
+
+
+def _pieces(source: bytes | Path) -> Iterator[bytes]:
+    with contextlib.ExitStack() as stack:
+        file = io.BytesIO(source) if isinstance(source, bytes) else stack.enter_context(source.open("rb"))
+        yield from iter(lambda: file.read(PIECE), b"")

@@ -1,0 +1,86 @@
+"""What outlives an environment of a task: a sandbox that its process left running, and the last snapshot of its files.
+
+A sandbox is found by its tags. A snapshot has no name in Modal, so that its id is kept in a file under `HERMES_HOME`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from environments.atomic_file import replace_file
+from environments.claim import Claim
+from environments.config import hermes_home
+from environments.modal.settings import ModalSettings
+from environments.owner import Owner
+from environments.settings import EnvironmentSettings
+
+OWNER = "hermes-owner"
+"""The process a sandbox belongs to, as `Owner.mark`."""
+KEPT = "hermes-kept"
+"""On a sandbox whose files are to be kept: what it is found by."""
+TASK = "hermes-task"
+_FOLDER = "modal-snapshots"
+_GENERAL = ("task_id", "container_cpu", "container_memory")
+_OWN = ("app", "image", "dockerfile_commands", "gpu", "region", "volumes", "network")
+_TAG_LENGTH = 60
+"""Characters of a task's name in a tag, which is there for people to read."""
+
+
+def tags(task: str, key: str | None) -> dict[str, str]:
+    """Return the tags of a sandbox of this process.
+
+    Args:
+        task: What it is for.
+        key: What it is found by if its files are to be kept.
+    """
+    readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in task)[:_TAG_LENGTH]
+    own = {OWNER: Owner.this_process().mark, TASK: readable or "_"}
+    return {**own, KEPT: key} if key else own
+
+
+class Kept:
+    """The files of one task, as one kind of sandbox sees them. They are used by one environment at a time.
+
+    Args:
+        key: Names them, see `key_of`.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self._claim = Claim(f"modal-{key}")
+        self._path: Path = hermes_home() / _FOLDER / key
+
+    def take(self) -> bool:
+        """Claim the files, and return whether nobody else has them in use."""
+        return self._claim.take()
+
+    def release(self) -> None:
+        """Let others have them."""
+        self._claim.release()
+
+    @property
+    def snapshot(self) -> str | None:
+        """The id of the image that holds the files, if there is one."""
+        try:
+            return self._path.read_text().strip() or None
+        except FileNotFoundError:
+            return None
+
+    @snapshot.setter
+    def snapshot(self, image: str) -> None:
+        replace_file(self._path, lambda file: file.write(f"{image}\n".encode()), 0o600)
+
+    def forget(self) -> None:
+        """Forget a snapshot that there is no more."""
+        self._path.unlink(missing_ok=True)
+
+
+def key_of(settings: EnvironmentSettings) -> str:
+    """Return what the kept files of a task go by: this machine, this `HERMES_HOME`, and how the sandbox is made."""
+    own = ModalSettings.of(settings)
+    parts: dict[str, object] = {name: getattr(settings, name) for name in _GENERAL}
+    parts |= {f"{own.prefix}{name}": getattr(own, name) for name in _OWN}
+    parts |= {"host": Owner.this_process().host, "home": str(hermes_home().absolute())}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

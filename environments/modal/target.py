@@ -1,0 +1,238 @@
+"""The sandbox of one environment: created or found, asked for, kept or terminated."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import modal
+from modal import exception
+
+from environments.errors import EnvironmentStartError
+from environments.modal.kept import KEPT, OWNER, Kept, key_of, tags
+from environments.modal.sandbox import image, options, variables
+from environments.modal.service import SERVICE_ERRORS, connect, reason, reported, retried
+from environments.modal.settings import ModalSettings
+from environments.owner import MARKER_VARIABLE
+from environments.settings import EnvironmentSettings
+
+if TYPE_CHECKING:
+    from modal.container_process import ContainerProcess
+
+
+SNAPSHOT_TIMEOUT = 300
+"""Seconds a snapshot of a sandbox's files may take."""
+OWN_COMMAND_TIMEOUT = 30
+"""Seconds for a short command of our own that needs a process of its own."""
+
+_END_PROCESSES = f"""\
+for f in $(grep -zlsF -- "{MARKER_VARIABLE}=$1" /proc/[0-9]*/environ); do
+  p=${{f%/environ}} && kill -s KILL "${{p#/proc/}}"
+done"""
+
+log = logging.getLogger(__name__)
+
+
+class ModalTarget:
+    """A sandbox that is there from `start` to `stop`; after a loss, again from the next `start`.
+
+    With `container_persistent` its files are kept as a snapshot, from which the next sandbox of the task starts. A
+    sandbox that a killed process of this machine has left is then taken up again.
+
+    Raises:
+        SettingsError: A value of the settings is not understood.
+        UnsupportedError: A limit is set that Modal does not hold.
+    """
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._settings = settings
+        self._own = ModalSettings.of(settings)
+        self._client: modal.Client | None = None
+        self._sandbox: modal.Sandbox | None = None
+        self._kept = Kept(key_of(settings)) if settings.container_persistent else None
+        self._variables = variables(self._own)
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether the files outlive `stop`."""
+        return self._kept is not None
+
+    def start(self) -> bool:
+        """Bring the sandbox up, and return whether it is another one than before.
+
+        Raises:
+            EnvironmentStartError: It cannot be brought up.
+        """
+        self._client = connect()
+        with reported("no sandbox can be started"):
+            if self._sandbox and self._still_runs(self._sandbox):
+                return False
+            self._detach()
+            name = self._own.app
+            find = partial(modal.App.lookup, name, create_if_missing=True, client=self._client)
+            app = retried(find, f"app {name} cannot be found")
+            self._sandbox = self._left_running(app) or self._create(app)
+            return True
+
+    @staticmethod
+    def _still_runs(sandbox: modal.Sandbox) -> bool:
+        try:
+            return retried(sandbox.poll, "the sandbox cannot be asked for") is None
+        except exception.NotFoundError:
+            return False
+
+    def _left_running(self, app: modal.App) -> modal.Sandbox | None:
+        """Find the sandbox of a killed process, end what that was running there, and make it ours."""
+        if self._kept is None:
+            return None
+        if not self._kept.take():
+            raise EnvironmentStartError(
+                f"backend 'modal': the kept files of task {self._settings.task_id!r} are in use by another "
+                "environment; clean that one up, or set another task_id"
+            )
+        wanted = {KEPT: self._kept.key}
+        find = partial(modal.Sandbox.list, app_id=app.app_id, tags=wanted, client=self._client)
+        for sandbox in retried(lambda: list(find()), "sandboxes cannot be listed"):
+            owner = sandbox.get_tags().get(OWNER)
+            sandbox.set_tags(self._tags(self._kept.key))
+            if owner:
+                self._run(sandbox, _END_PROCESSES, f"{owner}-")
+            return sandbox
+        return None
+
+    def _tags(self, key: str | None) -> dict[str, str]:
+        return tags(self._settings.task_id, key)
+
+    def _create(self, app: modal.App) -> modal.Sandbox:
+        snapshot = self._kept.snapshot if self._kept else None
+        if snapshot and self._kept:
+            try:
+                return self._create_from(app, modal.Image.from_id(snapshot, client=self._client))
+            except exception.NotFoundError as error:
+                log.warning("the kept files of task %s are gone: %s", self._settings.task_id, reason(error))
+                self._kept.forget()
+        return self._create_from(app, image(self._own))
+
+    def _create_from(self, app: modal.App, image: modal.Image) -> modal.Sandbox:
+        # Names are unique in an app: when an answer was lost, the second try finds what the first has made.
+        name = f"hermes-{secrets.token_hex(12)}"
+        wanted = options(self._settings)
+        own = self._tags(self._kept.key if self._kept else None)
+
+        def create() -> modal.Sandbox:
+            try:
+                return modal.Sandbox.create(app=app, name=name, tags=own, image=image, client=self._client, **wanted)
+            except exception.AlreadyExistsError:
+                return modal.Sandbox.from_name(self._own.app, name, client=self._client)
+
+        return retried(create, "no sandbox can be created")
+
+    def start_process(
+        self,
+        argv: Sequence[str],
+        *,
+        pty: bool = False,
+        env: Mapping[str, str] | None = None,
+        timeout: int | None = None,
+    ) -> ContainerProcess[bytes]:
+        """Start a process in the sandbox.
+
+        Args:
+            argv: The program and its arguments, at most 64 KiB.
+            pty: Whether to give it a terminal.
+            env: Variables of its own, beside those of the settings.
+            timeout: Seconds until Modal ends it.
+
+        Raises:
+            EnvironmentStartError: It could not be started.
+        """
+        sandbox = self._sandbox
+        if sandbox is None:
+            raise EnvironmentStartError("backend 'modal': there is no sandbox; it could not be started")
+        own = [self._variables] if self._variables else []
+        variables: dict[str, str | None] = dict(env or {})
+        with reported("no process can be started in the sandbox"):
+            return retried(
+                lambda: sandbox.exec(*argv, text=False, pty=pty, env=variables, secrets=own, timeout=timeout),
+                "no process can be started",
+            )
+
+    def run(self, script: str, *arguments: str) -> None:
+        """Run shell text of our own, as far as that can be done. What comes of it is not told."""
+        if self._sandbox:
+            self._run(self._sandbox, script, *arguments)
+
+    @staticmethod
+    def _run(sandbox: modal.Sandbox, script: str, *arguments: str) -> None:
+        try:
+            sandbox.exec("/bin/sh", "-c", script, "sh", *arguments, text=False, timeout=OWN_COMMAND_TIMEOUT).wait()
+        except SERVICE_ERRORS as error:
+            log.debug("modal: a command of our own failed: %s", reason(error))
+
+    def loss(self) -> str | None:
+        """Say why the sandbox is gone, or None while it is there."""
+        sandbox = self._sandbox
+        if sandbox is None:
+            return "the environment was cleaned up"
+        try:
+            code = retried(sandbox.poll, "the sandbox cannot be asked for")
+        except exception.NotFoundError:
+            return f"sandbox {sandbox.object_id} is gone"
+        except SERVICE_ERRORS as error:
+            return f"the service does not answer: {reason(error)}"
+        if code is None:
+            return None
+        limits = f"modal_sandbox_timeout of {self._own.sandbox_timeout} s"
+        if self._own.idle_timeout:
+            limits += f" and its modal_idle_timeout of {self._own.idle_timeout} s"
+        return f"sandbox {sandbox.object_id} has ended ({code}); it is ended at the latest by its {limits}"
+
+    def stop(self) -> None:
+        """Keep the files if they are to be kept, and terminate the sandbox."""
+        try:
+            if self._sandbox and self._keep_files(self._sandbox):
+                self._terminate(self._sandbox)
+        finally:
+            self._detach()
+            if self._kept:
+                self._kept.release()
+
+    def _keep_files(self, sandbox: modal.Sandbox) -> bool:
+        """Take a snapshot, and return whether the sandbox is needed no more."""
+        if self._kept is None:
+            return True
+        try:
+            if self._still_runs(sandbox):
+                take = partial(sandbox.snapshot_filesystem, timeout=SNAPSHOT_TIMEOUT)
+                self._kept.snapshot = retried(take, "no snapshot can be taken").object_id
+                sandbox.set_tags(self._tags(None))  # the next one is not to find it while it ends
+        except SERVICE_ERRORS as error:
+            log.warning(
+                "the files of task %s could not be kept as a snapshot, so that sandbox %s still runs, and the next "
+                "environment of the task takes it up: %s",
+                self._settings.task_id,
+                sandbox.object_id,
+                reason(error),
+            )
+            return False
+        return True
+
+    @staticmethod
+    def _terminate(sandbox: modal.Sandbox) -> None:
+        try:
+            retried(sandbox.terminate, "the sandbox cannot be terminated")
+        except exception.NotFoundError:
+            pass
+        except SERVICE_ERRORS as error:
+            log.warning("sandbox %s may still run; `hermes-env gc` ends it: %s", sandbox.object_id, reason(error))
+
+    def _detach(self) -> None:
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox:
+            try:
+                sandbox.detach()
+            except SERVICE_ERRORS as error:
+                log.debug("modal: the sandbox was not detached: %s", reason(error))

@@ -1,0 +1,164 @@
+"""A stream to a child process of ours: pipes or a pseudo-terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from environments.errors import EnvironmentStartError
+from environments.shell.stream import Chunk, Terminal
+from environments.sink import Channel
+
+READ_SIZE = 256 * 1024
+PIPE_SIZE = 1024 * 1024
+"""Linux's limit for an unprivileged pipe. The default of 64 KB costs a large output many more switches."""
+_OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
+"""A session leader without a terminal gets the first one that it opens."""
+
+
+class ChildStream:
+    """A child process in a session of its own, read through pipes or a pseudo-terminal."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        terminal: Terminal | None = None,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+    ) -> None:
+        self._read_lock = threading.Lock()
+        self._write_lock = threading.Lock()
+        self._closed = False
+        try:
+            if terminal is None:
+                self._open_pipes(argv, env, cwd)
+            else:
+                self._open_terminal(argv, env, cwd, terminal)
+        except OSError as error:
+            raise EnvironmentStartError(f"cannot start {argv[0]}: {error.strerror or error}") from error
+        self._pidfd = os.pidfd_open(self._child.pid)
+        self._poll = select.poll()
+        for descriptor in (*self._channels, self._pidfd):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _open_pipes(self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None) -> None:
+        pipe = subprocess.PIPE
+        self._child = subprocess.Popen(
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=env, cwd=cwd, start_new_session=True
+        )
+        assert self._child.stdin and self._child.stdout and self._child.stderr
+        self._stdin = os.dup(self._child.stdin.fileno())
+        self._channels = {
+            os.dup(self._child.stdout.fileno()): Channel.STDOUT,
+            os.dup(self._child.stderr.fileno()): Channel.STDERR,
+        }
+        for file in (self._child.stdin, self._child.stdout, self._child.stderr):
+            file.close()
+        for descriptor in self._channels:
+            with contextlib.suppress(OSError):  # the user's share of pipe memory may be used up
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+        self._terminal = False
+
+    def _open_terminal(
+        self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None, terminal: Terminal
+    ) -> None:
+        ours, theirs = os.openpty()
+        try:
+            wrapped = ["/bin/sh", "-c", _OPEN_TERMINAL, os.ttyname(theirs), *argv]
+            self._child = subprocess.Popen(
+                wrapped, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd, start_new_session=True
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._stdin = ours
+        self._channels = {ours: Channel.STDOUT}
+        self._terminal = True
+        self.resize(terminal)
+
+    def read(self, timeout: float | None) -> Chunk | None:
+        """Wait for bytes, see `Stream.read`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        with self._read_lock:
+            while not self._closed:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+                ready = [descriptor for descriptor, _ in self._poll.poll(left)]
+                if not ready:
+                    return None
+                for descriptor in ready:
+                    if (channel := self._channels.get(descriptor)) is None:
+                        continue
+                    if data := self._read_some(descriptor):
+                        return Chunk(channel, data)
+                    self._poll.unregister(descriptor)
+                # The child is gone and has left nothing to read; its own children may hold the pipe open for hours.
+                if ready == [self._pidfd]:
+                    break
+        return Chunk(Channel.STDOUT, b"")
+
+    @staticmethod
+    def _read_some(descriptor: int) -> bytes:
+        try:
+            return os.read(descriptor, READ_SIZE)
+        except OSError as error:
+            if error.errno == errno.EIO:  # what Linux says when the last process has closed a terminal
+                return b""
+            raise
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`, see `Stream.write`."""
+        view = memoryview(data)
+        with self._write_lock:
+            while view:
+                if self._stdin < 0:
+                    raise BrokenPipeError(errno.EPIPE, "the stream is closed")
+                view = view[os.write(self._stdin, view) :]
+
+    def close_write(self) -> None:
+        """Let the process see end of file: close the pipe, or type control-D on a terminal."""
+        if self._terminal:
+            self.write(b"\x04")
+            return
+        with self._write_lock:
+            if self._stdin >= 0:
+                os.close(self._stdin)
+                self._stdin = -1
+
+    def resize(self, terminal: Terminal) -> None:
+        """Change the terminal's size; with pipes there is none."""
+        if self._terminal:
+            size = struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0)
+            fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, size)
+
+    def exit_code(self, timeout: float) -> int | None:
+        """Return how the child ended, see `Stream.exit_code`."""
+        try:
+            code = self._child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return None
+        return code if code >= 0 else 128 - code
+
+    def close(self) -> None:
+        """Kill the child, reap it, and close the descriptors."""
+        if not self._closed and self._child.poll() is None:
+            self._child.kill()  # which also wakes a reader, so that the lock below is free soon
+        with self._read_lock, self._write_lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._child.wait()
+            for descriptor in {*self._channels, self._pidfd, self._stdin} - {-1}:
+                os.close(descriptor)
+            self._stdin = -1

@@ -1,0 +1,116 @@
+"""A command that a shell is running, and how it is made to end."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+from collections.abc import Callable
+
+from environments.cancellation import current_scope
+from environments.errors import TerminalError
+from environments.shell.process_tree import KILL_LIMIT, ProcessTree, Quarry, RunInTarget
+from environments.shell.shell import Ended, Shell
+from environments.sink import OutputSink
+
+LEAVE_TIMEOUT = 0.5
+"""Seconds a shell has to leave a command of which no process is left, before it is killed itself."""
+
+
+class RunningCommand:
+    """Ends a command at most once, while another thread goes on reading what it prints.
+
+    Reading must go on: a process that is told to end may first have something to say, and would wait for a reader.
+
+    Args:
+        shell: The shell that runs it.
+        quarry: Which processes are its own.
+        run_in_target: Runs a command in another shell of the same target.
+        grace: Seconds between TERM and KILL.
+        on_cancel: Called when the command is about to be ended.
+
+    Attributes:
+        reason: Why the command was ended, `timeout` or `interrupt`; None while it was not.
+        failure: Why that failed, if it did.
+    """
+
+    def __init__(
+        self,
+        shell: Shell,
+        quarry: Quarry,
+        run_in_target: RunInTarget,
+        grace: float,
+        on_cancel: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.reason: str | None = None
+        self.failure: TerminalError | None = None
+        self._shell = shell
+        self._tree = ProcessTree(run_in_target, quarry)
+        self._grace = grace
+        self._on_cancel = on_cancel
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def time_out(self) -> None:
+        """Begin to end the command because its time is up."""
+        self._cancel("timeout")
+
+    def interrupt(self) -> None:
+        """Begin to end the command because somebody asked for it."""
+        self._cancel("interrupt")
+
+    def _cancel(self, reason: str) -> None:
+        with self._lock:
+            if self.reason or self._ended.is_set():
+                return
+            self.reason = reason
+            self._on_cancel()
+            self._thread = threading.Thread(target=self._end, name="hermes-end-command", daemon=True)
+            self._thread.start()
+
+    def _end(self) -> None:
+        try:
+            self._tree.end(self._grace)
+            if not self._ended.wait(LEAVE_TIMEOUT):
+                self._tree.kill_shell()
+        except TerminalError as error:
+            self.failure = error
+            self._shell.close()  # the target does not answer: let the reader go
+        if not self._ended.wait(KILL_LIMIT):
+            self._shell.close()
+
+    def read_to_end(self, output: OutputSink, timeout: float) -> Ended:
+        """Read until the command has ended, by itself or because of us, and nothing is left in the latter case.
+
+        Args:
+            output: Takes what it prints. An error of its own ends the command, and is raised.
+            timeout: Seconds until the command is ended; infinite for no limit.
+        """
+        deadline = None if timeout == math.inf else time.monotonic() + timeout
+        scope = current_scope()
+        try:
+            with scope.calling(self.interrupt) if scope else contextlib.nullcontext():
+                return self._shell.receive(output, deadline, self.time_out)
+        except BaseException:  # of the output, or control-C: nobody will wait for the command any more
+            output.freeze()
+            self.interrupt()
+            self._shell.receive(output)
+            raise
+        finally:
+            self.finished()
+
+    def finished(self) -> None:
+        """Note that the shell is done with the command, and wait until nothing is left of it."""
+        with self._lock:
+            self._ended.set()
+            thread = self._thread
+        if thread and thread is not threading.current_thread():
+            thread.join()
+
+    def sweep(self) -> None:
+        """End what a command that has ended by itself left in the background."""
+        if self.reason is None:
+            self.reason = "sweep"
+            self._tree.end(self._grace, running=False)

@@ -1,0 +1,73 @@
+"""The one thing a backend must offer: a duplex byte stream to a process in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from environments.sink import Channel
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """The size of a pseudo-terminal, in characters."""
+
+    rows: int = 24
+    columns: int = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes that arrived. No bytes at all means that the process has ended and nothing more will come."""
+
+    channel: Channel
+    data: bytes
+
+
+class Stream(Protocol):
+    """A process in the target, as its standard streams. One thread reads; any thread may write or close."""
+
+    def read(self, timeout: float | None) -> Chunk | None:
+        """Wait for bytes.
+
+        Args:
+            timeout: Seconds to wait; None waits for ever.
+
+        Returns:
+            What arrived, an empty chunk once the process has ended, or None when the time was up.
+        """
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data` to the process.
+
+        Raises:
+            BrokenPipeError: The process no longer reads, or the link is gone.
+        """
+
+    def close_write(self) -> None:
+        """Let the process see end of file on its standard input."""
+
+    def resize(self, terminal: Terminal) -> None:
+        """Change the size of the process's terminal, if it has one."""
+
+    def exit_code(self, timeout: float) -> int | None:
+        """Return how the process ended (128 + N for signal N), or None if `timeout` seconds did not bring it."""
+
+    def close(self) -> None:
+        """Give up the stream and free what it holds here. A local child is killed and reaped."""
+
+
+class StreamOpener(Protocol):
+    """Starts a process in the target."""
+
+    def __call__(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Run `argv` in the target and return its streams.
+
+        Args:
+            argv: The program and its arguments, which other users of the target may be able to see.
+            terminal: The size of a terminal to give it; None is pipes.
+
+        Raises:
+            EnvironmentStartError: The process could not be started.
+        """

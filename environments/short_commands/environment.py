@@ -1,0 +1,173 @@
+"""Environments on services that run short commands and move files, and have no duplex stream to a process.
+
+The shells are the same as everywhere, and as warm; only their streams are made of commands and files of the target,
+see `polled_stream`. A command of the session so costs one round trip, and the session keeps all that a shell keeps.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
+from environments.result import Capabilities, CommandResult
+from environments.settings import EnvironmentSettings
+from environments.shell.call import Call
+from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.output import CommandOutput
+from environments.shell.shell import Shell, Where
+from environments.shell.stream import Stream, Terminal
+from environments.short_commands.files import NativeFiles
+from environments.short_commands.stream import PolledStream
+from environments.sink import OutputSink
+
+CONTROL_TIMEOUT = 30.0
+"""Seconds a command of our own may take: a service that answers at all does so by then."""
+SKIP_MARGIN = 256 * 1024
+"""Bytes brought beyond what is kept of an output's end, for what the shell itself says there."""
+
+# An earlier directory is there if the target was lost and came back with its files.
+_PREPARE = r"""
+umask 077
+for old in "${{TMPDIR:-/tmp}}/hermes-{id}-"*; do
+  if [ "$old" != "${{TMPDIR:-/tmp}}/{name}" ]; then rm -rf "$old"; fi
+done
+d=${{TMPDIR:-/tmp}}/{name}
+command -v mkfifo >/dev/null || {{ echo "there is no mkfifo"; exit 1; }}
+[ -d "$d" ] || mkdir -m 700 -- "$d" || exit 1
+if command -v base64 >/dev/null; then echo "@@base64"; fi
+printf '@@%s' "$d"
+"""
+
+
+class PerCommandEnvironment(PersistentShellEnvironment):
+    """Everything but a few questions to the service: how to start and stop, run a short command, move a file."""
+
+    has_base64 = True
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        super().__init__(settings)
+        self._files = NativeFiles(self, settings.env)
+
+    # What a backend answers, besides start_target, stop_target and target_loss.
+
+    @abstractmethod
+    def run_once(self, text: str, timeout: float) -> CommandResult:
+        """Run shell text in a POSIX shell of the target and wait for it. Called from many threads at once.
+
+        All that is run may be run twice without harm, so that a fault that may pass is tried again, also when it
+        cannot be known whether the command has begun.
+
+        Args:
+            text: Shell text, which must not show in the target's process list.
+            timeout: Seconds by which an answer must have come.
+
+        Returns:
+            The output, with standard error in it, and the exit code.
+
+        Raises:
+            TerminalError: No answer came.
+        """
+
+    @abstractmethod
+    def put_native(self, source: bytes | Path, path: str) -> None:
+        """Write bytes, or a file of this machine, to a path of the target whose directory exists.
+
+        Raises:
+            TerminalError: It could not be written.
+        """
+
+    @abstractmethod
+    def fetch_native(self, path: str, file: BinaryIO) -> None:
+        """Write a file of the target into an open file of this machine, without holding it in memory as a whole.
+
+        Raises:
+            TerminalError: It could not be read.
+        """
+
+    def get_native(self, path: str) -> bytes:
+        """Return a file of the target."""
+        data = io.BytesIO()
+        self.fetch_native(path, data)
+        return data.getvalue()
+
+    def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> Stream:
+        """Start a process on a terminal, see `StreamOpener`."""
+        raise UnsupportedError(f"backend {self.settings.env!r} has no pty; start the command without one")
+
+    # What follows from that.
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do here, see `BaseEnvironment`."""
+        has_terminal = type(self).open_terminal is not PerCommandEnvironment.open_terminal
+        return replace(super().capabilities, duplex=False, pty=has_terminal)
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process in the target, see `StreamOpener`. Without a terminal it starts with the first write."""
+        if terminal:
+            return self.open_terminal(argv, terminal)
+        scratch = self.scratch_directory()
+        return PolledStream(
+            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self._scratch_path != scratch
+        )
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the target is about to be stopped with all that is in it, see `ShortCommands`."""
+        return self._closed and self.stop_ends_all
+
+    def run_harmless(self, text: str, timeout: float) -> CommandResult:
+        """Run shell text of our own that may be run twice, see `ShortCommands`."""
+        return self.run_once(text, timeout)
+
+    def lost(self, why: str) -> EnvironmentLostError:
+        """Return what to raise when the target is gone, see `ShortCommands`."""
+        return self._lost(self.target_loss() or why)
+
+    def run_control(self, text: str) -> CommandResult:
+        """Run a command of our own, see `PersistentShellEnvironment`; here it needs no shell that waits for it."""
+        try:
+            return self.run_once(text, CONTROL_TIMEOUT)
+        except TerminalError as error:
+            raise self.lost(str(error)) from error
+
+    def scratch_directory(self) -> str:
+        """Return our private directory in the target, made on first use."""
+        self._ensure_started()
+        with self._start_lock:
+            if self._scratch_path is None:
+                name = f"hermes-{self.id}-{os.urandom(4).hex()}"
+                result = self.run_control(_PREPARE.format(id=self.id, name=name))
+                noise, _, path = result.output.rpartition("@@")
+                if result.exit_code != 0 or not path:
+                    raise EnvironmentStartError(
+                        f"backend {self.settings.env!r}: no shell can be kept in the target: {result.output.strip()}; "
+                        "commands need a writable directory there (TMPDIR, else /tmp) and mkfifo"
+                    )
+                self.has_base64 = "@@base64" in noise
+                self._scratch_path = path
+        return self._scratch_path
+
+    def _put_scratch(self, data: bytes) -> str:
+        path = f"{self.scratch_directory()}/{os.urandom(8).hex()}"
+        self.put_native(data, path)
+        return path
+
+    def _run_to_end(
+        self, shell: Shell, marker: str, call: Call, where: Where, output: OutputSink
+    ) -> tuple[int, str | None]:
+        stream = shell.stream
+        if not isinstance(stream, PolledStream):
+            return super()._run_to_end(shell, marker, call, where, output)
+        if isinstance(output, CommandOutput) and call.on_output is None:
+            stream.keep_ends(self.settings.max_output_bytes // 2 + SKIP_MARGIN, output.skip)
+        try:
+            return super()._run_to_end(shell, marker, call, where, output)
+        finally:
+            stream.keep_all()

@@ -1,0 +1,100 @@
+"""Moving files by a service's own calls, with the rules for paths, modes and links that hold everywhere.
+
+The services write where they are told, in place and with a mode of their own. So a file goes into our private
+directory first, and from there to its place by the same shell text as on every other backend.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shlex
+import stat
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from environments.atomic_file import replace_file
+from environments.shell.files import FINISH, READ, SMALL, WRITE, Runner, ShellFiles
+
+INLINE = 128 * 1024
+"""Bytes up to which a file comes with the answer to the question where it is."""
+_FIND = """\
+if [ "$(stat -Lc %s -- "$path")" -le {inline} ] && command -v base64 >/dev/null; then
+  echo "$(stat -Lc %a -- "$path") here"; base64 <"$path"
+else
+  [ -r "$path" ] || { cat -- "$path"; exit 1; }
+  echo "$(stat -Lc %a -- "$path") there"; readlink -f -- "$path"
+fi
+"""
+
+
+class FileService(Runner, Protocol):
+    """A service that runs commands, and moves files by itself."""
+
+    def scratch_directory(self) -> str:
+        """Return our private directory in the target, see `BaseEnvironment`."""
+
+    def put_native(self, source: bytes | Path, path: str) -> None:
+        """Write bytes, or a file of this machine, to a path of the target whose directory exists."""
+
+    def fetch_native(self, path: str, file: BinaryIO) -> None:
+        """Write a file of the target into an open file of this machine."""
+
+    def get_native(self, path: str) -> bytes:
+        """Return a file of the target."""
+
+
+class NativeFiles(ShellFiles):
+    """Files of a target whose service moves files by itself.
+
+    Args:
+        service: The service.
+        backend: The backend's name, for errors.
+    """
+
+    def __init__(self, service: FileService, backend: str) -> None:
+        super().__init__(service, backend)
+        self._service = service
+
+    def write(self, path: str, data: bytes) -> None:
+        """Write a file, see `BaseEnvironment.write_bytes`."""
+        if len(data) <= SMALL:
+            super().write(path, data)
+        else:
+            self._place(path, data, "")
+
+    def put(self, local: Path, remote: str) -> None:
+        """Copy a file from here, see `BaseEnvironment.put_file`."""
+        self._place(remote, local, f"{stat.S_IMODE(local.stat().st_mode):o}")
+
+    def _place(self, path: str, source: bytes | Path, mode: str) -> None:
+        part = f"{self._service.scratch_directory()}/{os.urandom(8).hex()}"
+        self._service.put_native(source, part)
+        kept = shlex.quote(part)
+        command = f"trap 'rm -f -- {kept}' EXIT\n{self._head(path, mode)}{WRITE}cat {kept}{FINISH}"
+        result = self._service.execute_oneshot(command)
+        self._raise_for("write", path, result.exit_code, result.output)
+
+    def read(self, path: str) -> bytes:
+        """Return a file, see `BaseEnvironment.read_bytes`."""
+        _, place, data = self._find(path)
+        return self._service.get_native(place) if data is None else data
+
+    def get(self, remote: str, local: Path) -> None:
+        """Copy a file to here, see `BaseEnvironment.get_file`."""
+        mode, place, data = self._find(remote)
+        if data is not None:
+            replace_file(local, lambda file: file.write(data), mode)
+        else:
+            replace_file(local, lambda file: self._service.fetch_native(place, file), mode)
+
+    def _find(self, path: str) -> tuple[int, str, bytes | None]:
+        """Return a file's mode, and either where it is or what it holds."""
+        result = self._service.execute_oneshot(
+            self._head(path) + READ + _FIND.replace("{inline}", str(INLINE)), stderr="separate"
+        )
+        self._raise_for("read", path, result.exit_code, result.stderr or "")
+        head, _, rest = result.output.partition("\n")
+        mode, _, where = head.partition(" ")
+        bits = int(mode, 8)
+        return (bits, "", base64.b64decode(rest)) if where == "here" else (bits, rest.removesuffix("\n"), None)

@@ -1,0 +1,13 @@
+"""Commands in an instance of Singularity or Apptainer on this machine."""
+
+from typing import TYPE_CHECKING
+
+from environments.lazy import handing_on
+from environments.singularity.settings import SingularitySettings
+
+if TYPE_CHECKING:
+    from environments.singularity.environment import SingularityEnvironment
+else:
+    __getattr__ = handing_on(__name__, "SingularityEnvironment", extra="singularity")
+
+__all__ = ["SingularityEnvironment", "SingularitySettings"]

@@ -1,0 +1,99 @@
+"""The command line of Apptainer or Singularity: finding it, what it may see of our environment, and running it.
+
+spython's own runner is used, and not its `Client`: that calls `singularity` by name, where an installation may have
+`apptainer` alone, and prints why a start or a pull failed instead of returning it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from spython.utils import run_command  # type: ignore[import-untyped]
+
+from environments.errors import EnvironmentStartError
+
+PROGRAMS = ("apptainer", "singularity")
+_KEPT = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "TMPDIR",
+    "DBUS_SESSION_BUS_ADDRESS",  # by which limits are set without root
+    *("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
+    *(f"{name}_{what}" for name in ("APPTAINER", "SINGULARITY") for what in ("CONFIGDIR", "CACHEDIR", "TMPDIR")),
+)
+"""What the client needs to find its own files. The rest of its variables are options, such as binds, that nobody
+asked for here, or go into the container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one run of the client."""
+
+    ok: bool
+    text: str
+    """What it printed, its standard output first."""
+
+    @property
+    def reason(self) -> str:
+        """The line that says why it failed."""
+        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        fatal = [line for line in lines if line.startswith("FATAL:")]
+        return (fatal or lines or ["it gave no reason"])[0].removeprefix("FATAL:").strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The program, and the environment that it runs with."""
+
+    program: str
+    environment: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def found(cls, passthrough: Iterable[str] = ()) -> Client:
+        """Return the client of this machine.
+
+        Args:
+            passthrough: Names of variables of this process that are set in the container too. They travel in the
+                client's environment, where other users cannot see them.
+
+        Raises:
+            EnvironmentStartError: None is installed.
+        """
+        program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+        if program is None:
+            raise EnvironmentStartError(
+                "backend 'singularity': neither apptainer nor singularity is on PATH; install Apptainer "
+                "(the package apptainer of your system, or https://apptainer.org/docs/admin/latest/installation.html)"
+            )
+        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        for engine in ("APPTAINER", "SINGULARITY"):
+            environment[f"{engine}_NO_EVAL"] = "1"  # a $( ) in a value would be run
+        for name in passthrough:
+            if name in os.environ:
+                environment[f"APPTAINERENV_{name}"] = environment[f"SINGULARITYENV_{name}"] = os.environ[name]
+        return cls(program, environment)
+
+    def run(self, *arguments: str, whole_environment: bool = False) -> Outcome:
+        """Run the client and wait for its end.
+
+        Args:
+            arguments: What follows the program's name; they show in the process list.
+            whole_environment: Whether it sees all of this process's variables, as a pull does for its credentials
+                and proxies.
+        """
+        environment = {**os.environ} if whole_environment else {**self.environment}
+        result = run_command([self.program, *arguments], quiet=True, environ=environment)
+        return Outcome(result["return_code"] == 0, "".join(result["message"]))
+
+    def exec_argv(self, instance: str) -> list[str]:
+        """Return what starts a process in an instance, to be followed by the program and its arguments.
+
+        Warnings, which would come before the process's own words, are silenced. The directory is given because the
+        client otherwise looks for our own in the container, and complains.
+        """
+        return [self.program, "--silent", "exec", "--cleanenv", "--pwd", "/", f"instance://{instance}"]

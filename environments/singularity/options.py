@@ -1,0 +1,122 @@
+"""From settings to the options of `instance start`, and refusing what the engine says that it cannot do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from environments.errors import SettingsError, UnsupportedError
+from environments.settings import EnvironmentSettings
+from environments.singularity.settings import SingularitySettings
+
+CONTAINED = ("--containall", "--no-home", "--cleanenv")
+"""Of this machine's files, processes and variables the container sees only what a setting gives it."""
+LIMITS = {"container_cpu": "--cpus", "container_memory": "--memory", "container_pids": "--pids-limit"}
+_CGROUPS = Path("/sys/fs/cgroup")
+_UNIFIED = {"container_cpu": "cpu.max", "container_memory": "memory.max", "container_pids": "pids.max"}
+_GPU_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+def limits(settings: EnvironmentSettings) -> dict[str, str]:
+    """Return the limits that are set, by the name of the setting, in the engine's words."""
+    units = {"container_memory": "m"}
+    return {name: f"{value}{units.get(name, '')}" for name in LIMITS if (value := getattr(settings, name)) is not None}
+
+
+def start_options(settings: EnvironmentSettings) -> list[str]:
+    """Return the options that settings ask for, without those of the writable layer.
+
+    Raises:
+        SettingsError: A mount names what is not here.
+        UnsupportedError: There is no GPU driver on this machine.
+    """
+    own = SingularitySettings.of(settings)
+    options = [*CONTAINED]
+    for name, value in limits(settings).items():
+        options += [LIMITS[name], value]
+    for bind in own.binds:
+        options += ["--bind", _with_source_here(bind)]
+    if not own.network:
+        options += ["--net", "--network", "none"]
+    if own.gpu:
+        if not _GPU_DRIVER.exists():  # the engine would only warn, and go on without
+            raise UnsupportedError(
+                "backend 'singularity' cannot provide singularity_gpu: no NVIDIA driver is loaded on this machine; "
+                "install it, or leave singularity_gpu off"
+            )
+        options.append("--nv")
+    return options
+
+
+def _with_source_here(bind: str) -> str:
+    parts = bind.split(":")
+    source = Path(parts[0]).expanduser().absolute()
+    if not source.exists():
+        raise SettingsError(f"singularity_binds: {bind!r}: there is no {source} here")
+    return ":".join([str(source), *parts[1:]])
+
+
+def refusal(settings: EnvironmentSettings, text: str) -> UnsupportedError | None:
+    """Tell from what the engine printed of a start that failed which setting it cannot do here; None if none."""
+    low = text.lower()
+    asked = list(limits(settings))
+    names: list[str] = []
+    why = ""
+    if "unknown flag" in low:
+        flags = {**LIMITS, "singularity_network": "--net", "singularity_gpu": "--nv"}
+        names = [name for name, flag in flags.items() if flag in low]
+        why = "this version of the engine lacks the option"
+    elif "cpus value" in low:
+        names = ["container_cpu"]
+        why = _line_with(text, "cpus value").removeprefix("FATAL:").strip()
+    elif asked and "cgroup" in low:
+        names = asked
+        why = "the engine needs root here, or cgroups v2 with systemd, and reports: " + _line_with(text, "cgroup")
+    elif settings.container_disk and ("loop device" in low or "fuse" in low):
+        names = ["container_disk"]
+        why = "the engine cannot mount a file system of fixed size: " + _line_with(text, "loop device", "fuse")
+    elif not SingularitySettings.of(settings).network and "network" in low:
+        names = ["singularity_network"]
+        why = _line_with(text, "network")
+    if not names:
+        return None
+    return UnsupportedError(
+        f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
+    )
+
+
+def _line_with(text: str, *words: str) -> str:
+    return next((line for line in text.splitlines() if any(word in line.lower() for word in words)), text).strip()
+
+
+def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
+    """Check what the engine printed of a start that went well.
+
+    Raises:
+        UnsupportedError: It has left out the mounts, of which it only warns.
+    """
+    if SingularitySettings.of(settings).binds and "user bind control" in text.lower():
+        raise UnsupportedError(
+            "backend 'singularity' cannot do singularity_binds here: the engine's administrator has switched "
+            "`user bind control` off. Leave singularity_binds unset"
+        )
+
+
+def refuse_limits_without_effect(settings: EnvironmentSettings, pid: int) -> None:
+    """Check the limits of a process that runs under them.
+
+    Under cgroups v2 a limit of a controller that was not delegated to the user is accepted, and has no effect.
+
+    Raises:
+        UnsupportedError: A limit is not in force.
+    """
+    unified = Path(f"/proc/{pid}/cgroup").read_text().rpartition("0::/")[2].strip()
+    folder = _CGROUPS / unified
+    if not (_CGROUPS / "cgroup.controllers").exists() or not folder.is_dir():
+        return
+    for name in limits(settings):
+        file = folder / _UNIFIED[name]
+        if not file.exists() or file.read_text().startswith("max"):
+            raise UnsupportedError(
+                f"backend 'singularity' cannot enforce {name} here: the cgroup controller for it is not delegated to "
+                f"this user; have systemd delegate it, or leave {name} unset"
+            )

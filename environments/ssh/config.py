@@ -1,0 +1,171 @@
+"""How to reach a host: the settings, over the SSH client's own configuration files."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+
+from environments.errors import SettingsError
+from environments.ssh.settings import SSHSettings
+
+USER_CONFIG = "~/.ssh/config"
+SYSTEM_CONFIG = "/etc/ssh/ssh_config"
+USER_KNOWN_HOSTS = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
+SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
+DEFAULT_PORT = 22
+INCLUDE_DEPTH = 16
+"""What OpenSSH allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Everything about one host that must be known before connecting to it."""
+
+    host: str
+    """The name or address to connect to."""
+    port: int
+    user: str
+    key_files: tuple[Path, ...] = ()
+    """Private keys to offer before any other."""
+    other_keys: bool = True
+    """Whether keys of the agent may be offered too."""
+    known_hosts: tuple[Path, ...] = ()
+    """Files of known host keys. A new one is added to the first."""
+    accept_new: bool = True
+    """Whether a host that is in none of them is accepted and added."""
+    host_key_name: str | None = None
+    """The name to look the host key up by, where it is not that of the host."""
+    proxy_command: str | None = None
+    """A command whose input and output lead to the server."""
+    via: Route | None = None
+    """The host to connect through."""
+
+    def __str__(self) -> str:
+        return f"{self.user}@{self.host}:{self.port}"
+
+
+def resolve(settings: SSHSettings) -> Route:
+    """Find out how to reach the host that the settings name.
+
+    Raises:
+        SettingsError: They name none, or a configuration file cannot be understood.
+    """
+    if not settings.host:
+        raise SettingsError("backend 'ssh' needs a host: set TERMINAL_SSH_HOST, or give the argument host")
+    text = _config_text(settings.config)
+    key = Path(settings.key).expanduser() if settings.key else None
+    if key and not key.is_file():
+        raise SettingsError(f"ssh_key: there is no file {key}; set TERMINAL_SSH_KEY to the path of a private key")
+    return _route(text, settings.host, user=settings.user, port=settings.port, key=key)
+
+
+def _route(
+    text: str,
+    name: str,
+    *,
+    user: str | None = None,
+    port: int | None = None,
+    key: Path | None = None,
+    via: Route | None = None,
+    above: tuple[str, ...] = (),
+) -> Route:
+    options = _lookup(text, name, user, port)
+    jumps = options.get("proxyjump", "none")
+    command = options.get("proxycommand")
+    if via is None and jumps.lower() != "none":
+        for jump in jumps.split(","):
+            via = _jump(text, jump.strip(), via, (*above, name))
+    key_files = [Path(path).expanduser() for path in options.get("identityfile", ())]
+    return Route(
+        host=options["hostname"],
+        port=int(options.get("port", DEFAULT_PORT)),
+        user=options.get("user") or getpass.getuser(),
+        key_files=(*([key] if key else []), *(path for path in key_files if path.is_file())),
+        other_keys=options.get("identitiesonly", "no").lower() != "yes",
+        known_hosts=_known_hosts(options),
+        accept_new=options.get("stricthostkeychecking", "ask").lower() not in ("yes", "true"),
+        host_key_name=options.get("hostkeyalias"),
+        proxy_command=None if via or command is None or command.lower() == "none" else command,
+        via=via,
+    )
+
+
+def _jump(text: str, jump: str, via: Route | None, above: tuple[str, ...]) -> Route | None:
+    """Return the route to a host of ProxyJump. One under `Host *` is meant for all hosts but itself."""
+    user, _, place = jump.removeprefix("ssh://").rpartition("@")
+    host, colon, port = place.rpartition(":")
+    if not colon or place.endswith("]"):  # the colons of an IPv6 address stand in brackets
+        host, port = place, ""
+    host = host.strip("[]")
+    if port and not port.isdigit():
+        raise SettingsError(f"ProxyJump {jump!r} has no valid port; write it as user@host:port")
+    if host in above:
+        return via
+    return _route(text, host, user=user or None, port=int(port) if port else None, via=via, above=above)
+
+
+def _lookup(text: str, name: str, user: str | None, port: int | None) -> paramiko.SSHConfigDict:
+    # For most options the first value counts. In front, ours are also what %p and %r in a ProxyCommand become.
+    first = ["Host *", *([f"User {user}"] if user else []), *([f"Port {port}"] if port else [])]
+    try:
+        return paramiko.SSHConfig.from_text("\n".join([*first, text])).lookup(name)
+    except (paramiko.SSHException, ImportError, ValueError, KeyError) as error:
+        raise SettingsError(
+            f"the SSH client's configuration for host {name!r} cannot be used: {error}; "
+            "correct it, or set TERMINAL_SSH_CONFIG to another file"
+        ) from error
+
+
+def _known_hosts(options: paramiko.SSHConfigDict) -> tuple[Path, ...]:
+    files = [
+        *options.get("userknownhostsfile", USER_KNOWN_HOSTS).split(),
+        *options.get("globalknownhostsfile", SYSTEM_KNOWN_HOSTS).split(),
+    ]
+    return tuple(Path(file).expanduser() for file in files if file.lower() != "none")
+
+
+def _config_text(path: str | None) -> str:
+    if path is not None:
+        file = Path(path).expanduser()
+        if not file.is_file():
+            raise SettingsError(f"ssh_config: there is no file {file}; set TERMINAL_SSH_CONFIG to one that exists")
+        return "\n".join(_lines(file, 0))
+    # Each begins a block of its own, so that the last of one file does not go on in the next.
+    parts = ("\n".join(["Host *", *_lines(Path(name).expanduser(), 0)]) for name in (USER_CONFIG, SYSTEM_CONFIG))
+    return "\n".join(parts)
+
+
+def _lines(path: Path, depth: int) -> Iterator[str]:
+    """Yield a file's lines with the files it includes, of which paramiko knows nothing."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"the SSH client's configuration {path} cannot be read: {error}") from error
+    block = "Host *"
+    for line in lines:
+        words = line.replace("=", " ", 1).split()
+        keyword = words[0].lower() if words else ""
+        if keyword in ("host", "match"):
+            block = line
+        if keyword != "include":
+            yield line
+            continue
+        if depth >= INCLUDE_DEPTH:
+            raise SettingsError(f"{path}: more than {INCLUDE_DEPTH} files include one another; remove the circle")
+        for included in _included(words[1:], path):
+            yield from _lines(included, depth + 1)
+            yield block  # which the included file may have ended
+
+
+def _included(patterns: list[str], path: Path) -> Iterator[Path]:
+    """Yield the files an Include names: a relative name is one beside OpenSSH's file, and `*` stands for any text."""
+    for pattern in patterns:
+        full = path.parent / Path(pattern.strip('"')).expanduser()
+        root = Path(full.anchor)
+        yield from sorted(root.glob(str(full.relative_to(root))))

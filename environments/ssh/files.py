@@ -1,0 +1,139 @@
+"""Files over SFTP, which takes one process on the host for all files, where the shell takes several for each."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import secrets
+import shlex
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+import paramiko
+
+from environments.errors import TerminalError
+from environments.shell.process_tree import RunInTarget
+from environments.ssh.stream import LINK_ERRORS
+
+LARGE = 8 * 1024 * 1024
+"""Bytes from which to leave reading to the shell: paramiko asks for 32 KB at a time, and so takes twice as long."""
+
+
+class NotBySFTPError(Exception):
+    """SFTP did not do it. The shell may, and can say why not if it cannot either."""
+
+
+class SFTPFiles:
+    """Moves files over one SFTP channel, opened on first use.
+
+    It moves one at a time, because paramiko's client takes answers apart wrongly when two threads wait for them. Who
+    comes meanwhile is told to use the shell, as nothing small should have to wait for something large.
+
+    Args:
+        open_channel: Opens a channel for it.
+        run: Runs a command in the target.
+        cwd: Returns the directory that relative paths are taken from.
+    """
+
+    def __init__(self, open_channel: Callable[[], paramiko.Channel], run: RunInTarget, cwd: Callable[[], str]) -> None:
+        self._open_channel = open_channel
+        self._run = run
+        self._cwd = cwd
+        self._lock = threading.Lock()
+        self._channel: paramiko.Channel
+        self._client: paramiko.SFTPClient | None = None
+        self._refused = False
+
+    def put(self, source: BinaryIO, path: str, mode: int | None = None) -> None:
+        """Write a file beside its place and rename it into it.
+
+        Args:
+            source: The contents.
+            path: The file; missing parent directories are made.
+            mode: Permission bits to give it; None keeps those that are there, or takes the usual ones.
+
+        Raises:
+            NotBySFTPError: It was not written.
+        """
+        with self._session() as sftp:
+            place, old = self._place(sftp, self._absolute(path))
+            part = posixpath.join(posixpath.dirname(place), b".hermes-" + secrets.token_hex(8).encode())
+            if mode is None and old:
+                mode = stat.S_IMODE(old.st_mode or 0)
+            try:
+                if mode is not None:
+                    sftp.open(part, "wx").close()
+                    sftp.chmod(part, 0o600)  # so that what others may not read is never there for them to read
+                sftp.putfo(source, part)
+                if old:
+                    with contextlib.suppress(OSError):  # only root can give a file away
+                        sftp.chown(part, old.st_uid or 0, old.st_gid or 0)
+                if mode is not None:
+                    sftp.chmod(part, mode)
+                sftp.posix_rename(part, place)
+            except BaseException:
+                with contextlib.suppress(*LINK_ERRORS):
+                    sftp.remove(part)
+                raise
+
+    def get(self, path: str, target: BinaryIO) -> int:
+        """Copy a file's contents into `target` and return its permission bits.
+
+        Raises:
+            NotBySFTPError: They were not copied, or only in part.
+        """
+        with self._session() as sftp:
+            place = self._absolute(path)
+            found = sftp.stat(place)
+            if not 0 < (found.st_size or 0) < LARGE:  # those of /proc have more in them than the 0 that they say
+                raise NotBySFTPError("it is better read by the shell")
+            sftp.getfo(place, target)
+            return stat.S_IMODE(found.st_mode or 0)
+
+    @contextlib.contextmanager
+    def _session(self) -> Iterator[paramiko.SFTPClient]:
+        if self._refused or not self._lock.acquire(blocking=False):
+            raise NotBySFTPError("the server has no SFTP, or it is busy with another file")
+        try:
+            if self._client is None or self._channel.closed:
+                self._client = self._open()
+            yield self._client
+        except (*LINK_ERRORS, paramiko.SFTPError, UnicodeError, TerminalError) as error:
+            raise NotBySFTPError(str(error)) from error
+        finally:
+            self._lock.release()
+
+    def _open(self) -> paramiko.SFTPClient:
+        self._channel = self._open_channel()
+        try:
+            self._channel.invoke_subsystem("sftp")
+            return paramiko.SFTPClient(self._channel)
+        except (*LINK_ERRORS, paramiko.SFTPError):
+            # A server without it refuses the subsystem and keeps the connection.
+            self._refused = self._channel.get_transport().is_active()
+            self._channel.close()
+            raise
+
+    def _absolute(self, path: str) -> bytes:
+        if path == "~" or path.startswith("~/"):
+            path = self._run('printf %s "$HOME"').output + path[1:]
+        return posixpath.join(self._cwd(), path).encode("utf-8", "surrogateescape")
+
+    def _place(self, sftp: paramiko.SFTPClient, path: bytes) -> tuple[bytes, paramiko.SFTPAttributes | None]:
+        """Return where to write, behind links, with what is there now. Missing directories are made."""
+        try:
+            found = sftp.lstat(path)
+        except FileNotFoundError:
+            folder = posixpath.dirname(path).decode("utf-8", "surrogateescape")
+            made = self._run(f"[ -d {shlex.quote(folder)} ] || mkdir -p -- {shlex.quote(folder)}")
+            if made.exit_code != 0:
+                raise NotBySFTPError(made.output) from None
+            return path, None
+        if stat.S_ISLNK(found.st_mode or 0):
+            path = (sftp.normalize(path) or "").encode("utf-8", "surrogateescape")
+            found = sftp.stat(path)
+        if not stat.S_ISREG(found.st_mode or 0):
+            raise NotBySFTPError("it is not a regular file")
+        return path, found

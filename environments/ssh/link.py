@@ -1,0 +1,248 @@
+"""One authenticated connection to an SSH server, which is noticed when it falls silent."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import socket
+import subprocess
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import paramiko
+from paramiko.common import MSG_CHANNEL_REQUEST
+from paramiko.packet import Packetizer
+
+from environments.errors import EnvironmentStartError
+from environments.ssh.config import Route
+from environments.ssh.host_keys import changed_key, check_host_keys, lookup_name, lookup_port
+from environments.ssh.stream import LINK_ERRORS, WINDOW
+
+if TYPE_CHECKING:
+    from paramiko.transport import _SocketLike
+    from pydantic import SecretStr
+
+CONNECT_TIMEOUT = 20.0
+"""Seconds for each of: a TCP connection, the key exchange, the login, and the opening of a channel."""
+KEEPALIVE = 5.0
+"""Seconds of silence after which the server is asked for a sign of life."""
+MISSED = 4
+"""How many times in a row it may stay silent that long before it counts as lost."""
+CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+"""The fastest of paramiko's, as they need no separate check sum. The others follow in its own order."""
+
+# Errors come to the caller as exceptions; without this, logging prints paramiko's traces to stderr as well.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The secrets to log in with."""
+
+    password: SecretStr | None = None
+    passphrase: SecretStr | None = None
+
+
+class _Packets(Packetizer):
+    """Counts messages, and tells the channel when a signal ended its process, of which paramiko takes no note."""
+
+    count = 0
+
+    def read_message(self) -> tuple[int, paramiko.Message]:
+        """Return the kind and the content of the next message."""
+        kind, message = super().read_message()
+        self.count += 1
+        if kind == MSG_CHANNEL_REQUEST:
+            channel, request = message.get_int(), message.get_text()
+            if request == "exit-signal":
+                message.get_boolean()
+                return kind, _exit_status(channel, message.get_text())
+            message.rewind()
+        return kind, message
+
+
+def _exit_status(channel: int, name: str) -> paramiko.Message:
+    message = paramiko.Message()
+    message.add_int(channel)
+    message.add_string("exit-status")
+    message.add_boolean(False)
+    message.add_int(128 + signal.Signals.__members__.get(f"SIG{name}", signal.SIGKILL))
+    message.rewind()
+    return message
+
+
+class Link:
+    """A connection to the host of a route, with those that lead to it.
+
+    Args:
+        route: Where to connect to.
+        login: The secrets for that host. Hosts on the way there never see them.
+
+    Raises:
+        EnvironmentStartError: It cannot be reached, does not let us in, or shows another key than the known one.
+    """
+
+    def __init__(self, route: Route, login: Login) -> None:
+        self.route = route
+        self._silence: str | None = None
+        self._closing = threading.Event()
+        with contextlib.ExitStack() as opened:
+            self.transport = self._connect(route, login, opened)
+            self._opened = opened.pop_all()
+        assert isinstance(self.transport.packetizer, _Packets)
+        self._packets = self.transport.packetizer
+        self._watcher = threading.Thread(target=self._watch, name="hermes-ssh-keepalive", daemon=True)
+        self._watcher.start()
+
+    def loss(self) -> str | None:
+        """Say why the connection is gone, or None while it is there."""
+        if self.transport.is_active():
+            return None
+        return self._silence or f"the connection to {self.route} dropped"
+
+    def open_channel(self) -> paramiko.Channel:
+        """Open a channel for one process.
+
+        Raises:
+            paramiko.ChannelException: The server allows no more of them on this connection.
+            EOFError, OSError, paramiko.SSHException: The connection is gone.
+        """
+        return self.transport.open_session(window_size=WINDOW, timeout=CONNECT_TIMEOUT)
+
+    def close(self) -> None:
+        """Close the connection and all its channels."""
+        self._closing.set()
+        self._opened.close()
+        self._watcher.join()
+
+    def _connect(self, route: Route, login: Login, opened: contextlib.ExitStack) -> paramiko.Transport:
+        client = paramiko.SSHClient()
+        try:
+            check_host_keys(client, route)
+            wire = self._wire(route, opened)
+            opened.callback(wire.close)
+            opened.callback(_disconnect, client)
+            client.connect(
+                lookup_name(route),
+                lookup_port(route),
+                route.user,
+                login.password.get_secret_value() if login.password else None,
+                key_filename=[str(path) for path in route.key_files],  # type: ignore[arg-type]  # a list may be given
+                passphrase=login.passphrase.get_secret_value() if login.passphrase else None,
+                allow_agent=route.other_keys,
+                look_for_keys=not route.key_files,
+                sock=wire,
+                timeout=CONNECT_TIMEOUT,
+                banner_timeout=CONNECT_TIMEOUT,
+                auth_timeout=CONNECT_TIMEOUT,
+                transport_factory=_transport,
+            )
+        except (*LINK_ERRORS, ValueError) as error:
+            raise EnvironmentStartError(_explained(route, login, error)) from error
+        transport = client.get_transport()
+        assert transport
+        return transport
+
+    def _wire(self, route: Route, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
+        if route.via:
+            nearer = self._connect(route.via, Login(), opened)
+            there, here = (route.host, route.port), ("127.0.0.1", 0)
+            return nearer.open_channel("direct-tcpip", there, here, timeout=CONNECT_TIMEOUT)
+        if route.proxy_command:
+            return _proxy(route.proxy_command, opened)
+        wire = socket.create_connection((route.host, route.port), CONNECT_TIMEOUT)
+        # Without it each small message waits for the answer to the one before: 47 ms a command become 5.
+        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return wire
+
+    def _watch(self) -> None:
+        """Close the connection once the server has given no sign of life for too long."""
+        count, silent = self._packets.count, 0
+        ping: threading.Thread | None = None
+        while not self._closing.wait(KEEPALIVE) and self.transport.is_active():
+            if count != self._packets.count:
+                count, silent = self._packets.count, 0
+                continue
+            silent += 1
+            if silent > MISSED:
+                self._silence = f"{self.route} has not answered for {silent * KEEPALIVE:.0f} s"
+                self.transport.close()
+            elif ping is None or not ping.is_alive():
+                ping = threading.Thread(target=self._ping, name="hermes-ssh-ping", daemon=True)
+                ping.start()
+        if ping:
+            ping.join()
+
+    def _ping(self) -> None:
+        with contextlib.suppress(*LINK_ERRORS):
+            self.transport.global_request("keepalive@openssh.com", wait=True)
+
+
+def _disconnect(client: paramiko.SSHClient) -> None:
+    transport = client.get_transport()
+    client.close()
+    if transport:
+        transport.join()  # its thread ends a moment after it is told to
+
+
+def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
+    transport = paramiko.Transport(sock, packetizer_class=_Packets)
+    options = transport.get_security_options()
+    options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
+    return transport
+
+
+def _proxy(command: str, opened: contextlib.ExitStack) -> socket.socket:
+    """Start a ProxyCommand on a socket pair. paramiko's own class spins for ever when the command has ended."""
+    ours, theirs = socket.socketpair()
+    try:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {command}"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            start_new_session=True,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    opened.callback(child.wait)
+    opened.callback(child.terminate)
+    return ours
+
+
+def _explained(route: Route, login: Login, error: Exception) -> str:
+    """Say what went wrong and what to do about it."""
+    match error:
+        case paramiko.BadHostKeyException():
+            why = changed_key(route, error)
+        case paramiko.PasswordRequiredException():
+            why = "the private key has a passphrase; set TERMINAL_SSH_PASSPHRASE, or add the key to the agent"
+        case paramiko.AuthenticationException():
+            why = f"the server refused the login ({error}). {_offered(route, login)}"
+        case socket.gaierror():
+            why = f"there is no host of that name ({error.strerror}); check TERMINAL_SSH_HOST"
+        case TimeoutError():
+            why = f"no answer for {CONNECT_TIMEOUT:.0f} s; check host and port, and whether a firewall drops it"
+        case ConnectionRefusedError():
+            why = "nothing listens there; check TERMINAL_SSH_PORT, and that an SSH server runs"
+        case paramiko.SSHException() if "not found in known_hosts" in str(error):
+            file = route.known_hosts[0] if route.known_hosts else "a known_hosts file"
+            why = f"its host key is not known, and StrictHostKeyChecking is on; add it to {file}"
+        case _:
+            why = f"{error or 'the connection was closed'}; check that an SSH server answers there, and its log"
+    return f"backend 'ssh' cannot connect to {route}: {why}"
+
+
+def _offered(route: Route, login: Login) -> str:
+    offered = [f"the key {path}" for path in route.key_files]
+    if route.other_keys:
+        offered.append("the keys of the agent")
+    if not route.key_files:
+        offered.append("the usual keys in ~/.ssh")
+    if login.password:
+        offered.append("the password")
+    return f"Offered were {', '.join(offered)}; check TERMINAL_SSH_USER, TERMINAL_SSH_KEY and what the server allows"

@@ -1,0 +1,60 @@
+"""How the file tools name files in the target, and what they say about a file that is not there."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import shlex
+
+from environments.base import BaseEnvironment
+from environments.result import CommandResult
+
+_LISTED_NAMES = 5000
+"""How many names of a directory are looked at for a near miss."""
+
+
+def target_path(env: BaseEnvironment, path: str) -> str:
+    """Return `path` as the target is to see it: absolute, or starting with `~` for the target user's home.
+
+    Raises:
+        ValueError: The path is empty or holds a NUL character.
+    """
+    if not path or "\0" in path:
+        raise ValueError(f"path must be a non-empty string without NUL characters, not {path!r}")
+    if path == "~" or path.startswith(("/", "~/")):
+        return path
+    return posixpath.join(env.cwd, path)
+
+
+def shell_word(path: str) -> str:
+    """Quote a path for a shell command, leaving a leading `~` for the target's own home."""
+    if path == "~":
+        return '"$HOME"'
+    if path.startswith("~/"):
+        return f'"$HOME"/{shlex.quote(path[2:])}' if path[2:] else '"$HOME"/'
+    return shlex.quote(f"./{path}" if path.startswith("-") else path)
+
+
+def missing_file_error(env: BaseEnvironment, path: str) -> str:
+    """Say that `path` (from `target_path`) does not exist, and name the closest names that do."""
+    directory, name = posixpath.split(path.rstrip("/"))
+    listing = env.execute_oneshot(
+        f"if [ -d {shell_word(directory or '.')} ]; then echo directory; "
+        f"ls -a {shell_word(directory or '.')} 2>/dev/null | head -n {_LISTED_NAMES}; fi"
+    )
+    names = listing.output.split("\n")
+    if names[0] != "directory":
+        return f"no such file: {path} (there is no directory {directory})"
+    near = difflib.get_close_matches(name, names[1:], n=3, cutoff=0.5)
+    return f"no such file: {path}" + (f"; close to it in {directory}: {', '.join(near)}" if near else "")
+
+
+def failed_command_error(result: CommandResult, doing: str) -> str | None:
+    """Say why a tool's own shell command did not end well, or return None when it did."""
+    if result.timed_out:
+        return f"{doing} timed out after {result.duration_seconds:.0f} s"
+    if result.interrupted:
+        return f"{doing} was interrupted"
+    if result.exit_code:
+        return f"{doing} failed: {result.output.strip() or f'exit code {result.exit_code}'}"
+    return None

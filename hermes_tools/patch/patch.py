@@ -1,0 +1,157 @@
+"""Change parts of text files: one replacement, or a patch over several files."""
+
+from __future__ import annotations
+
+import threading
+from typing import Literal, NotRequired, TypedDict
+from weakref import WeakKeyDictionary
+
+from environments.base import BaseEnvironment
+from hermes_tools.patch.closest_place import closest_place
+from hermes_tools.patch.hunks import HunkError, hunk_edits
+from hermes_tools.patch.staged_files import FileChange, StagedFiles, StagingError
+from hermes_tools.patch.text_file import Edit, TextFile
+from hermes_tools.patch.v4a import FileOperation, PatchFormatError, parse_v4a
+
+_NAMED_LINES = 20
+
+_locks: WeakKeyDictionary[BaseEnvironment, threading.Lock] = WeakKeyDictionary()
+_locks_lock = threading.Lock()
+
+
+class PatchResult(TypedDict):
+    """What `patch` returns. Only `error` is there when it failed, and then no file was changed."""
+
+    diff: NotRequired[str]
+    replacements: NotRequired[int]
+    files_changed: NotRequired[int]
+    files_added: NotRequired[int]
+    files_deleted: NotRequired[int]
+    lines_added: NotRequired[int]
+    lines_removed: NotRequired[int]
+    error: NotRequired[str]
+
+
+class _ReplacementError(Exception):
+    """The old text is not there, or not once."""
+
+
+def patch(
+    env: BaseEnvironment,
+    path: str = "",
+    old_string: str = "",
+    new_string: str = "",
+    replace_all: bool = False,
+    mode: Literal["replace", "patch"] = "replace",
+    patch: str | None = None,
+) -> PatchResult:
+    """Replace text in a file, or apply a V4A patch to several files. Mode and line endings of a file are kept.
+
+    Args:
+        path: The file to replace text in; relative paths start at the session's working directory.
+        old_string: The exact text to replace, with as many lines around it as make it unique.
+        new_string: The text to put there.
+        replace_all: Replace every occurrence, instead of refusing when there are several.
+        mode: "replace" takes the four arguments above, "patch" takes `patch` alone.
+        patch: "*** Begin Patch", then sections "*** Update File: p" (optionally "*** Move to: q") with hunks of
+            " ", "-" and "+" lines below optional "@@ line above" hints and "*** End of File"; "*** Add File: p"
+            with "+" lines; "*** Delete File: p"; "*** Move File: p -> q"; then "*** End Patch". All or nothing.
+
+    Returns:
+        A dict with diff (unified), files_changed, files_added, files_deleted, lines_added, lines_removed, and in
+        replace mode replacements. If text is missing or ambiguous, or a file not as expected, a dict with error
+        alone, which names the lines; no file is changed then.
+
+    Raises:
+        ValueError: Arguments are missing, or do not belong together.
+    """
+    _check_arguments(path, old_string, new_string, mode, patch)
+    with _locks_lock:
+        lock = _locks.setdefault(env, threading.Lock())
+    # Two threads that change one file would otherwise each write it without the other's change.
+    with lock:
+        staged = StagedFiles(env)
+        result = PatchResult()
+        try:
+            if patch is None:
+                result["replacements"] = _replace(staged, path, old_string, new_string, replace_all)
+            else:
+                _apply(staged, parse_v4a(patch))
+            changes = staged.changes()
+            staged.write()
+        except (_ReplacementError, PatchFormatError, StagingError) as error:
+            return {"error": str(error)}
+    return _with_counts(result, changes)
+
+
+def _check_arguments(path: str, old: str, new: str, mode: str, patch: str | None) -> None:
+    if mode not in ("replace", "patch"):
+        raise ValueError(f"mode must be 'replace' or 'patch', not {mode!r}")
+    if mode == "patch":
+        if not patch or path or old or new:
+            raise ValueError("mode='patch' takes patch=..., and no path, old_string or new_string")
+        return
+    if patch is not None:
+        raise ValueError("patch=... goes with mode='patch'")
+    if not path or not old:
+        raise ValueError("path and old_string must not be empty; to make a new file, use write_file")
+    if old == new:
+        raise ValueError("old_string and new_string are the same: nothing would change")
+
+
+def _replace(staged: StagedFiles, path: str, old: str, new: str, replace_all: bool) -> int:
+    file = staged.read(path)
+    old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
+    places = _occurrences(file.text, old, overlapping=not replace_all)
+    if not places:
+        near = closest_place(file.text.split("\n"), old.strip("\n").split("\n"))
+        raise _ReplacementError(f"old_string was not found in {path}; {near}")
+    if len(places) > 1 and not replace_all:
+        numbers = [str(file.text.count("\n", 0, place) + 1) for place in places[:_NAMED_LINES]]
+        more = ", ..." if len(places) > _NAMED_LINES else ""
+        raise _ReplacementError(
+            f"old_string is in {path} {len(places)} times, at lines {', '.join(numbers)}{more}: give it more of "
+            "the lines around it, or replace_all=True"
+        )
+    staged.update(path, file.edited([Edit(place, place + len(old), new) for place in places]))
+    return len(places)
+
+
+def _occurrences(text: str, old: str, *, overlapping: bool) -> list[int]:
+    places = []
+    at = text.find(old)
+    while at >= 0:
+        places.append(at)
+        at = text.find(old, at + (1 if overlapping else len(old)))
+    return places
+
+
+def _apply(staged: StagedFiles, operations: list[FileOperation]) -> None:
+    for operation in operations:
+        if operation.kind == "add":
+            staged.add(operation.path, operation.content)
+        elif operation.kind == "delete":
+            staged.delete(operation.path)
+        else:
+            _update(staged, operation)
+
+
+def _update(staged: StagedFiles, operation: FileOperation) -> None:
+    file: TextFile = staged.read(operation.path)
+    try:
+        staged.update(operation.path, file.edited(hunk_edits(file, operation.hunks)))
+    except HunkError as error:
+        raise StagingError(f"{operation.path}: {error}") from error
+    if operation.move_to is not None:
+        staged.move(operation.path, operation.move_to)
+
+
+def _with_counts(result: PatchResult, changes: list[FileChange]) -> PatchResult:
+    kinds = [change.kind for change in changes]
+    result["diff"] = "".join(change.diff.text for change in changes)
+    result["files_changed"] = kinds.count("changed")
+    result["files_added"] = kinds.count("added")
+    result["files_deleted"] = kinds.count("deleted")
+    result["lines_added"] = sum(change.diff.lines_added for change in changes)
+    result["lines_removed"] = sum(change.diff.lines_removed for change in changes)
+    return result

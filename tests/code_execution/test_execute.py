@@ -1,0 +1,349 @@
+"""What comes back of a script, and what may go wrong with it."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from code_execution import execute_code
+from environments import BaseEnvironment, create_environment
+from environments.owner import Owner
+
+
+def test_only_what_the_script_prints_comes_back(env: BaseEnvironment) -> None:
+    result = execute_code("x = 1\nprint('printed')\nx", env=env)
+    assert (result.status, result.output, result.exit_code) == ("success", "printed\n", 0)
+    assert result.tool_calls_made == 0
+    assert result.error is None
+
+
+def test_the_result_goes_into_json(env: BaseEnvironment) -> None:
+    given = execute_code("print(1)", env=env).to_dict()
+    assert list(given) == ["status", "output", "tool_calls_made", "duration_seconds", "exit_code", "error", "stderr"]
+
+
+def test_arguments_reach_the_script(env: BaseEnvironment) -> None:
+    result = execute_code("import sys; print(sys.argv[1:])", env=env, argv=["a b", "'c'"])
+    assert result.output == "['a b', \"'c'\"]\n"
+
+
+def test_the_script_runs_in_the_sessions_directory(env: BaseEnvironment) -> None:
+    env.execute("mkdir sub; cd sub; echo here > file")
+    assert execute_code("print(open('file').read())", env=env).output == "here\n\n"
+
+
+def test_in_strict_mode_it_runs_in_a_directory_of_its_own(env: BaseEnvironment) -> None:
+    code = "import os; print(os.getcwd()); print(sorted(os.listdir()))"
+    result = execute_code(code, env=env, mode="strict")
+    assert result.output.splitlines()[0] != env.cwd
+    assert "script.py" in result.output
+
+
+def test_a_tool_of_ours_is_called_here(env: BaseEnvironment, transport: str) -> None:
+    seen: list[tuple[int, str]] = []
+
+    def note(number: int, text: str = "none") -> dict[str, int]:
+        """Take a note."""
+        seen.append((number, text))
+        return {"noted": number}
+
+    code = "from hermes_tools import note\nprint(note(1), note(number=2, text='two'))\nprint(note.__doc__)"
+    result = execute_code(code, env=env, tools={"note": note}, transport=transport)  # type: ignore[arg-type]
+    assert result.output == "{'noted': 1} {'noted': 2}\nTake a note.\n"
+    assert seen == [(1, "none"), (2, "two")]
+    assert result.tool_calls_made == 2
+
+
+def test_terminal_called_from_a_script_runs_in_the_session(env: BaseEnvironment) -> None:
+    env.execute("export COLOUR=red")
+    code = "from hermes_tools import terminal\nprint(terminal('echo $COLOUR; mkdir d; cd d; export SHAPE=round'))"
+    result = execute_code(code, env=env)
+    assert result.output == "{'output': 'red\\n', 'exit_code': 0, 'error': None}\n"
+    assert env.execute("echo $SHAPE; basename $PWD").output == "round\nd\n"
+
+
+def test_without_tools_there_are_none(env: BaseEnvironment) -> None:
+    result = execute_code("import hermes_tools; hermes_tools.terminal('ls')", env=env, tools={})
+    assert result.status == "error"
+    assert "has no 'terminal'" in result.output
+
+
+@pytest.mark.parametrize("name", ["execute_code", "delegate_task"])
+def test_a_script_never_starts_another(env: BaseEnvironment, name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        execute_code("", env=env, tools={name: print})
+
+
+def test_a_syntax_error_is_the_scripts_own(env: BaseEnvironment) -> None:
+    result = execute_code("def broken(:\n", env=env)
+    assert (result.status, result.exit_code) == ("error", 1)
+    assert "SyntaxError" in result.output
+
+
+def test_a_failing_script_shows_what_it_printed_and_its_stderr(env: BaseEnvironment) -> None:
+    result = execute_code("print('before'); 1/0", env=env)
+    assert result.output.startswith("before\n--- stderr ---\n")
+    assert result.output.endswith("ZeroDivisionError: division by zero")
+
+
+def test_the_stderr_of_a_script_that_succeeds_stays_out(env: BaseEnvironment) -> None:
+    result = execute_code("import sys; print('out'); print('err', file=sys.stderr)", env=env)
+    assert result.output == "out\n"
+
+
+def test_output_of_200_mb_is_cut_to_50_kb_with_a_notice(env: BaseEnvironment) -> None:
+    before = psutil.Process().memory_info().rss
+    code = "import sys\nprint('first')\nfor _ in range(200): sys.stdout.write('x' * 1_000_000)\nprint('last')"
+    result = execute_code(code, env=env)
+    assert result.status == "success"
+    assert "\n[output truncated at 50KB]\n" in result.output
+    assert result.output.startswith("first\n")
+    assert result.output.endswith("last\n")
+    assert len(result.output) < 50_100
+    assert psutil.Process().memory_info().rss - before < 20_000_000
+
+
+def test_stderr_is_cut_to_10_kb(env: BaseEnvironment) -> None:
+    result = execute_code("import sys; sys.stderr.write('e' * 1_000_000); sys.exit(2)", env=env)
+    assert "[output truncated at 10KB]" in result.output
+    assert len(result.output) < 10_200
+
+
+def test_bytes_that_are_not_utf8_are_replaced(env: BaseEnvironment) -> None:
+    result = execute_code("import sys; sys.stdout.buffer.write(b'a\\xff\\xc3b')", env=env)
+    assert result.output == "a��b"
+
+
+def test_exiting_124_is_an_error_and_no_timeout(env: BaseEnvironment) -> None:
+    result = execute_code("raise SystemExit(124)", env=env)
+    assert (result.status, result.exit_code) == ("error", 124)
+    assert "timed out" not in result.output
+
+
+def test_a_script_that_kills_itself_says_how(env: BaseEnvironment) -> None:
+    result = execute_code("import os; os.kill(os.getpid(), 9)", env=env)
+    assert (result.status, result.exit_code) == ("error", 137)
+
+
+def _alive(word: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if word in " ".join(process.info["cmdline"] or []):
+            found.append(process)
+    return found
+
+
+STUBBORN = """
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen(["sleep", "98765.{0}"], start_new_session=True)
+print("begun")
+time.sleep(100)
+"""
+
+
+def test_a_timed_out_script_and_all_it_started_is_ended(env: BaseEnvironment) -> None:
+    began = time.monotonic()
+    result = execute_code(STUBBORN.format(1), env=env, timeout=1)
+    assert (result.status, result.exit_code) == ("timeout", 124)
+    assert result.output == "begun\nScript timed out after 1s and was killed."
+    assert time.monotonic() - began < 60
+    assert _alive("98765.1") == []
+
+
+def test_an_interrupted_script_and_all_it_started_is_ended(env: BaseEnvironment) -> None:
+    interrupt = threading.Event()
+    result = execute_code(STUBBORN.format(2), env=env, interrupt=interrupt, on_output=lambda text: interrupt.set())
+    assert (result.status, result.exit_code) == ("interrupted", 130)
+    assert result.output == "begun\n[execution interrupted — user sent a new message]"
+    assert _alive("98765.2") == []
+
+
+def test_a_daemon_that_holds_stdout_neither_delays_the_return_nor_survives_it(env: BaseEnvironment) -> None:
+    code = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execvp("sleep", ["sleep", "98765.3"])
+    os._exit(0)
+time.sleep(0.2)
+print("done")
+"""
+    began = time.monotonic()
+    assert execute_code(code, env=env).output == "done\n"
+    assert time.monotonic() - began < 60
+    assert _alive("98765.3") == []
+
+
+def test_a_tool_slower_than_the_script_is_ended_with_it(env: BaseEnvironment, transport: str) -> None:
+    code = "from hermes_tools import terminal\nterminal('sleep 98765.4', timeout=600)"
+    result = execute_code(code, env=env, timeout=1, transport=transport)  # type: ignore[arg-type]
+    assert result.status == "timeout"
+    assert _alive("98765.4") == []
+    assert env.execute("echo free").output == "free\n"
+
+
+def test_a_call_that_waits_for_the_session_does_not_run_after_the_script(env: BaseEnvironment) -> None:
+    holder = threading.Thread(target=env.execute, args=("sleep 3",))
+    holder.start()
+    code = "from hermes_tools import terminal\nterminal('touch too_late')"
+    assert execute_code(code, env=env, timeout=1).status == "timeout"
+    holder.join()
+    assert env.execute("ls").output == ""
+
+
+def test_after_the_limit_calls_get_an_error(env: BaseEnvironment, transport: str) -> None:
+    code = """
+from hermes_tools import ToolError, one
+for n in range(4):
+    try: print(one())
+    except ToolError as error: print(error)
+"""
+    result = execute_code(code, env=env, tools={"one": lambda: 1}, max_tool_calls=2, transport=transport)  # type: ignore[arg-type]
+    assert result.output.splitlines()[:2] == ["1", "1"]
+    assert all("limit of 2 tool calls" in line for line in result.output.splitlines()[2:])
+    assert result.tool_calls_made == 2
+
+
+def test_a_tool_that_raises_raises_in_the_script(env: BaseEnvironment, transport: str) -> None:
+    def fail() -> None:
+        raise RuntimeError("out of paper")
+
+    code = "import hermes_tools\ntry: hermes_tools.fail()\nexcept hermes_tools.ToolError as e: print(e)"
+    result = execute_code(code, env=env, tools={"fail": fail}, transport=transport)  # type: ignore[arg-type]
+    assert result.output == "fail: RuntimeError: out of paper\n"
+
+
+def test_ten_megabytes_come_back_once(env: BaseEnvironment, transport: str) -> None:
+    calls = []
+
+    def much() -> str:
+        calls.append(1)
+        return "ü" * 5_000_000
+
+    result = execute_code(
+        "from hermes_tools import much\nprint(len(much()))",
+        env=env,
+        tools={"much": much},
+        transport=transport,  # type: ignore[arg-type]
+    )
+    assert (result.output, len(calls)) == ("5000000\n", 1)
+
+
+def test_threads_forks_and_children_each_get_their_own_answer(env: BaseEnvironment, transport: str) -> None:
+    code = """
+import os, subprocess, sys, threading
+from hermes_tools import echo
+got = {}
+threads = [threading.Thread(target=lambda n=n: got.update({n: echo(n)})) for n in range(10)]
+for t in threads: t.start()
+child = subprocess.Popen([sys.executable, "-c", "from hermes_tools import echo; print(echo('child'))"])
+pid = os.fork()
+if pid == 0:
+    print(echo("fork"), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0); child.wait()
+for t in threads: t.join()
+print(got == {n: n for n in range(10)})
+"""
+    result = execute_code(code, env=env, tools={"echo": lambda value: value}, transport=transport)  # type: ignore[arg-type]
+    assert sorted(result.output.split()) == ["True", "child", "fork"]
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A file system of 64 KB that temporary files go to."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 and "CI" not in os.environ:
+        pytest.skip("mounting a file system needs root: sudo make test")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True)
+    monkeypatch.setenv("TMPDIR", str(disk))
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_full_disk_where_the_script_is_staged_is_an_error_that_says_so(tiny_disk: Path, tmp_path: Path) -> None:
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        result = execute_code(f"print('never') # {'x' * 100_000}", env=env)
+        assert (result.status, result.exit_code) == ("error", None)
+        assert "No space left on device" in result.output
+    assert list(tiny_disk.iterdir()) == []
+
+
+def test_a_call_on_a_full_disk_raises_in_the_script(tiny_disk: Path, tmp_path: Path) -> None:
+    code = """
+import hermes_tools, os
+with open(os.path.join(os.path.dirname(__file__), "filler"), "wb", buffering=0) as f:
+    try:
+        while True: f.write(b"x" * 4096)
+    except OSError: pass
+try: hermes_tools.one("x" * 10_000)
+except hermes_tools.ToolError as e: print(e)
+"""
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        result = execute_code(code, env=env, tools={"one": lambda text: 1}, transport="file", timeout=60)
+    assert result.status == "success"
+    assert "one" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"timeout": 0}, "timeout"),
+        ({"timeout": -1}, "timeout"),
+        ({"max_tool_calls": -1}, "max_tool_calls"),
+        ({"mode": "loose"}, "project, strict"),
+        ({"transport": "pigeon"}, "auto, socket, relay, file"),
+    ],
+)
+def test_a_bad_argument_is_named_with_what_is_allowed(
+    env: BaseEnvironment, arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        execute_code("print(1)", env=env, **arguments)  # type: ignore[arg-type]
+
+
+def test_source_that_is_not_text_is_refused(env: BaseEnvironment) -> None:
+    with pytest.raises(ValueError, match="surrogate"):
+        execute_code("print('\ud800')", env=env)
+
+
+def test_there_may_be_no_time_limit(env: BaseEnvironment) -> None:
+    assert execute_code("print(1)", env=env, timeout=math.inf).output == "1\n"
+
+
+def test_on_windows_it_says_that_it_is_not_available(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("code_execution.execute.sys.platform", "win32")
+    result = execute_code("print(1)", env=env)
+    assert result.status == "error"
+    assert "not available on Windows" in result.output
+
+
+def test_an_error_of_the_callback_comes_out_and_ends_the_script(env: BaseEnvironment) -> None:
+    def fail(text: str) -> None:
+        raise LookupError(text)
+
+    with pytest.raises(LookupError):
+        execute_code("import time; print('98765.5'); time.sleep(100)", env=env, on_output=fail)
+    assert not env.busy
+
+
+def test_nothing_is_left_behind(env: BaseEnvironment) -> None:
+    look = f"ls -d /tmp/hermes-{Owner.this_process().mark}-* 2>/dev/null | wc -l"
+    execute_code("print(1)", env=env)
+    before = env.execute_oneshot(look).output
+    threads = threading.active_count()
+    for _ in range(3):
+        execute_code("from hermes_tools import terminal; terminal('true')", env=env)
+    assert env.execute_oneshot(look).output == before
+    assert threading.active_count() == threads

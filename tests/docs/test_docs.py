@@ -1,0 +1,37 @@
+"""What the documents say of settings, backends and checks is what there is."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+from environments.conformance import CHECKS
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+_LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
+_PATH = re.compile(r"`((?:examples|docs|tests|benchmarks|e2e)/[\w./-]+)`")
+
+
+def test_the_tables_of_settings_are_those_that_the_code_makes() -> None:
+    table = runpy.run_path(str(ROOT / "docs/settings_tables.py"))
+    text = (ROOT / "docs/settings.md").read_text()
+    assert table["written"](text) == text, "make docs writes them anew"
+    assert {found[1] for found in re.finditer(r"<!-- table: (.+) -->", text)} == table["tables"]().keys()
+
+
+def test_the_contract_has_a_heading_for_each_line_that_is_checked() -> None:
+    text = (ROOT / "docs/contract.md").read_text()
+    headings = {int(number) for number in re.findall(r"^## (\d+)\. ", text, re.MULTILINE)}
+    assert headings == set(range(1, 11))
+    assert {check.line for check in CHECKS} == headings
+
+
+def test_every_link_and_path_in_the_documents_leads_to_a_file() -> None:
+    broken = []
+    for document in DOCUMENTS:
+        text = document.read_text()
+        broken += [f"{document.name}: {link}" for link in _LINK.findall(text) if not (document.parent / link).exists()]
+        broken += [f"{document.name}: {path}" for path in _PATH.findall(text) if not (ROOT / path).exists()]
+    assert not broken

@@ -1,0 +1,290 @@
+"""Daytona through its own client, against a stand-in that runs commands on this machine."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from standins.control import StandIn
+from standins.daytona_client import daytona_stand_in
+from standins.in_process import environments_of
+
+from code_execution import execute_code
+from environments import EnvironmentStartError, SettingsError, UnsupportedError, create_environment
+from environments.base import BaseEnvironment
+from environments.daytona.service import connect, sdk
+from environments.garbage import collect_garbage
+
+MakeDaytona = Callable[..., BaseEnvironment]
+
+WORK = """
+import sys, time
+from environments import create_environment
+env = create_environment("daytona", task_id=sys.argv[1], container_persistent=sys.argv[2] == "kept")
+env.execute("echo mine >~/file; sleep 987654 &")
+print("ready", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[StandIn]:
+    with daytona_stand_in() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def make(service: StandIn) -> Iterator[MakeDaytona]:
+    with environments_of("daytona") as make:
+        yield make
+
+
+@pytest.fixture
+def killed(service: StandIn) -> Iterator[Callable[[str, str], None]]:
+    """Uses a sandbox in a process of its own, which is then killed."""
+
+    def kill(task: str, kind: str) -> None:
+        child = subprocess.Popen([sys.executable, "-c", WORK, task, kind], stdout=subprocess.PIPE, text=True)
+        assert child.stdout and child.stdout.readline() == "ready\n"
+        child.kill()
+        child.wait()
+        child.stdout.close()
+
+    yield kill
+    collect_garbage()
+
+
+def last_created(service: StandIn) -> dict[str, object]:
+    created = service.seen["created"]
+    assert isinstance(created, list)
+    return created[-1]  # type: ignore[no-any-return]
+
+
+def sandbox_of(env: BaseEnvironment) -> sdk.Sandbox:
+    found = env._sandbox  # type: ignore[attr-defined]
+    assert found
+    return found  # type: ignore[no-any-return]
+
+
+def states() -> dict[str, str]:
+    return {sandbox.id: str(sandbox.state.value) for sandbox in connect().list() if sandbox.state}
+
+
+def test_a_sandbox_is_what_the_settings_ask_for(service, make, monkeypatch):
+    monkeypatch.setenv("MINE", "forwarded")
+    env = make(
+        image="debian:12",
+        container_cpu=1,
+        container_memory=2048,
+        container_disk=4096,
+        daytona_env={"GIVEN": "1"},
+        forward_env=["MINE", "NOT_SET"],
+        network=False,
+        task_id="a task",
+    )
+    assert env.execute("echo $GIVEN $MINE").output == "1 forwarded\n"
+    asked = last_created(service)
+    assert "FROM debian:12" in str(asked["buildInfo"])
+    assert (asked["cpu"], asked["memory"], asked["disk"]) == (1, 2, 4)
+    assert asked["networkBlockAll"] is True
+    assert (asked["autoStopInterval"], asked["autoDeleteInterval"]) == (0, 0)
+    labels = asked["labels"]
+    assert isinstance(labels, dict) and labels["hermes-task"] == "a_task"
+    assert env.capabilities.enforced_limits == {"container_cpu", "container_memory", "container_disk"}
+
+
+def test_a_snapshot_is_used_as_it_is(service, make):
+    make(snapshot="mine").execute("true")
+    asked = last_created(service)
+    assert asked["snapshot"] == "mine" and not asked.get("buildInfo")
+
+
+@pytest.mark.parametrize(
+    ("settings", "word"),
+    [
+        ({"container_pids": 5}, "container_pids"),
+        ({"container_cpu": 1.5}, "container_cpu"),
+        ({"container_memory": 1000}, "container_memory"),
+        ({"snapshot": "mine", "container_cpu": 1}, "daytona_snapshot"),
+    ],
+)
+def test_what_daytona_cannot_hold_is_refused_by_name(settings, word):
+    with pytest.raises(UnsupportedError, match=word):
+        create_environment("daytona", **settings)
+
+
+def test_image_and_snapshot_together_are_refused():
+    with pytest.raises(SettingsError, match="keep one"):
+        create_environment("daytona", image="a", snapshot="b")
+
+
+def test_a_name_that_no_variable_can_have_is_refused():
+    with pytest.raises(SettingsError, match="not the name"):
+        create_environment("daytona", daytona_env={"a b": "1"})
+
+
+def test_the_sandbox_is_gone_after_cleanup(make):
+    env = make()
+    env.execute("true")
+    sandbox = sandbox_of(env).id
+    env.cleanup()
+    assert sandbox not in states()
+
+
+def test_a_kept_sandbox_has_its_files_and_no_processes_the_next_time(service, make):
+    first = make(task_id="kept", container_persistent=True, auto_archive=60, auto_delete=600)
+    first.execute("echo mine >~/file; sleep 987654 &")
+    asked = last_created(service)
+    assert (asked["autoStopInterval"], asked["autoArchiveInterval"], asked["autoDeleteInterval"]) == (0, 60, 600)
+    sandbox = sandbox_of(first).id
+    first.cleanup()
+    assert states()[sandbox] == "stopped"
+    second = make(task_id="kept", container_persistent=True)
+    assert second.execute("cat ~/file; ls -d ${TMPDIR:-/tmp}/hermes-* | wc -l").output == "mine\n1\n"
+    assert sandbox_of(second).id == sandbox
+    second.cleanup()
+    connect().get(sandbox).delete()
+
+
+def test_a_kept_sandbox_is_brought_back_from_the_archive(make):
+    first = make(task_id="archived", container_persistent=True)
+    first.execute("echo mine >~/file")
+    sandbox = sandbox_of(first)
+    first.cleanup()
+    sandbox.archive()
+    second = make(task_id="archived", container_persistent=True)
+    assert second.execute("cat ~/file").output == "mine\n"
+    second.cleanup()
+    sandbox.delete()
+
+
+def test_a_kept_sandbox_of_another_image_is_another_one(make):
+    made = [make(task_id="same", container_persistent=True, image=image) for image in ("a", "b")]
+    found = {sandbox_of(env).id for env in made if env.execute("true").ok}
+    assert len(found) == 2
+    for env in made:
+        sandbox = sandbox_of(env)
+        env.cleanup()
+        sandbox.delete()
+
+
+def test_a_kept_sandbox_is_used_by_one_environment_at_a_time(make):
+    first = make(task_id="mine", container_persistent=True)
+    first.execute("true")
+    with pytest.raises(EnvironmentStartError, match="in use"):
+        make(task_id="mine", container_persistent=True).execute("true")
+    sandbox = sandbox_of(first)
+    first.cleanup()
+    sandbox.delete()
+
+
+@pytest.mark.alone("garbage")
+def test_what_a_killed_process_left_is_collected(killed):
+    before = set(states())
+    killed("orphan", "not kept")
+    (sandbox,) = set(states()) - before
+    assert [line for line in collect_garbage() if sandbox in line]
+    assert sandbox not in states()
+
+
+@pytest.mark.alone("garbage")
+def test_what_a_killed_process_kept_is_taken_up_without_its_processes(killed, make):
+    killed("again", "kept")
+    env = make(task_id="again", container_persistent=True)
+    left = 'for f in /proc/[0-9]*/cmdline; do { tr "\\0" " " <"$f"; } 2>/dev/null; done | grep -c "sleep 98765[4]"'
+    assert env.execute(f"cat ~/file; {left}").output == "mine\n0\n"
+    sandbox = sandbox_of(env)
+    env.cleanup()
+    sandbox.delete()
+
+
+def test_without_credentials_one_sentence_says_what_to_set(monkeypatch):
+    monkeypatch.delenv("DAYTONA_API_KEY")
+    with pytest.raises(EnvironmentStartError, match=r"no credentials: set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN"):
+        create_environment("daytona").execute("true")
+
+
+def test_credentials_that_are_not_taken_are_named_and_not_shown(monkeypatch, caplog):
+    monkeypatch.setenv("DAYTONA_API_KEY", "dtn_secret_of_mine")
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(EnvironmentStartError, match=r"not taken.*DAYTONA_API_KEY") as raised:
+        create_environment("daytona").execute("true")
+    assert "dtn_secret_of_mine" not in f"{raised.value} {raised.value.__cause__} {caplog.text}"
+
+
+def test_forwarded_values_show_in_no_repr_and_no_error(service, make, monkeypatch):
+    monkeypatch.setenv("MINE", "very secret")
+    env = make(forward_env=["MINE"], daytona_env={"OTHER": "very secret"})
+    env.execute("true")
+    assert "very secret" not in repr(env.settings)
+
+
+def test_a_terminal_is_our_shell_and_nothing_of_the_login_shell_shows(make):
+    process = make().start("tty && stty size; read -r x; echo got $x; exit 5", pty=True, rows=30, columns=99)
+    process.write("abc\n")
+    assert process.wait(30) == 5
+    output = process.read()
+    assert output.startswith("/dev/") and "30 99" in output and output.endswith("got abc\r\n")
+
+
+def test_time_limits_of_the_client_touch_no_thread_of_the_user(make):
+    import signal
+
+    before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    env = make()
+    env.execute("true")
+    env.cleanup()
+    handler, (left, interval) = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
+    assert (handler, interval) == (before[0], before[1][1])
+    assert bool(left) == bool(before[1][0]) and left <= before[1][0], "a limit of the user's own still runs"
+
+
+def test_it_works_in_threads_other_than_the_main_one(make):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(make().execute("echo here").output))
+    thread.start()
+    thread.join(60)
+    assert results == ["here\n"]
+
+
+def test_importing_the_package_does_not_import_the_client():
+    code = "import sys, environments.daytona; print([m for m in sys.modules if 'daytona' in m])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "['environments.daytona.settings', 'environments.daytona']\n"
+
+
+def test_the_name_the_client_library_had_before_works_too(tmp_path):
+    (tmp_path / "daytona_sdk").symlink_to(Path(sdk.__path__[0]))
+    code = (
+        "import sys\n"
+        "sys.modules['daytona'] = None\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        "from environments.daytona import DaytonaEnvironment\n"
+        "from environments.daytona.service import sdk\n"
+        "print(sdk.__name__)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.stdout == "daytona_sdk\n", found.stderr
+
+
+def test_a_script_calls_tools_over_the_file_queue(make):
+    env = make()
+    code = "from hermes_tools import add\nprint(sum(add(a=n, b=1)['sum'] for n in range(10)))"
+    result = execute_code(code, env=env, tools={"add": lambda a, b: {"sum": a + b}}, timeout=90)
+    assert (result.status, result.output, result.tool_calls_made) == ("success", "55\n", 10)
+
+
+def test_a_script_that_takes_too_long_is_ended_with_its_output(make):
+    result = execute_code("print('so far'); import time; time.sleep(1000)", env=make(), tools={}, timeout=4)
+    assert result.status == "timeout" and result.output.startswith("so far\n")

@@ -1,0 +1,144 @@
+"""Faults of Daytona's service and of the way to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from standins.control import StandIn
+from standins.daytona_client import daytona_stand_in
+from standins.faults import Fault
+from standins.in_process import environments_of
+
+from environments import EnvironmentLostError, EnvironmentStartError
+from environments.base import BaseEnvironment
+from environments.daytona import service as daytona_service
+
+MakeDaytona = Callable[..., BaseEnvironment]
+PASSING = [Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.BAD_GATEWAY, Fault.DROPPED, Fault.SLOW]
+by_name = pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[StandIn]:
+    with daytona_stand_in() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def make(service: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeDaytona]:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    with environments_of("daytona") as make:
+        yield make
+
+
+@by_name
+def test_a_passing_fault_of_the_start_is_got_over_with_one_sandbox(service, make, fault):
+    before = len(list(daytona_service.connect().list()))
+    service.fault("create", fault, times=2)
+    service.fault("execute", fault, times=2)
+    assert make().execute("echo works; echo err >&2").output == "works\nerr\n"
+    assert len(list(daytona_service.connect().list())) == before + 1
+
+
+@by_name
+def test_a_command_under_a_passing_fault_runs_once(service, make, fault):
+    env = make()
+    env.execute("true")
+    for command in ("echo ran >>~/count; echo done", "sleep 0.3; echo ran >>~/count; echo done"):
+        service.fault("execute", fault, times=2)
+        assert env.execute(command).output == "done\n"
+    assert env.execute("cat ~/count").output == "ran\nran\n"
+
+
+@by_name
+def test_files_arrive_under_passing_faults(service, make, fault):
+    env, data = make(), bytes(range(256)) * 4000
+    env.execute("true")
+    service.fault("upload", fault)
+    env.write_bytes("~/file", data)
+    service.fault("download", fault)
+    assert env.read_bytes("~/file") == data
+
+
+def test_a_large_output_arrives_whole_over_broken_connections(service, make):
+    env = make()
+    env.execute("true")
+    service.fault("download", Fault.DROPPED, times=2)
+    assert env.execute("seq 200000").output == "".join(f"{number}\n" for number in range(1, 200_001))
+
+
+def test_input_of_a_process_arrives_once_under_faults(service, make):
+    process = make().start("cat")
+    for number, fault in enumerate(PASSING):
+        service.fault("execute", fault)
+        process.write(f"{number}\n")
+    process.close_stdin()
+    assert process.wait(30) == 0
+    assert process.read() == "0\n1\n2\n3\n4\n"
+
+
+def test_a_fault_that_does_not_pass_ends_in_a_clear_error(service, make, monkeypatch):
+    monkeypatch.setattr(daytona_service, "PATIENCE", 0.5)
+    service.fault("create", Fault.UNAVAILABLE, times=3)
+    with pytest.raises(EnvironmentStartError, match="no sandbox can be started"):
+        make().execute("true")
+    assert make().execute("echo works").output == "works\n"
+
+
+def test_credentials_that_are_no_longer_taken_lose_no_time(service, make):
+    service.fault("create", Fault.UNAUTHENTICATED)
+    began = time.monotonic()
+    with pytest.raises(EnvironmentStartError, match="credentials are not taken"):
+        make().execute("true")
+    assert time.monotonic() - began < 20
+
+
+def test_a_sandbox_that_dies_under_a_command_is_an_error_with_the_output_so_far(service, make):
+    env = make()
+    env.execute("cd /tmp; export A=1")
+    errors: list[EnvironmentLostError] = []
+    began = threading.Event()
+
+    def run() -> None:
+        try:
+            env.execute("echo so far; sleep 100", timeout=90, on_output=lambda text: began.set())
+        except EnvironmentLostError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert began.wait(30)
+    env._sandbox.delete()
+    thread.join(60)
+    assert errors and errors[0].output == "so far\n" and "was deleted" in str(errors[0])
+    assert env.execute("pwd").output == "/tmp\n"
+
+
+def test_a_sandbox_that_was_stopped_is_started_again_with_its_files(make):
+    env = make(task_id="stopped", container_persistent=True)
+    env.execute("echo mine >~/file")
+    sandbox = env._sandbox
+    sandbox.stop()
+    with pytest.raises(EnvironmentLostError, match="is stopped"):
+        env.execute("echo again")
+    assert env.execute("cat ~/file").output == "mine\n"
+    assert env._sandbox.id == sandbox.id
+    env.cleanup()
+    sandbox.delete()
+
+
+def test_a_sandbox_that_breaks_down_when_it_is_started_is_recovered(service, make):
+    first = make(task_id="broken", container_persistent=True)
+    first.execute("echo mine >~/file")
+    sandbox = first._sandbox
+    first.cleanup()
+    service.fault("start", Fault.SANDBOX_DIES)
+    second = make(task_id="broken", container_persistent=True)
+    assert second.execute("cat ~/file").output == "mine\n"
+    assert service.calls["recover"] == 1
+    second.cleanup()
+    sandbox.delete()

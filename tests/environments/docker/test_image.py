@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import logging
+
+import docker
+import pytest
+from targets.engines import MINIMAL_IMAGE
+from targets.image_registry import registry_with
+
+from environments import EnvironmentStartError, TerminalError
+
+
+def test_a_missing_image_is_pulled_and_the_log_says_how_far_that_is(docker_environment, engine, caplog, monkeypatch):
+    monkeypatch.setattr("environments.docker.image.PROGRESS_INTERVAL", 0)
+    caplog.set_level(logging.INFO, "environments.docker.image")
+    small = _changed_image(engine)
+    try:
+        with registry_with(engine, small) as name:
+            engine.images.remove(small, force=True)
+            env = docker_environment(image=name)
+            assert env.execute("cat /made").output == "here\n"
+            env.cleanup()
+            first, *_, last = [record.getMessage() for record in caplog.records]
+            assert first == f"pulling image {name}" and last == f"pulled image {name}"
+            assert any("MB so far" in record.getMessage() for record in caplog.records)
+    finally:
+        for image in engine.images.list():
+            for tag in image.tags:
+                if tag.startswith("127.0.0.1:"):
+                    engine.images.remove(tag, force=True)
+
+
+def _changed_image(engine: docker.DockerClient) -> str:
+    """An image with a layer that the engine does not have once it is removed: only such a layer is pulled."""
+    make = "echo here >/made; head -c 3000000 /dev/urandom >/random"
+    container = engine.containers.create(MINIMAL_IMAGE, ["sh", "-c", make])
+    container.start()
+    container.wait()
+    image = container.commit("e2e-changed", "latest")
+    container.remove()
+    return str(image.tags[0])
+
+
+def test_an_image_that_is_not_in_its_registry_is_named_with_the_remedy(docker_environment, engine):
+    with registry_with(engine, MINIMAL_IMAGE) as name, pytest.raises(EnvironmentStartError) as caught:
+        docker_environment(image=f"{name}:other").execute("true")
+    assert f"{name}:other" in str(caught.value)
+    assert "TERMINAL_DOCKER_IMAGE" in str(caught.value)
+
+
+def test_an_image_without_a_shell_is_named_as_such(docker_environment, engine):
+    container = engine.containers.create(MINIMAL_IMAGE, ["rm", "/usr/bin/sh", "/usr/bin/dash"])
+    container.start()
+    container.wait()
+    image = container.commit("e2e-without-shell", "latest")
+    container.remove()
+    try:
+        with pytest.raises(TerminalError, match="e2e-without-shell has no /bin/sh"):
+            docker_environment(image="e2e-without-shell").execute("true")
+    finally:
+        engine.images.remove(image.id, force=True)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from environments import SettingsError, UnsupportedError, load_settings
+from environments.docker.options import DEFAULT_IMAGE, container_options
+
+
+def options(**settings: object):
+    loaded = load_settings("docker", **settings)
+    loaded.own.check(loaded)
+    return container_options(loaded)
+
+
+def test_there_is_a_default_image():
+    assert options().image == DEFAULT_IMAGE
+
+
+def test_the_fingerprint_tells_containers_apart_by_what_they_are():
+    base = options().fingerprint("sha256:1")
+    assert options().fingerprint("sha256:1") == base
+    assert options(docker_env={"A": "1"}).fingerprint("sha256:1") == base, "variables are no part of the container"
+    others = [
+        options().fingerprint("sha256:2"),
+        *(
+            options(**{name: value}).fingerprint("sha256:1")
+            for name, value in {
+                "container_memory": 100,
+                "docker_volumes": ["/a:/b"],
+                "docker_network": False,
+                "docker_user": "agent",
+                "docker_gpus": "all",
+                "docker_extra_args": ["--hostname=x"],
+            }.items()
+        ),
+    ]
+    assert len({base, *others}) == len(others) + 1
+
+
+@pytest.mark.parametrize("volume", ["/only", "relative:not/absolute", ":/x", "/a:/b:ro:more"])
+def test_a_volume_of_another_form_is_refused(volume):
+    with pytest.raises(SettingsError, match="docker_volumes"):
+        options(docker_volumes=[volume])
+
+
+def test_a_volume_under_the_home_directory_is_found():
+    assert options(docker_volumes=["~/data:/data"]).host["binds"] == [f"{Path.home()}/data:/data"]
+
+
+def test_a_mount_at_tmp_takes_the_place_of_ours():
+    assert options(docker_volumes=["/a:/tmp"]).host["tmpfs"] == {}
+    assert options(docker_extra_args=["--tmpfs", "/tmp:size=1m"]).host["tmpfs"] == {"/tmp": "size=1m"}
+
+
+def test_a_flag_that_is_not_known_is_refused_without_its_value():
+    with pytest.raises(UnsupportedError, match="--entrypoint") as caught:
+        options(docker_extra_args=["--entrypoint=s3cret"])
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--pids-limit=many"], ["--env"], ["--init=perhaps"], ["--ulimit=nofile=x"], ["--gpus=none"]]
+)
+def test_a_flag_with_a_wrong_value_is_refused(arguments):
+    with pytest.raises(SettingsError):
+        options(docker_extra_args=arguments)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"docker_user": "agent", "docker_run_as_host_user": True},
+        {"docker_network": False, "docker_extra_args": ["--network=host"]},
+        {"docker_env": {"NOT A NAME": "x"}},
+        {"docker_gpus": "some"},
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(settings):
+    with pytest.raises(SettingsError):
+        options(**settings)
+
+
+def test_capabilities_are_added_and_a_memory_flag_leaves_no_swap():
+    made = options(docker_extra_args=["--cap-add=NET_RAW", "-m", "100m", "--cpus=1.5", "--gpus", "device=0,1"])
+    assert "NET_RAW" in made.host["cap_add"] and "CHOWN" in made.host["cap_add"]
+    assert made.host["cap_drop"] == ["ALL"]
+    assert (made.host["mem_limit"], made.host["memswap_limit"]) == ("100m", "100m")
+    assert made.host["nano_cpus"] == 1_500_000_000
+    assert made.host["device_requests"][0]["DeviceIDs"] == ["0", "1"]
+
+
+def test_a_variable_flag_without_a_value_forwards(monkeypatch):
+    monkeypatch.setenv("HERE", "yes")
+    assert options(docker_extra_args=["-e", "HERE", "--env=B=c=d"]).environment == {"HERE": "yes", "B": "c=d"}
+
+
+def test_no_value_of_a_variable_shows_in_the_repr():
+    assert "s3cret" not in repr(options(docker_env={"A": "s3cret"}))

@@ -1,0 +1,54 @@
+"""Telling output from messages."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from environments.shell.framing import FrameScanner, Kind, Message
+
+NONCE = "0123456789abcdef"
+MARK = b"\x1e" + NONCE.encode() + b" "
+
+
+def _fed(data: bytes, sizes: list[int]) -> tuple[bytes, list[Message]]:
+    scanner, output, messages = FrameScanner(NONCE), b"", []
+    position = 0
+    for size in [*sizes, len(data)]:
+        for part in scanner.feed(data[position : position + size]):
+            if isinstance(part, Message):
+                messages.append(part)
+            else:
+                output += part
+        position += size
+    return output + scanner.rest(), messages
+
+
+# Pieces of the marker, so that what only looks like a message is tried often.
+_output = st.lists(st.sampled_from([b"a", b"\n", b"\0", b"\x1e", MARK[:5], MARK[:-1], b"\xff"])).map(b"".join)
+
+
+@given(_output, _output, st.lists(st.integers(1, 9)))
+def test_output_is_exact_and_messages_are_found_however_the_stream_is_cut(
+    before: bytes, after: bytes, sizes: list[int]
+) -> None:
+    message = MARK + b"E7\x003\x00/tmp/a\nb\x00\x00/conda\x00"
+    output, messages = _fed(before + message + after, sizes)
+    assert output == before + after
+    assert messages == [Message(Kind.END, (b"7", b"3", b"/tmp/a\nb", b"", b"/conda"))]
+
+
+def test_output_is_not_held_back_without_need() -> None:
+    assert FrameScanner(NONCE).feed(b"a line\n") == [b"a line\n"]
+
+
+def test_a_message_that_is_cut_off_is_output_in_the_end() -> None:
+    output, messages = _fed(b"x" + MARK + b"E7", [])
+    assert (output, messages) == (b"x" + MARK + b"E7", [])
+
+
+def test_a_large_output_in_many_pieces_is_not_searched_again_and_again() -> None:
+    scanner = FrameScanner(NONCE)
+    piece = b"\x1e" * 1000
+    taken = sum(len(part) for _ in range(2000) for part in scanner.feed(piece) if isinstance(part, bytes))
+    assert taken >= 2000 * 1000 - len(MARK)

@@ -1,0 +1,162 @@
+"""What is particular to environments made of short commands and files."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from targets.per_command_local import PerCommandLocal
+
+from environments import UnsupportedError, load_settings
+from environments.short_commands.stream import PolledStream
+
+Make = Callable[..., PerCommandLocal]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    made: list[PerCommandLocal] = []
+
+    def make(**settings: object) -> PerCommandLocal:
+        made.append(PerCommandLocal(load_settings("local", **{"cwd": str(tmp_path), **settings})))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.cleanup()
+
+
+def test_a_warm_command_is_one_short_command(make: Make) -> None:
+    env = make()
+    env.execute("true")
+    before = env.commands
+    assert env.execute("echo hi").output == "hi\n"
+    assert env.commands == before + 1
+
+
+@pytest.mark.parametrize("kind", ["start", "input", "look"])
+def test_a_lost_answer_is_asked_for_again_and_nothing_runs_twice(make: Make, tmp_path: Path, kind: str) -> None:
+    env = make()
+    env.drop_answers_of = {"start": "supervise=", "input": "number=", "look": "limit="}[kind]
+    for _ in range(3):
+        assert env.execute("echo ran >>count; echo begun; sleep 0.3; echo done").output == "begun\ndone\n"
+    assert (tmp_path / "count").read_text() == "ran\n" * 3
+    assert env.dropped
+
+
+def test_input_arrives_in_order_and_whole(make: Make) -> None:
+    process = make().start("cat")
+    pieces = [f"{number} ".encode() * size for number, size in enumerate((1, 9000, 3, 200_000, 2))]
+    for piece in pieces:
+        process.write(piece)
+    process.close_stdin()
+    assert process.wait(60) == 0
+    assert process.read().encode() == b"".join(pieces)
+
+
+def test_a_process_that_does_not_read_its_input_does_not_hold_up_the_writer(make: Make) -> None:
+    process = make().start("sleep 1000")
+    began = time.monotonic()
+    for _ in range(3):
+        process.write(b"x" * 100_000)
+    assert time.monotonic() - began < 30
+    process.kill()
+
+
+def test_the_middle_of_a_large_output_is_not_fetched(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    env, fetched = make(max_output_bytes=1_000_000), []
+    fetch = env.get_native
+
+    def count(path: str) -> bytes:
+        fetched.append(fetch(path))
+        return fetched[-1]
+
+    monkeypatch.setattr(env, "get_native", count)
+    total = 200_000_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    result = env.execute(f"printf first; head -c {total} /dev/zero | tr '\\0' x; printf last", timeout=110)
+    assert result.output.startswith("firstx") and result.output.endswith("xlast")
+    assert len(result.output) + result.omitted_bytes == total + 9
+    assert sum(map(len, fetched)) < total / 4
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+def test_all_of_a_large_output_comes_live(make: Make) -> None:
+    size = 0
+
+    def count(text: str) -> None:
+        nonlocal size
+        size += len(text)
+
+    make(max_output_bytes=1000).execute("head -c 20000000 /dev/zero | tr '\\0' x", timeout=110, on_output=count)
+    assert size == 20_000_000
+
+
+def test_a_target_without_base64_works_by_files(make: Make, tmp_path: Path) -> None:
+    env = make()
+    env.hidden_programs = ("base64",)
+    assert env.execute("cat; echo ü", stdin=b"in\n").output == "in\nü\n"
+    env.write_bytes("file", b"\0\1\2" * 9000)
+    assert env.read_bytes("file") == b"\0\1\2" * 9000
+    assert env.has_base64 is False
+
+
+def test_an_interrupt_while_the_command_is_on_its_way_ends_it(make: Make) -> None:
+    env = make()
+    env.execute("true")
+    env.delay = 0.5
+    thread = threading.Thread(target=lambda: results.append(env.execute("sleep 100", timeout=100)))
+    results: list[object] = []
+    thread.start()
+    time.sleep(0.2)
+    env.interrupt()
+    thread.join(30)
+    assert results[0].interrupted and results[0].exit_code == 130  # type: ignore[attr-defined]
+
+
+def test_an_interrupt_between_commands_does_not_end_the_next_one(make: Make) -> None:
+    env = make()
+    env.execute("true")
+    env.interrupt()
+    assert env.execute("sleep 0.2; echo whole").output == "whole\n"
+
+
+def test_a_command_can_be_interrupted_from_the_keyboard_as_everywhere(make: Make) -> None:
+    code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    assert make().execute(f'python3 -c "{code}"').output == "True\n"
+
+
+def test_a_command_has_the_umask_and_descriptors_of_the_target(make: Make) -> None:
+    for command in ("umask", "ls -1 /proc/self/fd | grep -xE '[0-9]' | wc -l"):
+        expected = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+        )
+        assert make().execute_oneshot(command).output == expected.stdout
+
+
+def test_what_reopens_its_output_truncates_nothing(make: Make) -> None:
+    result = make().execute("echo first; echo second | tee /dev/stderr; echo third >/dev/stdout")
+    assert result.output == "first\nsecond\nsecond\nthird\n"
+
+
+def test_without_a_terminal_of_the_backend_one_is_refused(make: Make) -> None:
+    env = make()
+    assert not env.capabilities.pty and not env.capabilities.duplex
+    with pytest.raises(UnsupportedError, match="pty"):
+        env.start("true", pty=True)
+
+
+def test_nothing_is_left_of_a_stream_that_is_closed(make: Make) -> None:
+    env = make()
+    scratch = Path(env.scratch_directory())
+    stream = env.open_stream(["sleep", "1000"])
+    stream.write(b"x")
+    assert isinstance(stream, PolledStream) and list(scratch.iterdir())
+    stream.close()
+    assert not list(scratch.iterdir())
+    assert scratch.stat().st_mode & 0o777 == 0o700

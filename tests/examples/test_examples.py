@@ -1,0 +1,50 @@
+"""The examples, and the code in the README, do what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ABSENT = "".join(["Cancel", "Nothing"])  # in two, so that it is not found here
+README_CODE = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def run(*words: str, home: Path) -> str:
+    """Run something in a user's checkout who has set nothing, and return what it printed."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
+    env |= {"HERMES_HOME": str(home), "TMPDIR": str(home)}
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_repository_report_counts_these_very_tests(tmp_path: Path) -> None:
+    report = run("-m", "hermes_env", "run", "examples/repository_report.py", home=tmp_path)
+    row = re.search(r"^tests +(\d+) +(\d+) +(\d+) +(\d+)$", report, re.MULTILINE)
+    assert row
+    assert int(row[1]) == len(list((ROOT / "tests").rglob("*.py")))
+    assert "Largest files" in report
+
+
+@pytest.mark.parametrize("how", [["-m", "hermes_env", "run"], []], ids=["as a script", "as a plain program"])
+def test_the_parallel_search_finds_each_word(how: list[str], tmp_path: Path) -> None:
+    found = run(*how, "examples/parallel_search.py", "CancelScope", ABSENT, home=tmp_path)
+    assert re.search(r"^CancelScope: [1-9]\d* lines in [1-9]\d* files\n    environments/\S+:\d+: ", found, re.MULTILINE)
+    assert f"{ABSENT}: 0 lines in 0 files" in found
+
+
+def test_a_script_uses_the_programs_own_tools(tmp_path: Path) -> None:
+    said = run("examples/own_tools.py", home=tmp_path)
+    assert said.startswith("open: 385.50\nas expected: read_order: KeyError: 99\nsuccess, 6 calls")
+
+
+def test_the_code_in_the_readme_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+    commands, scripts = (run("-c", code, home=tmp_path) for code in README_CODE)
+    assert commands == "hello world\n\n124 True\n2\n\n"
+    assert scripts == "success 37\n\n"

@@ -1,0 +1,97 @@
+"""This machine as a service that runs short commands and moves files, and can do no more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+from environments.errors import TerminalError
+from environments.result import CommandResult
+from environments.short_commands.environment import PerCommandEnvironment
+
+
+class PerCommandLocal(PerCommandEnvironment):
+    """Each command is a shell of its own, whose script is its standard input."""
+
+    is_lost = False
+    drop_answers_of = ""
+    """Commands with this in them run, but their first answer is lost."""
+    hidden_programs: tuple[str, ...] = ()
+    """Programs that the target lacks."""
+    delay = 0.0
+    """Seconds that a command is on its way."""
+
+    def start_target(self) -> None:
+        self.is_lost = False
+        self.directory = tempfile.mkdtemp(prefix="per-command-")
+        self.dropped: set[str] = set()
+        self.commands = 0
+        self.path = os.environ["PATH"]
+        if self.hidden_programs:
+            self.path = self._path_without(self.hidden_programs)
+
+    def _path_without(self, hidden: tuple[str, ...]) -> str:
+        programs = Path(self.directory, "programs")
+        programs.mkdir()
+        for folder in ("/usr/bin", "/bin"):
+            for program in Path(folder).iterdir():
+                link = programs / program.name
+                if program.name not in hidden and not link.is_symlink():
+                    link.symlink_to(program)
+        return str(programs)
+
+    def run_once(self, text: str, timeout: float) -> CommandResult:
+        time.sleep(self.delay)
+        result = self._run(text, timeout)
+        if self.drop_answers_of and self.drop_answers_of in text and text not in self.dropped:
+            self.dropped.add(text)
+            result = self._run(text, timeout)
+        return result
+
+    def _run(self, text: str, timeout: float) -> CommandResult:
+        self.commands += 1
+        if self.is_lost:
+            raise TerminalError("the service does not answer")
+        done = subprocess.run(
+            ["sh"],
+            input=f"{{ {text}\n}} </dev/null".encode("utf-8", "surrogateescape"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": self.directory, "PATH": self.path},
+            timeout=timeout,
+            check=False,
+        )
+        if self.is_lost:
+            raise TerminalError("the service does not answer")
+        return CommandResult(done.stdout.decode("utf-8", "replace"), done.returncode)
+
+    def put_native(self, source: bytes | Path, path: str) -> None:
+        if isinstance(source, bytes):
+            Path(path).write_bytes(source)
+        else:
+            shutil.copyfile(source, path)
+
+    def fetch_native(self, path: str, file: BinaryIO) -> None:
+        with open(path, "rb") as source:
+            shutil.copyfileobj(source, file)
+
+    def lose(self) -> None:
+        """Have everything that runs there end, and no answer come until it is started again."""
+        self.is_lost = True
+        for environment in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if f"HERMES_COMMAND={self.id}/".encode() in environment.read_bytes():
+                    os.kill(int(environment.parent.name), signal.SIGKILL)
+
+    def target_loss(self) -> str | None:
+        return "the service does not answer" if self.is_lost else None
+
+    def stop_target(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
