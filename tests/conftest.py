@@ -1,4 +1,4 @@
-"""What holds for all tests: which of them may run side by side.
+"""What holds for all tests: which of them may run side by side, and that none is in a hurry.
 
 Tests run in several processes, each of which takes the next test there is. Those of one `xdist_group` run one after the
 other in one process: tests that share something costly, and those that would be in each other's way.
@@ -6,7 +6,13 @@ other in one process: tests that share something costly, and those that would be
 
 from __future__ import annotations
 
+import secrets
+
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("on a loaded machine", deadline=None)
+hypothesis.settings.load_profile("on a loaded machine")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -15,3 +21,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if marker := item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.xdist_group(f"alone with {marker.args[0]}"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Make sure that groups are what pytest-xdist has understood: it writes them behind the name of a test."""
+    if getattr(session.config.option, "loadgroup", False):
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError("this pytest-xdist passes over the groups of tests; see pyproject.toml")
+
+
+@pytest.fixture
+def nap() -> str:
+    """Seconds to sleep for: long, and such as no other test sleeps for, so that its processes can be told apart."""
+    return f"9{secrets.randbelow(10**6):06}.{secrets.randbelow(10**6):06}"

@@ -25,6 +25,19 @@ def it_does_not_wait_for_the_session(subject: Subject) -> None:
         env.execute_oneshot(f"rm {name}")
 
 
+def it_does_not_wait_for_the_first_command_of_all(subject: Subject) -> None:
+    """Whose shell is still being opened."""
+    with subject.make() as env:
+        session = threading.Thread(target=env.execute, args=("sleep 1000",))
+        session.start()
+        result = env.execute_oneshot("echo beside", timeout=30)
+        expect(result.output == "beside\n" and session.is_alive(), "it ran while the session's command did", result)
+        wait_until(lambda: env.busy)
+        env.interrupt()
+        session.join(30)
+    expect(not session.is_alive(), "the session's command was interrupted")
+
+
 def it_leaves_the_session_as_it_was(subject: Subject) -> None:
     """Whatever it changes, and however it ends."""
     env, name = subject.env, unique("V")
@@ -76,6 +89,7 @@ CHECKS = tuple(
     Check(3, run)
     for run in (
         it_does_not_wait_for_the_session,
+        it_does_not_wait_for_the_first_command_of_all,
         it_leaves_the_session_as_it_was,
         it_starts_in_the_sessions_directory,
         twenty_at_once_work,

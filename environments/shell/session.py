@@ -13,6 +13,8 @@ from environments.shell.shell import Request, Shell
 
 SCOPE_POLL = 0.1
 """Seconds between looks at a cancelled scope while waiting for one's turn."""
+OPENING_POLL = 0.02
+"""Seconds between looks at a session that another thread opens."""
 
 
 class Session:
@@ -72,9 +74,13 @@ class Session:
 
     def variable(self, name: str) -> str:
         """Return a watched variable as the last command left it, without waiting for one that runs."""
-        if not self._variables:
-            with self._lock:
-                self._open()
+        while not self._variables:
+            # A first command, which may run for long, has the lock, and makes them known as soon as its shell is open.
+            if self._lock.acquire(timeout=OPENING_POLL):
+                try:
+                    self._open()
+                finally:
+                    self._lock.release()
         return self._variables[name]
 
     def send(self, request: Request) -> tuple[Shell, str]:

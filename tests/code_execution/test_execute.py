@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from targets.processes import having
 
 from code_execution import execute_code
 from environments import BaseEnvironment, create_environment
@@ -133,47 +134,39 @@ def test_a_script_that_kills_itself_says_how(env: BaseEnvironment) -> None:
     assert (result.status, result.exit_code) == ("error", 137)
 
 
-def _alive(word: str) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        if word in " ".join(process.info["cmdline"] or []):
-            found.append(process)
-    return found
-
-
 STUBBORN = """
 import signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-subprocess.Popen(["sleep", "98765.{0}"], start_new_session=True)
+subprocess.Popen(["sleep", "{0}"], start_new_session=True)
 print("begun")
 time.sleep(100)
 """
 
 
-def test_a_timed_out_script_and_all_it_started_is_ended(env: BaseEnvironment) -> None:
+def test_a_timed_out_script_and_all_it_started_is_ended(env: BaseEnvironment, nap: str) -> None:
     began = time.monotonic()
-    result = execute_code(STUBBORN.format(1), env=env, timeout=1)
+    result = execute_code(STUBBORN.format(nap), env=env, timeout=1)
     assert (result.status, result.exit_code) == ("timeout", 124)
     assert result.output == "begun\nScript timed out after 1s and was killed."
     assert time.monotonic() - began < 60
-    assert _alive("98765.1") == []
+    assert having(nap) == []
 
 
-def test_an_interrupted_script_and_all_it_started_is_ended(env: BaseEnvironment) -> None:
+def test_an_interrupted_script_and_all_it_started_is_ended(env: BaseEnvironment, nap: str) -> None:
     interrupt = threading.Event()
-    result = execute_code(STUBBORN.format(2), env=env, interrupt=interrupt, on_output=lambda text: interrupt.set())
+    result = execute_code(STUBBORN.format(nap), env=env, interrupt=interrupt, on_output=lambda text: interrupt.set())
     assert (result.status, result.exit_code) == ("interrupted", 130)
     assert result.output == "begun\n[execution interrupted — user sent a new message]"
-    assert _alive("98765.2") == []
+    assert having(nap) == []
 
 
-def test_a_daemon_that_holds_stdout_neither_delays_the_return_nor_survives_it(env: BaseEnvironment) -> None:
-    code = """
+def test_a_daemon_that_holds_stdout_neither_delays_the_return_nor_survives_it(env: BaseEnvironment, nap: str) -> None:
+    code = f"""
 import os, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        os.execvp("sleep", ["sleep", "98765.3"])
+        os.execvp("sleep", ["sleep", "{nap}"])
     os._exit(0)
 time.sleep(0.2)
 print("done")
@@ -181,14 +174,14 @@ print("done")
     began = time.monotonic()
     assert execute_code(code, env=env).output == "done\n"
     assert time.monotonic() - began < 60
-    assert _alive("98765.3") == []
+    assert having(nap) == []
 
 
-def test_a_tool_slower_than_the_script_is_ended_with_it(env: BaseEnvironment, transport: str) -> None:
-    code = "from hermes_tools import terminal\nterminal('sleep 98765.4', timeout=600)"
+def test_a_tool_slower_than_the_script_is_ended_with_it(env: BaseEnvironment, transport: str, nap: str) -> None:
+    code = f"from hermes_tools import terminal\nterminal('sleep {nap}', timeout=600)"
     result = execute_code(code, env=env, timeout=1, transport=transport)  # type: ignore[arg-type]
     assert result.status == "timeout"
-    assert _alive("98765.4") == []
+    assert having(nap) == []
     assert env.execute("echo free").output == "free\n"
 
 
@@ -334,7 +327,7 @@ def test_an_error_of_the_callback_comes_out_and_ends_the_script(env: BaseEnviron
         raise LookupError(text)
 
     with pytest.raises(LookupError):
-        execute_code("import time; print('98765.5'); time.sleep(100)", env=env, on_output=fail)
+        execute_code("import time; print('begun'); time.sleep(100)", env=env, on_output=fail)
     assert not env.busy
 
 

@@ -180,6 +180,7 @@ def test_a_configured_backend_known_by_its_path_alone_is_collected_too(
 ) -> None:
     (tmp_path / "box_module.py").write_text(BOX)
     monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "box_module", raising=False)
     monkeypatch.setenv("TERMINAL_ENV", "box_module:Box")
     assert "box_module:Box: unpacked a box" in collect_garbage()
 

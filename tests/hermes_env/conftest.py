@@ -3,11 +3,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -61,26 +59,3 @@ def start_hermes_env(variables: dict[str, str], tmp_path: Path) -> Iterator[Call
     for process in started:
         with process:
             process.kill()
-
-
-def running_with(marker: str) -> list[str]:
-    """The command lines of the processes that have `marker` as an argument of their own."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if marker in words:
-            found.append(" ".join(words))
-    return found
-
-
-@pytest.fixture
-def gone() -> Callable[[str], bool]:
-    """Whether no process has `marker` as an argument, at the latest after two seconds."""
-
-    def check(marker: str) -> bool:
-        until = time.monotonic() + 2
-        while running_with(marker) and time.monotonic() < until:
-            time.sleep(0.05)
-        return not running_with(marker)
-
-    return check

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from targets.processes import all_gone
 
 
 def test_the_output_and_the_exit_code_are_the_commands_own(hermes_env) -> None:
@@ -40,31 +41,30 @@ def test_output_shows_while_the_command_runs(start_hermes_env) -> None:
     assert process.poll() is None
 
 
-def test_a_time_out_ends_the_command_with_124_and_leaves_nothing(hermes_env, gone) -> None:
-    done = hermes_env("exec", "--timeout", "1", "--", "echo begun; sleep 3141.1 & sleep 3141.1")
+def test_a_time_out_ends_the_command_with_124_and_leaves_nothing(hermes_env, nap: str) -> None:
+    done = hermes_env("exec", "--timeout", "1", "--", f"echo begun; sleep {nap} & sleep {nap}")
     assert (done.stdout, done.returncode) == ("begun\n", 124)
     assert "ended after 1 s" in done.stderr
-    assert gone("3141.1")
+    assert all_gone(nap)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_interrupts_the_command_with_130_and_leaves_nothing(start_hermes_env, gone, number: int) -> None:
-    marker = f"3141.{number + 10}"
-    process = start_hermes_env("exec", "--", f"sleep {marker} & echo begun; sleep {marker}")
+def test_a_signal_interrupts_the_command_with_130_and_leaves_nothing(start_hermes_env, nap: str, number: int) -> None:
+    process = start_hermes_env("exec", "--", f"sleep {nap} & echo begun; sleep {nap}")
     assert process.stdout.readline() == "begun\n"
     process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (130, "")
-    assert gone(marker)
+    assert all_gone(nap)
 
 
-def test_a_reader_that_leaves_ends_the_command(start_hermes_env, gone) -> None:
-    process = start_hermes_env("exec", "--", "sleep 3141.3 & while :; do echo y; sleep 0.01; done")
+def test_a_reader_that_leaves_ends_the_command(start_hermes_env, nap: str) -> None:
+    process = start_hermes_env("exec", "--", f"sleep {nap} & while :; do echo y; sleep 0.01; done")
     assert process.stdout.readline() == "y\n"
     process.stdout.close()
     assert process.wait(timeout=30) == 141
     assert process.stderr.read() == ""
-    assert gone("3141.3")
+    assert all_gone(nap)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from targets.processes import all_gone
 
 
 @pytest.fixture
@@ -73,23 +74,23 @@ def test_json_keeps_the_exit_code_of_a_failed_script(hermes_env, script) -> None
     assert done.returncode == 4
 
 
-def test_a_time_out_ends_the_script_with_124_and_leaves_nothing(hermes_env, script, gone) -> None:
-    code = "import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '2718.1'])"
+def test_a_time_out_ends_the_script_with_124_and_leaves_nothing(hermes_env, script, nap: str) -> None:
+    code = f"import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '{nap}'])"
     done = hermes_env("run", "--timeout", "2", script(code))
     assert (done.stdout, done.returncode) == ("begun\n", 124)
     assert "timed out" in done.stderr
-    assert gone("2718.1")
+    assert all_gone(nap)
 
 
-def test_ctrl_c_ends_the_script_with_130_and_leaves_nothing(start_hermes_env, script, gone) -> None:
-    code = "import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '2718.2'])"
+def test_ctrl_c_ends_the_script_with_130_and_leaves_nothing(start_hermes_env, script, nap: str) -> None:
+    code = f"import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '{nap}'])"
     process = start_hermes_env("run", script(code))
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 130
     assert "interrupted" in errors
-    assert gone("2718.2")
+    assert all_gone(nap)
 
 
 def test_strict_mode_runs_apart_from_the_sessions_directory(hermes_env, script, tmp_path: Path) -> None:

@@ -106,13 +106,15 @@ class SSHServer:
     @property
     def connections(self) -> int:
         """How many connections it serves. For each there is one process, or one above another of the same name."""
-        serving = self._serving()
-        return len(serving) - len({process.pid for process in serving} & {process.ppid() for process in serving})
+        parents = {process.pid: process.info["ppid"] for process in self._serving()}
+        return len(parents) - len(parents.keys() & parents.values())
 
     def _serving(self) -> list[psutil.Process]:
         assert self._child
-        below = psutil.Process(self._child.pid).children(recursive=True)
-        return [process for process in below if process.name().startswith("sshd")]
+        below = {process.pid for process in psutil.Process(self._child.pid).children(recursive=True)}
+        # Those that end by themselves meanwhile are left out.
+        everywhere = psutil.process_iter(["name", "ppid"])
+        return [process for process in everywhere if process.pid in below and process.info["name"].startswith("sshd")]
 
     def new_host_key(self) -> None:
         """Give the server another host key, which it shows from its next start on."""

@@ -59,10 +59,10 @@ def test_gpus_that_are_not_there_are_refused(docker_environment, engine):
     if "nvidia" in engine.info()["Runtimes"]:
         assert docker_environment(docker_gpus="all").execute("true").ok
         return
-    before = {container.id for container in engine.containers.list(all=True)}
+    task = f"t-{secrets.token_hex(4)}"
     with pytest.raises(UnsupportedError, match="docker_gpus"):
-        docker_environment(docker_gpus="all").execute("true")
-    assert {container.id for container in engine.containers.list(all=True)} <= before
+        docker_environment(docker_gpus="all", task_id=task).execute("true")
+    assert not engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"})
 
 
 def test_without_network_there_is_only_loopback(docker_environment):

@@ -62,6 +62,10 @@ def test_a_container_removed_between_commands_is_an_error_once(docker_environmen
     assert env.execute("echo again").output == "again\n"
 
 
+def is_gone(engine, container) -> bool:
+    return not engine.containers.list(all=True, filters={"id": container.id})
+
+
 def test_cleanup_after_a_loss_removes_the_container(docker_environment, container_of, engine):
     env = docker_environment()
     container = container_of(env)
@@ -69,7 +73,7 @@ def test_cleanup_after_a_loss_removes_the_container(docker_environment, containe
     with pytest.raises(EnvironmentLostError, match="stopped"):
         env.execute("true")
     env.cleanup()
-    assert container.id not in {each.id for each in engine.containers.list(all=True)}
+    assert is_gone(engine, container)
 
 
 def test_a_paused_container_is_named_with_the_remedy(docker_environment, container_of):
@@ -93,7 +97,7 @@ def test_a_paused_container_can_be_cleaned_up(docker_environment, container_of, 
     container = container_of(env)
     container.pause()
     env.cleanup()
-    assert container.id not in {each.id for each in engine.containers.list(all=True)}
+    assert is_gone(engine, container)
 
 
 def test_a_command_out_of_memory_ends_and_the_session_goes_on(docker_environment):

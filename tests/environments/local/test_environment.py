@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from targets.processes import having
 
 from environments import BaseEnvironment, EnvironmentStartError, UnsupportedError, create_environment, load_settings
 from environments.cancellation import CancelScope
@@ -97,48 +98,49 @@ def test_a_cancelled_scope_ends_its_commands_and_refuses_more(env: BaseEnvironme
 
 
 SLEEPER = """
+    import sys
     from environments import create_environment
     env = create_environment("local")
     print(env.execute("echo ready").output, end="", flush=True)
     try:
-        env.execute("sleep 45678")
+        env.execute(f"sleep {sys.argv[1]}")
     except KeyboardInterrupt:
         print(env.execute("echo alive").output, end="", flush=True)
         env.cleanup()
 """
 
 
-def _sleepers() -> list[int]:
-    return [p.pid for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "45678"]]
+def _sleepers(nap: str) -> list[psutil.Process]:
+    return [process for process in having(nap) if process.info["cmdline"] == ["sleep", nap]]
 
 
-def _started_sleeper() -> subprocess.Popen[str]:
+def _started_sleeper(nap: str) -> subprocess.Popen[str]:
     program = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(SLEEPER)], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", textwrap.dedent(SLEEPER), nap], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert program.stdout
     assert program.stdout.readline() == "ready\n"
-    while not _sleepers():
+    while not _sleepers(nap):
         time.sleep(0.02)
     return program
 
 
 @pytest.mark.alone("garbage")
-def test_control_c_ends_the_command_and_leaves_the_session_usable() -> None:
-    program = _started_sleeper()
+def test_control_c_ends_the_command_and_leaves_the_session_usable(nap: str) -> None:
+    program = _started_sleeper(nap)
     os.kill(program.pid, signal.SIGINT)
     output, _ = program.communicate(timeout=60)
-    assert (output, program.returncode, _sleepers()) == ("alive\n", 0, [])
+    assert (output, program.returncode, _sleepers(nap)) == ("alive\n", 0, [])
 
 
 @pytest.mark.alone("garbage")
-def test_a_shell_whose_parent_was_killed_ends_after_its_command() -> None:
-    program = _started_sleeper()
-    [sleeper] = _sleepers()
-    shell = psutil.Process(sleeper).parent()
+def test_a_shell_whose_parent_was_killed_ends_after_its_command(nap: str) -> None:
+    program = _started_sleeper(nap)
+    [sleeper] = _sleepers(nap)
+    shell = sleeper.parent()
     os.kill(program.pid, signal.SIGKILL)
     program.communicate(timeout=60)
-    os.kill(sleeper, signal.SIGTERM)
+    sleeper.terminate()
     assert shell is not None
     psutil.wait_procs([shell], timeout=30)
     assert not shell.is_running()

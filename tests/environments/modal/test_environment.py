@@ -14,6 +14,7 @@ import pytest
 from standins.control import StandIn
 from standins.in_process import environments_of
 from standins.modal_client import modal_stand_in
+from targets.processes import having
 
 from code_execution import execute_code
 from environments import EnvironmentStartError, SettingsError, create_environment
@@ -26,7 +27,7 @@ WORK = """
 import sys, time
 from environments import create_environment
 env = create_environment("modal", task_id=sys.argv[1], container_persistent=sys.argv[2] == "kept")
-env.execute("echo mine >~/file; sleep 987654 &")
+env.execute(f"echo mine >~/file; sleep {sys.argv[3]} &")
 print("ready", flush=True)
 time.sleep(1000)
 """
@@ -51,12 +52,12 @@ def make(service: StandIn) -> Iterator[MakeModal]:
 
 
 @pytest.fixture
-def killed(service: StandIn) -> Iterator[Callable[[str, str], None]]:
+def killed(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
     """Starts a process that uses a sandbox, and kills it."""
     started: list[subprocess.Popen[bytes]] = []
 
     def run(task: str, how: str) -> None:
-        process = subprocess.Popen([sys.executable, "-c", WORK, task, how], stdout=subprocess.PIPE)
+        process = subprocess.Popen([sys.executable, "-c", WORK, task, how, nap], stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout and process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGKILL)
@@ -74,12 +75,6 @@ def running(service: StandIn, task: str = "") -> list[dict]:
     found = service.seen["sandboxes"]
     assert isinstance(found, list)
     return [box for box in found if box["running"] and task in ("", box["tags"]["hermes-task"])]
-
-
-def sleepers() -> int:
-    """How many processes of the killed process's sandbox are left."""
-    found = subprocess.run(["pgrep", "-fxc", "sleep 987654"], capture_output=True, text=True, check=False)
-    return int(found.stdout)
 
 
 def test_importing_environments_imports_no_client_library():
@@ -225,13 +220,13 @@ def test_kept_files_are_used_by_one_environment_at_a_time(make):
 
 
 @pytest.mark.alone("garbage")
-def test_the_sandbox_of_a_killed_process_is_taken_up_by_the_next_of_the_task(service, make, killed):
+def test_the_sandbox_of_a_killed_process_is_taken_up_by_the_next_of_the_task(service, make, killed, nap):
     killed("taken", "kept")
     (before,) = running(service, "taken")
-    assert sleepers() == 1
+    assert len(having(nap)) == 1
     env = make(task_id="taken", container_persistent=True)
     assert env.execute("cat ~/file").output == "mine\n"
-    assert sleepers() == 0
+    assert having(nap) == []
     (after,) = running(service, "taken")
     assert before["id"] == after["id"]
     assert before["tags"]["hermes-owner"] != after["tags"]["hermes-owner"]

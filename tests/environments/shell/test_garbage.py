@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from targets.processes import having
 from targets.ssh_server import SSHServer
 
 from environments.garbage import collect_garbage
@@ -21,15 +22,16 @@ WORK = """
 import sys
 from environments import create_environment
 env = create_environment(sys.argv[1])
+nap = sys.argv[2]
 env.execute("cat", stdin="scratch")
-env.execute("sleep 34567 & sleep 34567", on_output=print, timeout=600)
+env.execute(f"sleep {nap} & sleep {nap}", on_output=print, timeout=600)
 """
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
-def _sleepers() -> list[psutil.Process]:
-    return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", "34567"]]
+def _sleepers(nap: str) -> list[psutil.Process]:
+    return [process for process in having(nap) if process.info["cmdline"] == ["sleep", nap]]
 
 
 def _directories(process: subprocess.Popen[bytes]) -> list[Path]:
@@ -37,16 +39,16 @@ def _directories(process: subprocess.Popen[bytes]) -> list[Path]:
 
 
 @pytest.fixture
-def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
+def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nap: str) -> Iterator[Start]:
     """Starts a process of ours that is in the middle of a command."""
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     monkeypatch.delenv("TMPDIR", raising=False)
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(backend: str) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen([sys.executable, "-c", WORK, backend])
+        process = subprocess.Popen([sys.executable, "-c", WORK, backend, nap])
         started.append(process)
-        while len(_sleepers()) < 2:
+        while len(_sleepers(nap)) < 2:
             assert process.poll() is None
         return process
 
@@ -56,30 +58,32 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
         process.wait()
 
 
-def _is_left_and_then_collected(process: subprocess.Popen[bytes]) -> None:
+def _is_left_and_then_collected(process: subprocess.Popen[bytes], nap: str) -> None:
     assert not [line for line in collect_garbage() if str(process.pid) in line], "its process runs"
-    assert len(_sleepers()) == 2
+    assert len(_sleepers(nap)) == 2
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert _sleepers()
+    assert _sleepers(nap)
     assert _directories(process)
     collected = [line for line in collect_garbage() if str(process.pid) in line]
     assert len(collected) >= 2
-    assert _sleepers() == []
+    assert _sleepers(nap) == []
     assert _directories(process) == []
     assert not [line for line in collect_garbage() if str(process.pid) in line]
 
 
-def test_what_a_killed_process_left_on_this_machine_is_collected(start: Start) -> None:
-    _is_left_and_then_collected(start("local"))
+def test_what_a_killed_process_left_on_this_machine_is_collected(start: Start, nap: str) -> None:
+    _is_left_and_then_collected(start("local"), nap)
 
 
 def test_what_a_killed_process_left_behind_ssh_is_collected(
-    start: Start, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    start: Start, nap: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = SSHServer(tmp_path_factory.mktemp("sshd"))
     server.start()
     for name, value in server.settings.items():
         monkeypatch.setenv(f"TERMINAL_SSH_{name.removeprefix('ssh_').upper()}", str(value))
-    _is_left_and_then_collected(start("ssh"))
-    server.remove()
+    try:
+        _is_left_and_then_collected(start("ssh"), nap)
+    finally:
+        server.remove()

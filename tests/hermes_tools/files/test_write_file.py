@@ -61,7 +61,11 @@ def test_a_file_that_is_not_crlf_throughout_is_written_as_given(
     assert (tmp_path / "a.txt").read_bytes() == b"one\ntwo\r\n"
 
 
-@pytest.mark.parametrize("content", ["", "no newline", "\0\x01\xff", "'\"$HOME`id`\\n%s\n", "x" * 1_000_000])
+@pytest.mark.parametrize(
+    "content",
+    ["", "no newline", "\0\x01\xff", "'\"$HOME`id`\\n%s\n", "x" * 1_000_000],
+    ids=["nothing", "no newline", "no text", "shell", "large"],
+)
 def test_any_text_arrives_as_it_is(env: BaseEnvironment, tmp_path: Path, content: str) -> None:
     write_file(env, "a b'c", content)
     assert (tmp_path / "a b'c").read_bytes() == content.encode()
