@@ -17,10 +17,19 @@ hypothesis.settings.load_profile("on a loaded machine")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests marked `alone` with the same word into one group."""
+    """Group the tests marked `alone` with the same word, and those of a file that share what is made once for it."""
     for item in items:
+        if item.get_closest_marker("xdist_group"):
+            continue
         if marker := item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.xdist_group(f"alone with {marker.args[0]}"))
+        elif isinstance(item, pytest.Function) and _shares_with_its_file(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
+
+
+def _shares_with_its_file(item: pytest.Function) -> bool:
+    fixtures = item._fixtureinfo.name2fixturedefs
+    return any(fixtures[name][-1].scope == "module" for name in item.fixturenames if name in fixtures)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -113,6 +113,10 @@ class ProcessTree:
             return self._wait(KILL_LIMIT, "KILL")
         return True
 
+    def look(self) -> Sequence[int]:
+        """Return the process ids of what there is, and signal nothing. Raises as `end` does."""
+        return self._pass("")
+
     def kill_shell(self) -> None:
         """Send KILL to the shell itself, which did not leave its command."""
         self._run(f"kill -s KILL {self._quarry.shell_pid}")

@@ -28,7 +28,7 @@ class RunningCommand:
         quarry: Which processes are its own.
         run_in_target: Runs a command in another shell of the same target.
         grace: Seconds between TERM and KILL.
-        on_cancel: Called when the command is about to be ended.
+        on_cancel: Called when the command is about to be ended, once all that it had printed by then was read.
 
     Attributes:
         reason: Why the command was ended, `timeout` or `interrupt`; None while it was not.
@@ -41,7 +41,7 @@ class RunningCommand:
         quarry: Quarry,
         run_in_target: RunInTarget,
         grace: float,
-        on_cancel: Callable[[], None] = lambda: None,
+        on_cancel: Callable[[], None] | None = None,
     ) -> None:
         self.reason: str | None = None
         self.failure: TerminalError | None = None
@@ -66,12 +66,17 @@ class RunningCommand:
             if self.reason or self._ended.is_set():
                 return
             self.reason = reason
-            self._on_cancel()
             self._thread = threading.Thread(target=self._end, name="hermes-end-command", daemon=True)
             self._thread.start()
 
     def _end(self) -> None:
         try:
+            if self._on_cancel:
+                # A time-out is noticed by the reader when there is nothing to read. Anyone may interrupt, also while
+                # output lies unread: on the way to the target and back the reader comes to that.
+                if self.reason == "interrupt":
+                    self._tree.look()
+                self._on_cancel()
             self._tree.end(self._grace)
             if not self._ended.wait(LEAVE_TIMEOUT):
                 self._tree.kill_shell()

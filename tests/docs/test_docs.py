@@ -9,9 +9,10 @@ from pathlib import Path
 from environments.conformance import CHECKS
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("e2e/*.md")])
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
-_PATH = re.compile(r"`((?:examples|docs|tests|benchmarks|e2e)/[\w./-]+)`")
+_ROOMS = "benchmarks|code_execution|docs|e2e|environments|examples|hermes_env|hermes_tools|rpc|tests"
+_PATH = re.compile(rf"`((?:{_ROOMS})/[\w./-]*)`")
 
 
 def test_the_tables_of_settings_are_those_that_the_code_makes() -> None:

@@ -7,33 +7,39 @@ def line_of(output: str, backend: str) -> str:
     return next(line for line in output.splitlines() if line.startswith(f"{backend} "))
 
 
-def test_this_machine_is_ready(hermes_env) -> None:
-    done = hermes_env("doctor")
-    assert done.returncode == 0
-    assert "ready" in line_of(done.stdout, "local")
-    assert "shell: " in line_of(done.stdout, "local")
+def test_each_backend_is_there_with_what_was_found_of_it(hermes_env, tmp_path: Path) -> None:
+    done = hermes_env("doctor", DOCKER_HOST=f"unix://{tmp_path}/no.sock", TERMINAL_SSH_HOST="somewhere")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"settings  {tmp_path}/home/config.yaml (not there" in done.stdout
+    for backend, state, said in (
+        ("local", "ready", "shell: "),
+        ("ssh", "found", "@somewhere:22"),
+        ("docker", "missing", "no.sock does not answer"),
+        ("modal", "missing", "MODAL_TOKEN_ID"),
+        ("daytona", "missing", "DAYTONA_API_KEY"),
+    ):
+        assert state in line_of(done.stdout, backend)
+        assert said in line_of(done.stdout, backend)
 
 
 def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env) -> None:
-    done = hermes_env("doctor", "--backend", "daytona")
+    done = hermes_env("doctor", TERMINAL_ENV="daytona")
     assert done.returncode == 1
     assert "ready" in line_of(done.stdout, "local")
-    assert hermes_env("doctor", TERMINAL_ENV="daytona").returncode == 1
+    assert "failed" in line_of(done.stdout, "daytona")
 
 
 def test_a_backend_that_cannot_start_is_shown_with_its_reason(hermes_env, tmp_path: Path) -> None:
+    config = tmp_path / "home" / "config.yaml"
+    config.parent.mkdir()
+    config.write_text("terminal: {ssh_port: none}\n")
     done = hermes_env("doctor", "--cwd", str(tmp_path / "absent"))
     assert done.returncode == 1
+    assert f"settings  {config}\n" in done.stdout
     assert "failed" in line_of(done.stdout, "local")
     assert "absent" in line_of(done.stdout, "local")
-
-
-def test_the_settings_file_is_named(hermes_env, tmp_path: Path) -> None:
-    config = tmp_path / "home" / "config.yaml"
-    assert f"{config} (not there" in hermes_env("doctor").stdout
-    config.parent.mkdir()
-    config.write_text("terminal: {timeout: 9}\n")
-    assert f"settings  {config}\n" in hermes_env("doctor").stdout
+    assert "unset" in line_of(done.stdout, "ssh")
+    assert "terminal.ssh_port: it should be a valid integer" in line_of(done.stdout, "ssh")
 
 
 def test_a_wrong_setting_is_one_line_and_exit_code_2(hermes_env, tmp_path: Path) -> None:

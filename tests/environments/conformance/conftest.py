@@ -7,11 +7,11 @@ from collections import defaultdict
 
 import pytest
 
-PARTS = 3
+PARTS = 2
 """Processes that may check one backend side by side. Each starts what that needs: a server, a shared environment."""
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True)  # and before that of the folders above
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Deal the checks of each backend out to a few groups."""
     turns: defaultdict[str, itertools.cycle[int]] = defaultdict(lambda: itertools.cycle(range(PARTS)))

@@ -212,12 +212,12 @@ def test_what_a_killed_process_kept_is_taken_up_without_its_processes(killed, ma
 
 
 def test_without_credentials_one_sentence_says_what_to_set(monkeypatch):
-    monkeypatch.delenv("DAYTONA_API_KEY")
+    monkeypatch.delenv("DAYTONA_API_KEY", raising=False)
     with pytest.raises(EnvironmentStartError, match=r"no credentials: set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN"):
         create_environment("daytona").execute("true")
 
 
-def test_credentials_that_are_not_taken_are_named_and_not_shown(monkeypatch, caplog):
+def test_credentials_that_are_not_taken_are_named_and_not_shown(service, monkeypatch, caplog):
     monkeypatch.setenv("DAYTONA_API_KEY", "dtn_secret_of_mine")
     caplog.set_level(logging.DEBUG)
     with pytest.raises(EnvironmentStartError, match=r"not taken.*DAYTONA_API_KEY") as raised:

@@ -1,0 +1,92 @@
+"""With no extra, and with each alone, everything works that needs no more, and the rest says what it needs."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from targets.small_install import EXTRAS, python_with, variables
+
+from environments.registry import BUILT_IN
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+# Elsewhere, `gc` would find what other tests have left for themselves to collect.
+APART = ("unshare", "--map-root-user", "--pid", "--mount", "--fork", "--mount-proc")
+IMPORT_ALL = """
+import importlib, sys
+for package in ("environments", "environments.conformance", "rpc", "hermes_tools", "code_execution"):
+    module = importlib.import_module(package)
+    for name in module.__all__:
+        getattr(module, name)
+for wing in sys.argv[1:]:
+    module = importlib.import_module(f"environments.{wing}")
+    for name in module.__all__:
+        try:
+            getattr(module, name)
+        except ImportError as error:
+            print(f"{type(error).__name__} {wing}: {error}")
+"""
+
+
+@pytest.fixture(params=EXTRAS, ids=lambda extra: extra or "none")
+def extra(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def run(extra: str, tmp_path: Path) -> Run:
+    python = python_with(extra)
+
+    def run(*words: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*before, str(python), *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=variables(tmp_path),
+            cwd=tmp_path,
+            check=False,
+        )
+
+    return run
+
+
+def missing_with(extra: str) -> set[str]:
+    return set(BUILT_IN) - {"local", extra}
+
+
+def test_the_command_line_works(run: Run, extra: str) -> None:
+    shown = run("-m", "hermes_env", "--help")
+    assert (shown.returncode, shown.stderr) == (0, "")
+    done = run("-m", "hermes_env", "exec", "--", "true")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    collected = run("-m", "hermes_env", "gc", before=APART)
+    assert (collected.returncode, collected.stdout) == (0, "nothing to collect\n")
+    assert "Traceback" not in collected.stderr
+
+
+def test_doctor_names_the_extra_of_each_backend_that_lacks_its_client(run: Run, extra: str) -> None:
+    done = run("-m", "hermes_env", "doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    needed = [line.split() for line in done.stdout.splitlines() if "pip install 'hermes-environments[" in line]
+    assert {words[0] for words in needed} == missing_with(extra)
+    assert {words[1] for words in needed} == {"missing"}
+
+
+def test_every_public_name_can_be_imported_or_names_its_extra(run: Run, extra: str) -> None:
+    done = run("-c", IMPORT_ALL, *BUILT_IN)
+    assert (done.returncode, done.stderr) == (0, "")
+    refused = dict(line.removeprefix("MissingExtraError ").split(": ", 1) for line in done.stdout.splitlines())
+    assert refused.keys() == missing_with(extra)
+    assert all(f"hermes-environments[{backend}]" in said for backend, said in refused.items())
+
+
+def test_a_backend_that_lacks_its_client_is_refused_with_its_extra(run: Run, extra: str) -> None:
+    backend = "docker" if extra == "daytona" else "daytona"
+    done = run("-m", "hermes_env", "exec", "--backend", backend, "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"hermes-env: backend '{backend}' needs the ")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,43 @@
+"""Installations of this package with few extras, as users have them: the tests' own one has everything."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / ".venv" / "small-installs"
+EXTRAS = ("", "docker", "ssh", "singularity", "modal", "daytona")
+
+
+def python_with(extra: str) -> Path:
+    """Return the Python of an environment that has this package with one extra alone, or with none.
+
+    It is made once, and again when pyproject.toml has changed.
+    """
+    folder = KEPT / (extra or "none")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test processes may want it at once
+        stamp, wanted = folder / "made-from", hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+        python = folder / "bin" / "python"
+        if not stamp.exists() or stamp.read_text() != wanted:
+            stamp.unlink(missing_ok=True)
+            venv.create(folder, clear=False, symlinks=True, with_pip=False)
+            what = f"{ROOT}[{extra}]" if extra else str(ROOT)
+            install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--editable", what]
+            subprocess.run(install, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+            stamp.write_text(wanted)
+    return python
+
+
+def variables(home: Path) -> dict[str, str]:
+    """Return the variables of a user of it who has set nothing, and whose machine runs no Docker engine."""
+    ours = ("TERMINAL_", "PYTHON", "MODAL_", "DAYTONA_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return {**kept, "HERMES_HOME": str(home), "NO_COLOR": "1", "DOCKER_HOST": f"unix://{home}/no.sock"}
