@@ -70,9 +70,15 @@ def an_interrupt_ends_the_command(subject: Subject) -> None:
     """From another thread, with 130."""
     env, word = subject.env, unique()
     results: list[CommandResult] = []
+    arrived = threading.Event()
     command = f"echo so far; sh -c ': {word}; sleep 1000; :'"
-    thread = threading.Thread(target=lambda: results.append(env.execute(command, timeout=300)))
+
+    def run() -> None:
+        results.append(env.execute(command, timeout=300, on_output=lambda _: arrived.set()))
+
+    thread = threading.Thread(target=run)
     thread.start()
+    expect(arrived.wait(PATIENCE), "output comes while the command runs")
     expect(wait_until(lambda: running(env, word) > 0), "the command has begun")
     env.interrupt()
     thread.join(PATIENCE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import queue
 import shlex
@@ -19,6 +20,35 @@ PROMPT_TIMEOUT = 5.0
 """Seconds to wait for the login shell's first words: what is typed before may be thrown away."""
 BEGIN_TIMEOUT = 30.0
 JOIN_TIMEOUT = 5.0
+_GREETING_TIMEOUT = 30.0
+"""Seconds for the service to say that a terminal is there."""
+_patient: set[type] = set()
+
+
+def _let_the_client_wait() -> None:
+    """Mend a fault of the client library, once: it gives up on a terminal that does not greet within 0.1 s.
+
+    It waits for the greeting in such steps, and takes a TimeoutError for the end of one; but its websocket library
+    raises `queue.Empty` then. Seen in daytona 0.226.1 with httpx-ws 0.9.0.
+    """
+    handle = importlib.import_module(f"{sdk.__name__}.handle.pty_handle").PtyHandle
+    if handle in _patient:
+        return
+    wait_for_connection = handle.wait_for_connection
+
+    def wait(self: object, timeout: float = _GREETING_TIMEOUT) -> None:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                wait_for_connection(self, max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                if time.monotonic() < deadline:
+                    continue
+                raise sdk.DaytonaTimeoutError("PTY connection timeout") from None
+            return
+
+    handle.wait_for_connection = wait
+    _patient.add(handle)
 
 
 class DaytonaTerminal:
@@ -38,6 +68,7 @@ class DaytonaTerminal:
         # What is typed is echoed, so that the word that begins the output must not stand in it.
         script = put_script(f"printf %s {begin}\nexec {shlex.join(argv)}\n".encode())
         size = sdk.PtySize(rows=terminal.rows, cols=terminal.columns)
+        _let_the_client_wait()
         self._handle = sandbox.process.create_pty_session(f"hermes-{begin}", pty_size=size)
         self._arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._rest = b""

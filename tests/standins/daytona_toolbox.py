@@ -12,6 +12,8 @@ from aiohttp import BodyPartReader, MultipartWriter, WSMsgType, web
 from standins.box_process import STDERR, STDOUT, BoxProcess
 from standins.daytona_sandboxes import Sandbox, Sandboxes, refusal
 
+GREETING = 0.3
+"""Seconds until a terminal is said to be there, as over a slow link."""
 PASSING_ON = 0.3
 """Seconds in which `docker exec` has told the size of its own terminal to the one in the container."""
 _PUT = 'mkdir -p "${0%/*}" && cat >"$0"'
@@ -58,6 +60,7 @@ class Toolbox:
         size = (int(query["rows"]), int(query["cols"]))
         shell = await sandbox.box.start(["sh", "-i"], cwd=query.get("cwd", ""), env=env, terminal=size)
         sandbox.terminals[query["id"]] = shell
+        await asyncio.sleep(GREETING)
         await socket.send_json({"type": "control", "status": "connected"})
         sender = asyncio.create_task(self._send(shell, socket))
         try:
