@@ -7,12 +7,17 @@ other in one process: tests that share something costly, and those that would be
 from __future__ import annotations
 
 import secrets
+import signal
 
 import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("on a loaded machine", deadline=None)
 hypothesis.settings.load_profile("on a loaded machine")
+
+# A job that a script has put into the background is started with control-C ignored, and all its children are.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from environments.claim import Claim
 from environments.daytona.garbage import find_orphans
-from environments.daytona.sandbox import KEPT, create, key_of, labels, make_ready, state_of
+from environments.daytona.sandbox import create, key_of, make_ready, state_of
 from environments.daytona.service import (
     HOW_TO_LOG_IN,
     SERVICE_ERRORS,
@@ -33,6 +33,7 @@ from environments.daytona.terminal import DaytonaTerminal
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.owner import Orphan
 from environments.result import CommandResult
+from environments.sandbox_labels import KEPT, sandbox_labels
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import PerCommandEnvironment
@@ -99,7 +100,7 @@ class DaytonaEnvironment(PerCommandEnvironment):
             apart(lambda: sandbox.stop(timeout=STOP_TIMEOUT, force=True))
         if not make_ready(sandbox):
             return False
-        own = labels(self.settings.task_id, key)
+        own = sandbox_labels(self.settings.task_id, key)
         retried(lambda: sandbox.set_labels(own), "a sandbox cannot be labelled")
         return True
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from environments.daytona.sandbox import KEPT, OWNER, TASK, state_of
+from environments.daytona.sandbox import state_of
 from environments.daytona.service import apart, connect, has_credentials, reported, retried, sdk
 from environments.owner import Orphan, mark_is_orphaned
+from environments.sandbox_labels import KEPT, OWNER, TASK
 
 STOP_TIMEOUT = 60.0
 

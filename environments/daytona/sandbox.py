@@ -12,6 +12,7 @@ from environments.daytona.service import apart, retried, sdk
 from environments.daytona.settings import DaytonaSettings, limits_of
 from environments.errors import EnvironmentStartError
 from environments.owner import Owner
+from environments.sandbox_labels import sandbox_labels
 from environments.settings import EnvironmentSettings
 from environments.variables import for_target
 
@@ -20,12 +21,6 @@ DEFAULT_IMAGE = "python:3.12-slim"
 START_TIMEOUT = 600.0
 """Seconds for a sandbox to start: Daytona may have to build an image first, or bring files back from its archive."""
 
-OWNER = "hermes-owner"
-"""The process a sandbox belongs to, as `Owner.mark`."""
-KEPT = "hermes-kept"
-"""On a sandbox whose files are to be kept: what it is found by."""
-TASK = "hermes-task"
-_TASK_LENGTH = 60
 _PASSING_STATES = frozenset(
     {
         "creating", "restoring", "starting", "stopping", "pending_build", "building_snapshot", "pulling_snapshot",
@@ -79,7 +74,7 @@ def _parameters(
     else:
         parameters = sdk.CreateSandboxFromSnapshotParams(snapshot=own.snapshot)
     parameters.name = name
-    parameters.labels = labels(settings.task_id, key)
+    parameters.labels = sandbox_labels(settings.task_id, key)
     parameters.env_vars = for_target(own.env, own.forward_env)
     parameters.auto_stop_interval = 0  # a long command is not what the service takes for activity
     parameters.network_block_all = not own.network
@@ -90,13 +85,6 @@ def _parameters(
         parameters.auto_archive_interval = own.auto_archive
         parameters.auto_delete_interval = own.auto_delete
     return parameters
-
-
-def labels(task: str, key: str | None) -> dict[str, str]:
-    """Return the labels of a sandbox of this process."""
-    readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in task)[:_TASK_LENGTH]
-    own = {OWNER: Owner.this_process().mark, TASK: readable or "_"}
-    return {**own, KEPT: key} if key else own
 
 
 def key_of(settings: EnvironmentSettings) -> str:

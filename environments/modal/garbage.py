@@ -8,10 +8,11 @@ from functools import partial
 import modal
 from modal import exception
 
-from environments.modal.kept import KEPT, OWNER, TASK, Kept
+from environments.modal.kept import Kept
 from environments.modal.service import connect, has_credentials, reported
 from environments.modal.settings import ModalSettings
 from environments.owner import Orphan, mark_is_orphaned
+from environments.sandbox_labels import KEPT, OWNER, TASK
 from environments.sources import load_settings
 
 

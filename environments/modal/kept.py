@@ -16,28 +16,9 @@ from environments.modal.settings import ModalSettings
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings
 
-OWNER = "hermes-owner"
-"""The process a sandbox belongs to, as `Owner.mark`."""
-KEPT = "hermes-kept"
-"""On a sandbox whose files are to be kept: what it is found by."""
-TASK = "hermes-task"
 _FOLDER = "modal-snapshots"
 _GENERAL = ("task_id", "container_cpu", "container_memory")
 _OWN = ("app", "image", "dockerfile_commands", "gpu", "region", "volumes", "network")
-_TAG_LENGTH = 60
-"""Characters of a task's name in a tag, which is there for people to read."""
-
-
-def tags(task: str, key: str | None) -> dict[str, str]:
-    """Return the tags of a sandbox of this process.
-
-    Args:
-        task: What it is for.
-        key: What it is found by if its files are to be kept.
-    """
-    readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in task)[:_TAG_LENGTH]
-    own = {OWNER: Owner.this_process().mark, TASK: readable or "_"}
-    return {**own, KEPT: key} if key else own
 
 
 class Kept:

@@ -12,11 +12,12 @@ import modal
 from modal import exception
 
 from environments.errors import EnvironmentStartError
-from environments.modal.kept import KEPT, OWNER, Kept, key_of, tags
+from environments.modal.kept import Kept, key_of
 from environments.modal.sandbox import image, options, variables
 from environments.modal.service import SERVICE_ERRORS, connect, reason, reported, retried
 from environments.modal.settings import ModalSettings
 from environments.owner import MARKER_VARIABLE
+from environments.sandbox_labels import KEPT, OWNER, sandbox_labels
 from environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class ModalTarget:
         return None
 
     def _tags(self, key: str | None) -> dict[str, str]:
-        return tags(self._settings.task_id, key)
+        return sandbox_labels(self._settings.task_id, key)
 
     def _create(self, app: modal.App) -> modal.Sandbox:
         snapshot = self._kept.snapshot if self._kept else None
