@@ -11,6 +11,7 @@ from targets.small_install import EXTRAS, python_with, variables
 
 from environments.registry import BUILT_IN
 
+pytestmark = pytest.mark.timeout(900)  # the first time, packages are installed
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Elsewhere, `gc` would find what other tests have left for themselves to collect.
