@@ -64,9 +64,13 @@ def look_for_backend(name: str) -> Finding:
     from environments import MissingExtraError, SettingsError, TerminalError, backend_class, load_settings
 
     try:
-        found = backend_class(name).probe(load_settings(name))
+        backend = backend_class(name)
     except MissingExtraError as error:
         return Finding(name, "missing", str(error))
+    except SettingsError as error:
+        return Finding(name, "failed", str(error))
+    try:
+        found = backend.probe(load_settings(name))
     except SettingsError as error:
         return Finding(name, "unset", str(error))
     except TerminalError as error:
