@@ -30,7 +30,9 @@ def python_with(extra: str) -> Path:
             stamp.unlink(missing_ok=True)
             venv.create(folder, clear=False, symlinks=True, with_pip=False)
             what = f"{ROOT}[{extra}]" if extra else str(ROOT)
-            install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--editable", what]
+            pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet"]
+            # Most of it is never imported, and need not be compiled.
+            install = [*pip, "--no-compile", "--editable", what]
             subprocess.run(install, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             stamp.write_text(wanted)
     return python
