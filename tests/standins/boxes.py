@@ -137,10 +137,11 @@ class HostBoxes:
 
 
 class DockerBox:
-    """A container, which processes enter through `docker exec`."""
+    """A container, which processes enter through `docker exec`, or by `nsenter` where that is the same."""
 
     def __init__(self, container: str, spec: BoxSpec, images: list[str]) -> None:
         self.container, self._spec, self._images = container, spec, images
+        self._first: int | None = None
 
     async def start(
         self,
@@ -152,21 +153,44 @@ class DockerBox:
         merge: bool = False,
     ) -> BoxProcess:
         tag = uuid.uuid4().hex
-        variables = [part for name, value in (env or {}).items() for part in ("-e", f"{name}={value}")]
-        place = ["-w", cwd] if cwd else []
-        tty = ["-t"] if terminal else []
-        # Docker sets the size of a terminal only after it has started the process.
-        sized = ["sh", "-c", SIZED, "sh", *map(str, terminal)] if terminal else []
-        options = ["-i", *tty, *place, *variables, "-e", f"{MARKER}={tag}"]
-        command = ["docker", "exec", *options, self.container, *sized, *argv]
 
         async def kill() -> None:
-            # The end of `docker exec` is not the end of what it has started. Only builtins and grep are certain there.
+            # The end of its client is not the end of a process there. Only builtins and grep are certain there.
             look = f"grep -lsF {MARKER}={tag} /proc/[0-9]*/environ"
             end = f'for f in $({look}); do p=${{f#/proc/}}; kill -KILL "${{p%/environ}}"; done'
             await docker("exec", self.container, "sh", "-c", end, check=False)
 
+        given = {**(env or {}), MARKER: tag}
+        if not (terminal or cwd or self._spec.cpu or self._spec.memory_mb) and (way := await self._way_in()):
+            return BoxProcess([*way, *argv], env={**self._variables(), **given}, merge=merge, kill=kill)
+        variables = [part for name, value in given.items() for part in ("-e", f"{name}={value}")]
+        place = ["-w", cwd] if cwd else []
+        tty = ["-t"] if terminal else []
+        # Docker sets the size of a terminal only after it has started the process.
+        sized = ["sh", "-c", SIZED, "sh", *map(str, terminal)] if terminal else []
+        options = ["-i", *tty, *place, *variables]
+        command = ["docker", "exec", *options, self.container, *sized, *argv]
         return BoxProcess(command, terminal=terminal, raw=True, merge=merge, kill=kill)
+
+    async def _way_in(self) -> list[str]:
+        """Return what enters the container on this machine, at a tenth of the cost; nothing where it is not here."""
+        program = shutil.which("nsenter")
+        if program is None or os.geteuid() != 0:
+            return []
+        if self._first is None:
+            self._first = int(await docker("inspect", "--format", "{{.State.Pid}}", self.container))
+        if self._variables().get("HOSTNAME") != self.container[:12]:
+            return []
+        namespaces = ("--mount", "--uts", "--ipc", "--net", "--pid")
+        return [program, f"--target={self._first}", *namespaces, "--root", "--wd"]
+
+    def _variables(self) -> dict[str, str]:
+        """Return the variables of the container's first process."""
+        try:
+            words = Path(f"/proc/{self._first}/environ").read_bytes().decode("utf-8", "surrogateescape").split("\0")
+        except OSError:
+            return {}
+        return {"HOME": "/root", **dict(word.split("=", 1) for word in words if "=" in word)}
 
     async def snapshot(self) -> str:
         image = await docker("commit", self.container)
@@ -178,6 +202,7 @@ class DockerBox:
 
     async def resume(self) -> None:
         await docker("start", self.container)
+        self._first = None
 
     async def destroy(self) -> None:
         await docker("rm", "--force", "--volumes", self.container, check=False)
