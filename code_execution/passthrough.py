@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 
 from environments.base import BaseEnvironment
 from environments.errors import SettingsError
+from environments.variables import check_names
 
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY = "required_environment_variables"
 
 _by_session: WeakKeyDictionary[BaseEnvironment, set[str]] = WeakKeyDictionary()
@@ -41,9 +41,7 @@ def allow(names: Iterable[str], env: BaseEnvironment) -> tuple[str, ...]:
     Raises:
         SettingsError: A name can't be a variable's.
     """
-    checked = tuple(names)
-    for name in checked:
-        _check_name(name, "the passthrough list")
+    checked = check_names("the passthrough list", names)
     _by_session.setdefault(env, set()).update(checked)
     return checked
 
@@ -51,8 +49,7 @@ def allow(names: Iterable[str], env: BaseEnvironment) -> tuple[str, ...]:
 def allowed_variables(env: BaseEnvironment) -> dict[str, str]:
     """Return the variables that scripts in `env` may see by name, with the values they have here."""
     names = {*env.settings.env_passthrough, *_by_session.get(env, ())}
-    for name in names:
-        _check_name(name, "terminal.env_passthrough")
+    check_names("terminal.env_passthrough", names)
     return {name: os.environ[name] for name in sorted(names) if name in os.environ}
 
 
@@ -80,10 +77,4 @@ def required_variables(path: str | Path) -> tuple[str, ...]:
         return ()
     if not isinstance(entries, list):
         raise SettingsError(f"{path}: {_KEY} should be a list of names")
-    return tuple(_check_name(entry.get("name") if isinstance(entry, dict) else entry, path) for entry in entries)
-
-
-def _check_name(name: object, where: str | Path) -> str:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise SettingsError(f"{where}: {name!r} is not the name of a variable")
-    return name
+    return check_names(str(path), (entry.get("name") if isinstance(entry, dict) else entry for entry in entries))

@@ -11,8 +11,8 @@ from environments.errors import SettingsError
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def check_names(setting: str, names: Iterable[str]) -> None:
-    """Check names of variables.
+def check_names(setting: str, names: Iterable[object]) -> tuple[str, ...]:
+    """Check names of variables, and return them.
 
     Args:
         setting: Where they stand, for the error.
@@ -21,9 +21,12 @@ def check_names(setting: str, names: Iterable[str]) -> None:
     Raises:
         SettingsError: One could not be a variable's.
     """
+    checked = []
     for name in names:
-        if not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise SettingsError(f"{setting}: {name!r} is not the name of a variable")
+        checked.append(name)
+    return tuple(checked)
 
 
 def for_target(env: Mapping[str, str], forward_env: Iterable[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from environments.errors import SettingsError
-from environments.settings import BackendSettings, EnvironmentSettings
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
 from environments.variables import check_names
 
 
@@ -16,9 +16,7 @@ class DockerSettings(BackendSettings):
     """The settings of backend `docker`."""
 
     prefix: ClassVar[str] = "docker_"
-    enforces: ClassVar[frozenset[str]] = frozenset(
-        {"container_cpu", "container_memory", "container_disk", "container_pids"}
-    )
+    enforces: ClassVar[frozenset[str]] = frozenset(RESOURCE_SETTINGS)
 
     image: str | None = None
     """Image, pulled when the engine does not have it; `python:3.12-slim` if not set."""

@@ -60,35 +60,24 @@ class ShellProcess(Process):
         return not self._done.is_set()
 
     def read(self) -> str:
-        """Return what the command has printed since the last `read`, at once; empty if there is nothing new.
-
-        At most `settings.max_output_bytes` wait to be read; beyond that the oldest are dropped.
-        """
+        """Return what has come, see `Process`."""
         if not isinstance(self._sink, UnreadOutput):
             return ""
         return self._sink.take(final=self._done.is_set())
 
     def write(self, data: str | bytes) -> None:
-        """Send text or bytes to the command's standard input, or type them on its terminal.
-
-        Raises:
-            BrokenPipeError: The command has ended or closed its input.
-        """
+        """Send to the command, see `Process`."""
         if self._done.is_set():
             raise BrokenPipeError("the process has ended")
         self._shell.stream.write(data.encode() if isinstance(data, str) else data)
 
     def close_stdin(self) -> None:
-        """Let the command see end of file; on a terminal, type control-D."""
+        """Let the command see end of file, see `Process`."""
         with contextlib.suppress(BrokenPipeError):
             self._shell.stream.close_write()
 
     def poll(self) -> int | None:
-        """Return the exit code (128 + N after signal N), or None while the command runs.
-
-        Raises:
-            EnvironmentLostError: The target went away before the command's end.
-        """
+        """Return the exit code, see `Process`."""
         if not self._done.is_set():
             return None
         if self._error:
@@ -98,23 +87,16 @@ class ShellProcess(Process):
         return self._exit_code
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for the command's end and return its exit code, or None when `timeout` seconds did not bring it.
-
-        Raises:
-            EnvironmentLostError: The target went away before the command's end.
-        """
+        """Wait for the end, see `Process`."""
         self._done.wait(timeout)
         return self.poll()
 
     def kill(self) -> None:
-        """End the command and all it started: TERM, a grace, KILL. Returns when nothing of it is left.
-
-        Of a command that has ended, that is what it left in the background.
-        """
+        """End the command, see `Process`."""
         self._running.interrupt()
         self._done.wait()
         self._running.sweep()
 
     def resize(self, rows: int, columns: int) -> None:
-        """Change the size of the command's terminal, in characters. Without a terminal, does nothing."""
+        """Change the size of the terminal, see `Process`."""
         self._shell.stream.resize(Terminal(rows, columns))

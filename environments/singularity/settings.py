@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from environments.errors import SettingsError
-from environments.settings import BackendSettings, EnvironmentSettings
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,9 +14,7 @@ class SingularitySettings(BackendSettings):
     """The settings of backend `singularity`."""
 
     prefix: ClassVar[str] = "singularity_"
-    enforces: ClassVar[frozenset[str]] = frozenset(
-        {"container_cpu", "container_memory", "container_disk", "container_pids"}
-    )
+    enforces: ClassVar[frozenset[str]] = frozenset(RESOURCE_SETTINGS)
 
     image: str | None = None
     """A SIF file, a sandbox directory, or a URI that is pulled once; `docker://python:3.12-slim` if not set."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -14,6 +16,16 @@ LIVE = "HERMES_TEST_LIVE"
 """Set by `make test-live`: run against the real services."""
 
 Make = Callable[..., BaseEnvironment]
+
+_USE = """
+import sys, time
+from environments import create_environment
+backend, task, how, nap = sys.argv[1:]
+env = create_environment(backend, task_id=task, container_persistent=how == "kept")
+env.execute(f"echo mine >~/file; sleep {nap} &")
+print("ready", flush=True)
+time.sleep(1000)
+"""
 
 
 @contextlib.contextmanager
@@ -46,3 +58,18 @@ def environments_of(backend: str) -> Iterator[Make]:
     yield make
     for env in made:
         env.cleanup()
+
+
+def use_and_be_killed(backend: str, task: str, how: str, nap: str) -> None:
+    """Have another process make a file and start a process in a sandbox, and kill it.
+
+    Args:
+        backend: The backend.
+        task: What the sandbox is for.
+        how: `kept` for one whose files are to be kept.
+        nap: What the process in the sandbox sleeps for.
+    """
+    words = [sys.executable, "-c", _USE, backend, task, how, nap]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"ready\n"
+        process.kill()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from standins.control import StandIn
 from standins.daytona_client import daytona_stand_in
-from standins.in_process import environments_of
+from standins.in_process import environments_of, use_and_be_killed
 from targets.processes import having
 
 from code_execution import execute_code
@@ -23,15 +23,6 @@ from environments.daytona.service import connect, sdk
 from environments.garbage import collect_garbage
 
 MakeDaytona = Callable[..., BaseEnvironment]
-
-WORK = """
-import sys, time
-from environments import create_environment
-env = create_environment("daytona", task_id=sys.argv[1], container_persistent=sys.argv[2] == "kept")
-env.execute(f"echo mine >~/file; sleep {sys.argv[3]} &")
-print("ready", flush=True)
-time.sleep(1000)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -55,15 +46,7 @@ def make(service: StandIn) -> Iterator[MakeDaytona]:
 @pytest.fixture
 def killed(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
     """Uses a sandbox in a process of its own, which is then killed."""
-
-    def kill(task: str, kind: str) -> None:
-        child = subprocess.Popen([sys.executable, "-c", WORK, task, kind, nap], stdout=subprocess.PIPE, text=True)
-        assert child.stdout and child.stdout.readline() == "ready\n"
-        child.kill()
-        child.wait()
-        child.stdout.close()
-
-    yield kill
+    yield lambda task, how: use_and_be_killed("daytona", task, how, nap)
     collect_garbage()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from standins.control import StandIn
-from standins.in_process import environments_of
+from standins.in_process import environments_of, use_and_be_killed
 from standins.modal_client import modal_stand_in
 from targets.processes import having
 
@@ -22,15 +21,6 @@ from environments.base import BaseEnvironment
 from environments.garbage import collect_garbage
 
 MakeModal = Callable[..., BaseEnvironment]
-
-WORK = """
-import sys, time
-from environments import create_environment
-env = create_environment("modal", task_id=sys.argv[1], container_persistent=sys.argv[2] == "kept")
-env.execute(f"echo mine >~/file; sleep {sys.argv[3]} &")
-print("ready", flush=True)
-time.sleep(1000)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -53,20 +43,8 @@ def make(service: StandIn) -> Iterator[MakeModal]:
 
 @pytest.fixture
 def killed(service: StandIn, nap: str) -> Iterator[Callable[[str, str], None]]:
-    """Starts a process that uses a sandbox, and kills it."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def run(task: str, how: str) -> None:
-        process = subprocess.Popen([sys.executable, "-c", WORK, task, how, nap], stdout=subprocess.PIPE)
-        started.append(process)
-        assert process.stdout and process.stdout.readline() == b"ready\n"
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-    yield run
-    for process in started:
-        assert process.stdout
-        process.stdout.close()
+    """Uses a sandbox in a process of its own, which is then killed."""
+    yield lambda task, how: use_and_be_killed("modal", task, how, nap)
     collect_garbage()
 
 
