@@ -19,7 +19,8 @@ from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, 
 from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode, load_code_execution_settings
 from code_execution.staging import SCRIPT, STUB, stage, staging_directory
-from environments.base import BaseEnvironment, OutputCallback, Process
+from environments.base import BaseEnvironment, Process
+from environments.call import OutputCallback
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.manager import get_environment
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE

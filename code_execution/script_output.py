@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from code_execution.result import with_truncation_notice
 from code_execution.settings import CodeExecutionSettings
-from environments.base import OutputCallback
+from environments.call import OutputCallback
 from environments.capture import BoundedCapture, LiveText
 from environments.sink import Channel
 

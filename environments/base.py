@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self, get_args
 
+from environments.call import Call, OutputCallback, StderrMode, StdinMode, check_seconds, checked_call
 from environments.owner import Orphan
 from environments.result import Capabilities, CommandResult
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sink import OutputSink
-
-StderrMode = Literal["merge", "separate"]
-StdinMode = Literal["open", "none", "consumed"]
-OutputCallback = Callable[[str], object]
+from environments.terminal import Terminal
 
 GRACE = 1.0
 """Seconds a command has between TERM and KILL when it timed out or was interrupted."""
@@ -78,6 +77,16 @@ class Process(ABC):
     @abstractmethod
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the command's terminal, in characters. Without a terminal, does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """How a command runs in the background, see `BaseEnvironment.start`."""
+
+    stdin: StdinMode = "open"
+    terminal: Terminal | None = None
+    sink: OutputSink | None = None
+    grace: float = GRACE
 
 
 class BaseEnvironment(ABC):
@@ -158,7 +167,6 @@ class BaseEnvironment(ABC):
     def cwd(self) -> str:
         """The session's working directory, as known from the last command that ended."""
 
-    @abstractmethod
     def execute(
         self,
         command: str,
@@ -167,6 +175,7 @@ class BaseEnvironment(ABC):
         timeout: float | None = None,
         stdin: str | bytes | None = None,
         stderr: StderrMode = "merge",
+        env: Mapping[str, str] | None = None,
         on_output: OutputCallback | None = None,
     ) -> CommandResult:
         """Run a command in the session and wait for it.
@@ -176,23 +185,31 @@ class BaseEnvironment(ABC):
 
         Args:
             command: Shell text of any length, without NUL characters.
-            cwd: Directory to run this one command in; the session's own stays as it was.
+            cwd: Directory to run this one command in; the session's own stays as it was. A relative one is taken from
+                there, and `~` is the target user's home. Where it cannot be entered, nothing runs.
             timeout: Seconds until the command's whole process tree is ended; None takes `settings.timeout`,
                 `math.inf` sets no limit.
             stdin: What the command reads; without it, it sees end of file.
             stderr: `"merge"` into the output in the order written, or `"separate"`.
-            on_output: Called in this thread with each piece of text as it arrives.
+            env: Variables for this one command.
+            on_output: Called in this thread with each piece of text as it arrives. What it raises ends the command,
+                and is raised. It may not call `execute` of the same environment.
 
         Returns:
-            The result, also for a command that failed, timed out or was interrupted.
+            The result, also for a command that failed, timed out or was interrupted. `cleanup()` interrupts a command
+            that has begun.
 
         Raises:
             EnvironmentStartError: The target could not be started.
             EnvironmentLostError: The target went away while the command ran.
-            ValueError: The command holds a NUL character, or the timeout is negative.
+            TerminalError: The environment was cleaned up before the command began.
+            TypeError: An argument is of a wrong type.
+            ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
         """
+        return self.run_in_session(
+            self._call(command, timeout, cwd=cwd, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
+        )
 
-    @abstractmethod
     def execute_oneshot(
         self,
         command: str,
@@ -201,6 +218,7 @@ class BaseEnvironment(ABC):
         timeout: float | None = None,
         stdin: str | bytes | None = None,
         stderr: StderrMode = "merge",
+        env: Mapping[str, str] | None = None,
         on_output: OutputCallback | None = None,
     ) -> CommandResult:
         """Run a command at once, beside whatever `execute` is doing, and change nothing in the session.
@@ -208,8 +226,33 @@ class BaseEnvironment(ABC):
         It starts in the session's working directory with the target's own environment: what the session exported
         is not there. Arguments, result and errors are those of `execute`.
         """
+        return self.run_beside(
+            self._call(command, timeout, cwd=cwd, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
+        )
+
+    def _call(
+        self,
+        command: str,
+        timeout: float | None,
+        *,
+        cwd: str | None,
+        stdin: str | bytes | None,
+        stderr: StderrMode,
+        env: Mapping[str, str] | None,
+        on_output: OutputCallback | None,
+    ) -> Call:
+        limit = self.settings.timeout if timeout is None else timeout
+        self.touch()
+        return checked_call(command, cwd=cwd, timeout=limit, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
 
     @abstractmethod
+    def run_in_session(self, call: Call) -> CommandResult:
+        """Do what `execute` says."""
+
+    @abstractmethod
+    def run_beside(self, call: Call) -> CommandResult:
+        """Do what `execute_oneshot` says."""
+
     def start(
         self,
         command: str,
@@ -219,6 +262,7 @@ class BaseEnvironment(ABC):
         rows: int = 24,
         columns: int = 80,
         stdin: StdinMode = "open",
+        env: Mapping[str, str] | None = None,
         sink: OutputSink | None = None,
         grace: float = GRACE,
     ) -> Process:
@@ -228,20 +272,33 @@ class BaseEnvironment(ABC):
 
         Args:
             command: Shell text, as for `execute`.
-            cwd: Directory to run in; None is the session's.
+            cwd: Directory to run in, as for `execute`; None is the session's.
             pty: Whether to give it a terminal.
             rows: Height of that terminal in lines.
             columns: Width of that terminal in characters.
             stdin: `"open"` for an input that the handle writes to; `"none"` for one at its end; `"consumed"` for an
                 open one of which the command is certain to read all that is written. The latter two leave the shell
                 that ran the command for others, which saves time on a distant target.
+            env: Variables for it.
             sink: Takes the output, in a thread of its own, in place of the handle's `read`.
             grace: Seconds between TERM and KILL when it is killed.
 
         Raises:
             UnsupportedError: The backend has no pty.
             EnvironmentStartError: The target could not be started.
+            TypeError: An argument is of a wrong type.
+            ValueError: An argument has a value that cannot be.
         """
+        self.touch()
+        call = checked_call(command, cwd=cwd, env=env)
+        if stdin not in get_args(StdinMode):
+            raise ValueError(f"stdin is {stdin!r}; allowed: {', '.join(map(repr, get_args(StdinMode)))}")
+        terminal = Terminal.checked(rows, columns) if pty else None
+        return self.run_in_background(call, Background(stdin, terminal, sink, check_seconds("grace", grace)))
+
+    @abstractmethod
+    def run_in_background(self, call: Call, background: Background) -> Process:
+        """Do what `start` says."""
 
     @abstractmethod
     def interrupt(self) -> None:
@@ -251,8 +308,9 @@ class BaseEnvironment(ABC):
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a file in the target, replacing it in one step.
 
-        Missing parent directories are made. A relative path is taken from the session's working directory, `~` is
-        the target user's home.
+        Missing parent directories are made. A relative path is taken from the session's working directory, which is
+        not made; `~` is the target user's home. What is there already must be a regular file, or a link to one, that
+        the target's user owns or may write to.
 
         Raises:
             TerminalError: The file could not be written, with the target's own reason.
@@ -260,7 +318,7 @@ class BaseEnvironment(ABC):
 
     @abstractmethod
     def read_bytes(self, path: str) -> bytes:
-        """Return a file of the target, whole.
+        """Return a regular file of the target, whole.
 
         Raises:
             FileNotFoundError: No such file.
@@ -269,11 +327,41 @@ class BaseEnvironment(ABC):
 
     @abstractmethod
     def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
-        """Copy a file from here to the target, with its mode. Paths and errors are as for `write_bytes`."""
+        """Copy a file from here to the target, with its permissions. Paths and errors are as for `write_bytes`."""
 
     @abstractmethod
     def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
-        """Copy a file from the target to here, with its mode. Paths and errors are as for `read_bytes`."""
+        """Copy a file from the target to here, with its permissions. Paths and errors are as for `read_bytes`."""
+
+    @abstractmethod
+    def put_dir(self, local: str | Path, remote: str | PurePosixPath, *, skip_unchanged: bool = False) -> None:
+        """Copy a directory with all that is in it from here to the target, as one stream.
+
+        Files, directories and symbolic links are copied, with permissions and times in whole seconds; links are not
+        followed. Sockets, pipes and devices are left out. What is there already and has no counterpart here stays; a
+        link or a file that has one is replaced. The target needs `tar`.
+
+        Args:
+            local: The directory here.
+            remote: The directory there, which is made; a path as for `write_bytes`. One that is there already keeps
+                its own permissions and owner, as it may be a home.
+            skip_unchanged: Whether to leave out regular files that have the same size and time there.
+
+        Raises:
+            NotADirectoryError: There is no such directory here.
+            TerminalError: It could not be copied, or not all of it, with the target's own reason.
+        """
+
+    @abstractmethod
+    def get_dir(self, remote: str | PurePosixPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
+        """Copy a directory with all that is in it from the target to here, as `put_dir` does the other way.
+
+        A member that would be written outside of `local` is refused.
+
+        Raises:
+            FileNotFoundError: There is no such directory in the target.
+            TerminalError: It could not be copied, or not all of it.
+        """
 
     @abstractmethod
     def scratch_directory(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 
 from environments.base import BaseEnvironment
@@ -57,6 +58,17 @@ def _ensure_reaper() -> None:
         _reaper = threading.Thread(target=_reap, name="hermes-idle-reaper", daemon=True)
         _reaper.start()
         atexit.register(cleanup_all)
+
+
+def _forget() -> None:
+    """In a forked child: what was made is the parent's, and so is the thread that looks after it."""
+    global _lock, _reaper  # noqa: PLW0603 - both may be in a state that only the parent can get them out of
+    _lock = threading.RLock()
+    _reaper = None
+    _environments.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 def _reap() -> None:

@@ -32,6 +32,9 @@ class CommandResult:
     """How many bytes of output (and of stderr) were left out of the middle because of the cap."""
     omitted_at: int = 0
     """Where in `output` the left-out bytes were: an index between the kept head and the kept tail."""
+    survivors: tuple[int, ...] = ()
+    """Process ids, in the target, of what could not be ended when the command timed out or was interrupted; mostly
+    none. They may be another user's, or wait in the kernel for a device."""
 
     @property
     def ok(self) -> bool:

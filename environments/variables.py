@@ -11,6 +11,11 @@ from environments.errors import SettingsError
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a variable."""
+    return _NAME.fullmatch(text) is not None
+
+
 def check_names(setting: str, names: Iterable[object]) -> tuple[str, ...]:
     """Check names of variables, and return them.
 
@@ -23,7 +28,7 @@ def check_names(setting: str, names: Iterable[object]) -> tuple[str, ...]:
     """
     checked = []
     for name in names:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not is_name(name):
             raise SettingsError(f"{setting}: {name!r} is not the name of a variable")
         checked.append(name)
     return tuple(checked)

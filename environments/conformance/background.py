@@ -71,12 +71,25 @@ def _resized(env: BaseEnvironment) -> None:
     expect("40 100" in process.read(), "it can be resized")
 
 
-CHECKS = tuple(
-    Check(4, run)
-    for run in (
-        it_runs_beside_the_session,
-        its_input_ends_when_it_is_closed,
-        killing_it_ends_its_whole_tree,
-        a_terminal_is_a_terminal,
-    )
+def what_is_left_of_a_command_reaches_no_later_one(subject: Subject) -> None:
+    """Its output is read and dropped, so that it does not wait either."""
+    with subject.make() as env:
+        env.execute("plain=1")
+        for run in (env.execute, env.execute_oneshot):
+            result = run("(while :; do echo noise; sleep 0.05; done) & echo ok", timeout=60)
+            expect(result.output.replace("noise\n", "") == "ok\n", "it does not delay the return", result)
+        for run in (env.execute, env.execute_oneshot):
+            result = run("echo clean; sleep 0.3", timeout=60)
+            expect(result.output == "clean\n", "its output is no later command's", result)
+        env.write_bytes("/tmp/clean", b"clean")
+        expect(env.read_bytes("/tmp/clean") == b"clean", "nor that of a command of ours")
+        expect_output(env, "echo $plain; rm /tmp/clean", "1\n")
+
+
+CHECKS = (
+    Check(4, it_runs_beside_the_session),
+    Check(4, its_input_ends_when_it_is_closed),
+    Check(4, killing_it_ends_its_whole_tree),
+    Check(4, a_terminal_is_a_terminal),
+    Check(6, what_is_left_of_a_command_reaches_no_later_one),
 )

@@ -9,6 +9,7 @@ from environments.base import BaseEnvironment
 from environments.conformance.check import Check, Subject, expect, running, unique, wait_until
 from environments.errors import TerminalError
 from environments.owner import Owner
+from environments.result import CommandResult
 
 DESCRIPTORS = Path("/proc/self/fd")
 ROUNDS = 3
@@ -67,11 +68,11 @@ def cleaning_up_ends_what_runs(subject: Subject) -> None:
     env = subject.make()
     ended = threading.Event()
 
+    results: list[CommandResult] = []
+
     def run() -> None:
         try:
-            env.execute("sleep 1000", timeout=300)
-        except TerminalError:
-            pass
+            results.append(env.execute("echo so far; sleep 1000", timeout=300))
         finally:
             ended.set()
 
@@ -82,6 +83,7 @@ def cleaning_up_ends_what_runs(subject: Subject) -> None:
     env.cleanup()
     expect(ended.wait(30), "execute returns")
     thread.join(30)
+    expect(bool(results) and results[0].interrupted and results[0].exit_code == 130, "it was interrupted", results)
 
 
 def cleaning_up_twice_is_harmless_and_what_comes_after_is_refused(subject: Subject) -> None:

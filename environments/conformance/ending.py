@@ -123,9 +123,33 @@ def a_timeout_beside_the_session_ends_its_own_tree(subject: Subject) -> None:
     expect(wait_until(lambda: running(env, word) == 0, 2), "nothing is left of it")
 
 
+def a_timeout_that_ends_a_child_leaves_the_shell(subject: Subject) -> None:
+    """With its plain variables, where the target has bash."""
+    env = subject.env
+    if env.capabilities.shell != "bash":
+        return
+    pid = env.execute("plain=1; echo $$").output
+    for command in ("sleep 1000; echo never", "f() { sleep 1000; echo never; }; f; echo never", "while :; do :; done"):
+        result = _timed_out(env, command)
+        expect("never" not in result.output, "nothing behind it runs", result)
+        expect_output(env, "echo $$; echo $plain", f"{pid}1\n")
+    env.execute("unset plain")
+
+
+def a_command_times_out_however_fast_its_output_comes(subject: Subject) -> None:
+    """And however slow its reader is."""
+    env = subject.env
+    result = env.execute("yes", timeout=LIMIT, on_output=lambda _: time.sleep(0.01))
+    expect(result.timed_out and result.exit_code == 124, "an endless printer times out", result.exit_code)
+    expect(result.survivors == (), "and nothing of it is left", result.survivors)
+    expect_output(env, "echo after", "after\n")
+
+
 CHECKS = tuple(
     Check(4, run)
     for run in (
+        a_timeout_that_ends_a_child_leaves_the_shell,
+        a_command_times_out_however_fast_its_output_comes,
         a_timed_out_command_keeps_its_output_and_the_session,
         a_timeout_ends_the_whole_tree,
         a_loop_of_builtins_is_ended,

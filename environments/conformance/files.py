@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from environments.base import BaseEnvironment
@@ -78,17 +81,144 @@ def what_cannot_be_read_or_written_says_why(subject: Subject) -> None:
         ("/tmp", lambda: env.write_bytes("/tmp", b"x")),
         ("/proc/none", lambda: env.write_bytes("/proc/none", b"x")),
     ):
+        _expect_terminal_error(path, act)
+
+
+def directories_are_copied_there_and_back(subject: Subject) -> None:
+    """With what is in them: links as links, permissions, and times in whole seconds."""
+    env, name = subject.env, unique("/tmp/a 'b' dir")
+    with tempfile.TemporaryDirectory() as here:
+        top = _made_directory(Path(here, "source"))
+        env.put_dir(top, name)
+        listed = env.execute_oneshot(
+            f"cd {shlex.quote(name)} && stat -c '%a %n' sub sub/script && readlink sub/link && readlink near"
+        )
+        expect(listed.output == "555 sub\n751 sub/script\n/no/such/place\nsub\n", "it is there", listed)
+        env.get_dir(name, Path(here, "back"))
+        back, want = _described(Path(here, "back")), _described(top)
+        expect(back == want, f"it comes back as {want}", back)
+        env.put_dir(top, name)  # once more, over what is not to be written to
+        _remove(env, name)
         try:
-            act()
-        except TerminalError as error:
-            expect(path in str(error), "the path is named", str(error))
+            env.get_dir(name, Path(here, "never"))
+        except FileNotFoundError as error:
+            expect(name in str(error), "the path is named", str(error))
         else:
-            expect(False, f"{path} raises TerminalError")
+            expect(False, "a missing directory raises FileNotFoundError")
+
+
+def _made_directory(top: Path) -> Path:
+    sub = top / "sub"
+    (sub / "empty").mkdir(parents=True)
+    (sub / "script").write_bytes(os.urandom(200_000))
+    (sub / "script").chmod(0o751)
+    (sub / "link").symlink_to("/no/such/place")
+    (top / "near").symlink_to("sub")
+    (top / "a 'name'\n$of two lines").write_text("small")
+    for number, path in enumerate(top.rglob("*")):
+        os.utime(path, (1_000_000_000 + number,) * 2, follow_symlinks=False)
+    sub.chmod(0o555)
+    return top
+
+
+def _described(top: Path) -> dict[str, tuple[int, int, int]]:
+    """Return permissions, time and contents of all that is in a directory. Not every tar knows times of links."""
+    found = {}
+    for path in top.rglob("*"):
+        status = path.lstat()
+        if path.is_symlink():
+            found[str(path.relative_to(top))] = 0, 0, hash(path.readlink())
+        else:
+            data = path.read_bytes() if path.is_file() else b""
+            found[str(path.relative_to(top))] = status.st_mode, int(status.st_mtime), hash(data)
+    return found
+
+
+def files_that_are_unchanged_are_left_out(subject: Subject) -> None:
+    """Of a directory, both ways, if asked for. What has another size or time is copied."""
+    env, name = subject.env, unique("/tmp/dir")
+    with tempfile.TemporaryDirectory() as here:
+        top, back = Path(here, "source"), Path(here, "back")
+        top.mkdir()
+        for file in ("same", "longer", "later"):
+            (top / file).write_text("first")
+            os.utime(top / file, (1_000_000_000,) * 2)
+        env.put_dir(top, name)
+        env.get_dir(name, back)
+        for file, text, time in (("same", "other", 0), ("longer", "longer", 0), ("later", "other", 1)):
+            (top / file).write_text(text)
+            os.utime(top / file, (1_000_000_000 + time,) * 2)
+        env.put_dir(top, name, skip_unchanged=True)
+        texts = env.execute_oneshot(f"cd {name} && cat same longer later").output
+        expect(texts == "firstlongerother", "one is left out", texts)
+        (back / "same").write_text("local")
+        os.utime(back / "same", (1_000_000_000,) * 2)
+        env.get_dir(name, back, skip_unchanged=True)
+        texts = "".join((back / file).read_text() for file in ("same", "longer", "later"))
+        expect(texts == "locallongerother", "one is left out on the way back", texts)
+    _remove(env, name)
+
+
+def only_regular_files_are_read_and_replaced(subject: Subject) -> None:
+    """A pipe could be waited for without end, and a device have no end."""
+    env, name = subject.env, unique("/tmp/dir")
+    env.execute_oneshot(f"mkdir {name}; mkfifo {name}/pipe; ln -s pipe {name}/link")
+    with tempfile.TemporaryDirectory() as here:
+        source = Path(here, "file")
+        source.write_text("x")
+        for path, act in (
+            (f"{name}/pipe", lambda: env.read_bytes(f"{name}/pipe")),
+            (f"{name}/link", lambda: env.get_file(f"{name}/link", source)),
+            ("/dev/zero", lambda: env.read_bytes("/dev/zero")),
+            (f"{name}/pipe", lambda: env.write_bytes(f"{name}/pipe", b"x")),
+            (f"{name}/link", lambda: env.put_file(source, f"{name}/link")),
+        ):
+            _expect_terminal_error(path, act)
+        expect(source.read_text() == "x", "nothing is written here")
+    listing = env.execute_oneshot(f"cd {name} && ls -A && [ -p pipe ] && [ -L link ] && echo kept").output
+    expect(listing.split() == ["link", "pipe", "kept"], "the pipe is kept, and nothing is left beside it", listing)
+    _remove(env, name)
+
+
+def no_program_gets_another_user_by_being_copied(subject: Subject) -> None:
+    """Set-user-ID and set-group-ID stay behind, both ways."""
+    env, name = subject.env, unique("/tmp/dir")
+    with tempfile.TemporaryDirectory() as here:
+        top = Path(here, "source")
+        top.mkdir()
+        (top / "program").write_text("x")
+        (top / "program").chmod(0o6755)
+        env.put_file(top / "program", f"{name}/file")
+        env.put_dir(top, f"{name}/dir")
+        modes = env.execute_oneshot(f"stat -c %a {name}/file {name}/dir/program").output
+        expect(modes == "755\n755\n", "they stay here", modes)
+        env.execute_oneshot(f"chmod 6755 {name}/file {name}/dir/program")
+        env.get_file(f"{name}/file", Path(here, "file"))
+        env.get_dir(f"{name}/dir", Path(here, "dir"))
+        for path in (Path(here, "file"), Path(here, "dir", "program")):
+            expect(stat.S_IMODE(path.stat().st_mode) == 0o755, "they stay there", oct(path.stat().st_mode))
+    _remove(env, name)
+
+
+def what_a_command_reads_is_in_no_file_any_more(subject: Subject) -> None:
+    """Of which others could make a copy."""
+    for run in (subject.env.execute, subject.env.execute_oneshot):
+        result = run("readlink /proc/self/fd/0; cat", stdin="secret")
+        place, _, text = result.output.partition("\n")
+        expect(text == "secret" and (place.endswith(" (deleted)") or not place.startswith("/")), "it is gone", result)
+
+
+def _expect_terminal_error(path: str, act: Callable[[], object]) -> None:
+    try:
+        act()
+    except TerminalError as error:
+        expect(path in str(error), "the path is named", str(error))
+    else:
+        expect(False, f"{path} raises TerminalError")
 
 
 def _remove(env: BaseEnvironment, path: str) -> None:
-    quoted = path.replace("'", "'\\''")
-    env.execute_oneshot(f"rm -r '{quoted}'")
+    env.execute_oneshot(f"chmod -R u+w {shlex.quote(path)}; rm -r {shlex.quote(path)}")
 
 
 CHECKS = tuple(
@@ -99,5 +229,10 @@ CHECKS = tuple(
         replacing_a_file_keeps_its_mode_and_its_link,
         paths_may_be_relative_or_of_the_home,
         what_cannot_be_read_or_written_says_why,
+        directories_are_copied_there_and_back,
+        files_that_are_unchanged_are_left_out,
+        only_regular_files_are_read_and_replaced,
+        no_program_gets_another_user_by_being_copied,
+        what_a_command_reads_is_in_no_file_any_more,
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from environments.conformance.check import Check, Subject, expect, expect_output, unique, wait_until
-from environments.errors import EnvironmentLostError
+from environments.errors import EnvironmentLostError, TerminalError
 from environments.result import CommandResult
 
 
@@ -62,7 +62,41 @@ def a_lost_target_is_an_error_and_the_next_command_works(subject: Subject) -> No
         expect(env.execute_oneshot("echo beside").output == "beside\n", "also beside the session")
 
 
+class _CallbackError(Exception):
+    """What a callback raises."""
+
+
+def an_exception_of_the_caller_changes_nothing_for_the_next_command(subject: Subject) -> None:
+    """Of a callback, in the session and beside it; and a command within a command is an error."""
+    env = subject.env
+
+    def refuse(text: str) -> None:
+        raise _CallbackError(text)
+
+    def call(text: str) -> None:
+        env.execute("echo inner")
+
+    for run in (env.execute, env.execute_oneshot):
+        for command in ("echo x", "echo x; sleep 1000"):
+            try:
+                run(command, on_output=refuse, timeout=60)
+            except _CallbackError:
+                pass
+            else:
+                expect(False, "what a callback raises is raised")
+            expect_output(env, "echo y", "y\n")
+            expect(env.execute_oneshot("echo z").output == "z\n", "also beside the session")
+    try:
+        env.execute("echo outer", on_output=call, timeout=60)
+    except TerminalError:
+        pass
+    else:
+        expect(False, "execute within execute of the same session is an error")
+    expect_output(env, "echo y", "y\n")
+
+
 CHECKS = (
+    Check(8, an_exception_of_the_caller_changes_nothing_for_the_next_command),
     Check(8, a_shell_killed_under_a_command_does_not_run_it_twice),
     Check(8, a_lost_target_is_an_error_and_the_next_command_works),
 )

@@ -101,9 +101,70 @@ def a_directory_for_one_command_is_left_again(subject: Subject) -> None:
     expect(env.cwd == home, "and the session has not moved", env.cwd)
 
 
+def state_outlives_a_shell_that_is_killed(subject: Subject) -> None:
+    """Between two commands, without a farewell: what the command before had changed is there."""
+    env, name = subject.env, unique("V")
+    home = env.cwd
+    env.execute(f"export {name}='x\ny'; umask 027; cd /tmp")
+    pid = env.execute("echo $$").output.strip()
+    env.execute_oneshot(f"kill -9 {pid}; sleep 0.2")
+    expect_output(env, f'printf %s "${name}"; pwd', "x\ny/tmp\n")
+    expect(env.execute("umask").output.strip() in ("0027", "027"), "the umask lasts too")
+    env.execute(f"unset {name}; umask 022; cd '{home}'")
+
+
+def what_is_unset_stays_unset(subject: Subject) -> None:
+    """Also in the next shell, which begins with the target's own environment."""
+    env = subject.env
+    home = env.execute("echo $HOME").output.strip()
+    env.execute("unset HOME; exit 0")
+    expect_output(env, 'echo "${HOME-none}"', "none\n")
+    env.execute(f"export HOME='{home}'")
+
+
+def a_directory_that_is_gone_is_an_error(subject: Subject) -> None:
+    """Nothing runs elsewhere, in the session and beside it, until the session leaves it."""
+    with subject.make() as env:
+        place = unique("/tmp/gone")
+        env.execute(f"mkdir {place}; cd {place}; rmdir {place}; exit 1")
+        for run in (env.execute, env.execute_oneshot):
+            result = run("echo ran", timeout=60)
+            expect(result.exit_code != 0 and "ran\n" not in result.output, "it does not run", result)
+        expect_output(env, "cd /tmp && pwd", "/tmp\n")
+        expect(env.cwd == "/tmp", "the session has left it", env.cwd)
+
+
+def variables_for_one_command_are_its_own(subject: Subject) -> None:
+    """`env=` reaches all of the command, and no later one."""
+    env, name = subject.env, unique("V")
+    for run in (env.execute, env.execute_oneshot):
+        command = f'true; printf %s "${name}"; sh -c \'printf %s "${name}"\''
+        result = run(command, env={name: 'it\'s "1"\n'}, timeout=60)
+        expect(result.output == 'it\'s "1"\n' * 2, "the command sees them, and what it starts", result)
+    expect_output(env, f'echo "${{{name}-none}}"', "none\n")
+
+
+def a_directory_may_be_relative_or_of_the_home(subject: Subject) -> None:
+    """`cwd=` is taken from the session's directory, in the session and beside it."""
+    env, name = subject.env, unique("d")
+    home = env.cwd
+    env.execute(f"cd /tmp; mkdir -p {name}/sub; cd {name}")
+    for run in (env.execute, env.execute_oneshot):
+        result = run("pwd", cwd="sub", timeout=60)
+        expect(result.output == f"/tmp/{name}/sub\n", "a relative one is the session's", result)
+        expect(result.cwd == f"/tmp/{name}/sub", "and the result says so", result)
+        expect(run("pwd", cwd="~").output == env.execute_oneshot("cd; pwd").output, "~ is the home")
+    env.execute(f"cd '{home}'; rm -r /tmp/{name}")
+
+
 CHECKS = tuple(
     Check(1, run)
     for run in (
+        state_outlives_a_shell_that_is_killed,
+        what_is_unset_stays_unset,
+        a_directory_that_is_gone_is_an_error,
+        variables_for_one_command_are_its_own,
+        a_directory_may_be_relative_or_of_the_home,
         the_session_keeps_its_working_directory,
         the_session_keeps_exports_and_variables,
         the_session_keeps_functions_aliases_and_options,

@@ -150,7 +150,7 @@ class DaytonaEnvironment(PerCommandEnvironment):
         """Start a process on a terminal, see `StreamOpener`."""
         sandbox = self._target()
         with reported("no terminal can be opened"):
-            return DaytonaTerminal(sandbox, argv, terminal, self._put_scratch)
+            return DaytonaTerminal(sandbox, argv, terminal, self._scratch.put)
 
     def target_loss(self) -> str | None:
         """Say why the sandbox is of no use any more, see `PersistentShellEnvironment.target_loss`."""

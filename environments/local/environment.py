@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from environments.atomic_file import replace_file
+from environments.call import checked_data, checked_path
+from environments.errors import TerminalError
 from environments.local.files import copy_file, read_file
 from environments.local.settings import LocalSettings
 from environments.owner import Orphan
@@ -41,7 +43,8 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a file, see `BaseEnvironment`."""
-        replace_file(self._resolve(path), lambda file: file.write(data))
+        content = checked_data(data)
+        replace_file(self._resolve(path), lambda file: file.write(content))
 
     def read_bytes(self, path: str) -> bytes:
         """Return a file, see `BaseEnvironment`."""
@@ -49,12 +52,22 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
         """Copy a file, see `BaseEnvironment`."""
-        copy_file(Path(local), self._resolve(str(remote)))
+        copy_file(Path(local), self._resolve(remote))
 
     def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
         """Copy a file, see `BaseEnvironment`."""
-        copy_file(self._resolve(str(remote)), Path(local))
+        copy_file(self._resolve(remote), Path(local))
 
-    def _resolve(self, path: str) -> Path:
-        expanded = Path(path).expanduser()
-        return expanded if expanded.is_absolute() else Path(self.cwd) / expanded
+    def write_scratch(self, path: str, data: bytes) -> None:
+        """Write a file of ours, see `PersistentShellEnvironment`."""
+        replace_file(Path(path), lambda file: file.write(data), 0o600)
+
+    def _resolve(self, path: str | PurePosixPath) -> Path:
+        """Return a path; what is relative is taken from the session's directory, which is not made anew."""
+        self.life.ensure_started()
+        expanded = Path(checked_path(path)).expanduser()
+        if expanded.is_absolute():
+            return expanded
+        if not (place := Path(self.cwd)).is_dir():
+            raise TerminalError(f"cannot take {path} from the session's directory {place}, which is not there any more")
+        return place / expanded

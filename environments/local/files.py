@@ -6,31 +6,27 @@ import os
 import stat
 from pathlib import Path
 
-from environments.atomic_file import naming, replace_file
-
-PIECE = 1024 * 1024
-"""Bytes to copy at a time."""
+from environments.atomic_file import naming, open_regular, read_pieces, replace_file
 
 
 def read_file(path: Path) -> bytes:
-    """Return a file, whole.
+    """Return a regular file, whole.
 
     Raises:
         FileNotFoundError: No such file.
         TerminalError: It could not be read.
     """
-    with naming(path, "read"):
-        return path.read_bytes()
+    with open_regular(path) as file, naming(path, "read"):
+        return file.read()
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file with its mode, replacing `target` in one step.
+    """Copy a regular file with its permissions, replacing `target` in one step.
 
     Raises:
         FileNotFoundError: No such source.
         TerminalError: It could not be read or written.
     """
-    with naming(source, "read"), source.open("rb") as file:
+    with open_regular(source) as file:
         mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        pieces = iter(lambda: file.read(PIECE), b"")
-        replace_file(target, lambda copy: copy.writelines(pieces), mode)
+        replace_file(target, lambda copy: copy.writelines(read_pieces(source, file)), mode)

@@ -26,7 +26,7 @@ from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
-from environments.short_commands.environment import PerCommandEnvironment
+from environments.short_commands.environment import CONTROL_TIMEOUT, PerCommandEnvironment
 
 PROBE_TIMEOUT = 15
 """Seconds for a line of input to reach a process."""
@@ -92,7 +92,8 @@ class ModalEnvironment(PerCommandEnvironment):
         """Bring the sandbox up; after a loss, take up the one there was if it still runs."""
         if self._target.start():
             self._duplex = self._delivers_input()
-            self._files = ShellFiles(self, self.settings.env) if self._duplex else self._native_files
+            self._files = ShellFiles(self._ours, self.settings.env) if self._duplex else self._native_files
+            self.streams_lag = not self._duplex
 
     def _delivers_input(self) -> bool:
         process = self._target.start_process(["/bin/sh", "-c", _PROBE], timeout=PROBE_TIMEOUT)
@@ -139,19 +140,27 @@ class ModalEnvironment(PerCommandEnvironment):
     def _resize(self, marker: str, terminal: Terminal) -> None:
         self._target.run(_RESIZE, marker, str(terminal.rows), str(terminal.columns))
 
-    def run_control(self, text: str) -> CommandResult:
+    def run_control(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:
         """Run a command of our own, see `PersistentShellEnvironment`."""
-        return PersistentShellEnvironment.run_control(self, text) if self._duplex else super().run_control(text)
-
-    def scratch_directory(self) -> str:
-        """Return our private directory in the sandbox, made on first use."""
-        self._ensure_started()
         if self._duplex:
-            return PersistentShellEnvironment.scratch_directory(self)
-        return super().scratch_directory()
+            return PersistentShellEnvironment.run_control(self, text, timeout)
+        return super().run_control(text, timeout)
 
-    def _put_scratch(self, data: bytes) -> str:
-        return PersistentShellEnvironment._put_scratch(self, data) if self._duplex else super()._put_scratch(data)
+    def shell_opened(self) -> None:
+        """Have what ends commands ready, where that needs a shell."""
+        if self._duplex:
+            PersistentShellEnvironment.shell_opened(self)
+
+    def make_scratch(self, name: str) -> str:
+        """Make a private directory, see `PersistentShellEnvironment`."""
+        return PersistentShellEnvironment.make_scratch(self, name) if self._duplex else super().make_scratch(name)
+
+    def write_scratch(self, path: str, data: bytes) -> None:
+        """Write a file of ours, see `PersistentShellEnvironment`."""
+        if self._duplex:
+            PersistentShellEnvironment.write_scratch(self, path, data)
+        else:
+            super().write_scratch(path, data)
 
     # By short commands, whose text travels as a variable: it would otherwise show in the process list.
 

@@ -1,64 +1,74 @@
-"""An environment with a warm session shell behind a lock, and warm one-shot shells beside it."""
+"""An environment that reaches its target through shells: what a backend answers, and what follows from that."""
 
 from __future__ import annotations
 
 import contextlib
-import math
+import logging
 import os
-import shlex
-import threading
-import time
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from environments.base import GRACE, BaseEnvironment, OutputCallback, Process, StderrMode, StdinMode
-from environments.cancellation import current_scope
-from environments.errors import EnvironmentLostError, TerminalError
+from environments.base import GRACE, Background, BaseEnvironment, Process
+from environments.call import Call, checked_data, checked_path
+from environments.errors import TerminalError
 from environments.owner import Owner
-from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, Capabilities, CommandResult
+from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
-from environments.shell.call import Call, checked_call
+from environments.shell.beside import Beside
+from environments.shell.control import CONTROL_TIMEOUT, ControlShells
+from environments.shell.dialect.commands import making_scratch
+from environments.shell.directories import Directories
 from environments.shell.files import ShellFiles
-from environments.shell.output import CommandOutput, UnreadOutput
-from environments.shell.process import EXIT_CODE_TIMEOUT, ShellProcess
+from environments.shell.leftovers import Leftovers
+from environments.shell.lifecycle import Lifecycle
+from environments.shell.pool import ShellPool
 from environments.shell.process_tree import ProcessTree, Quarry
-from environments.shell.running import RunningCommand
+from environments.shell.requests import Requests
+from environments.shell.runner import Runner
+from environments.shell.scratch import Scratch
 from environments.shell.session import Session
-from environments.shell.shell import Ended, Request, Shell, Where
 from environments.shell.stream import Stream, Terminal
 from environments.shell.target_shells import TargetShells
-from environments.sink import OutputSink
 
-LONG_COMMAND = 32 * 1024
-"""Characters above which a command travels as a file: bash reads its script one byte at a system call."""
-MAY_END_SHELL = ("exec", "kill", "trap")
-"""Words of commands that can end the shell before it can report its state, which is therefore asked for first."""
-
-
-_WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
+log = logging.getLogger(__name__)
 
 
 class PersistentShellEnvironment(BaseEnvironment):
-    """Everything but the target: a backend says how to start it, open a stream to it, and stop it."""
+    """Everything but the target: a backend says how to start it, open a stream to it, and stop it.
+
+    A command goes to the session (its turn), to a shell (its state) and to that shell's stream, and its result comes
+    up the same way; one that runs beside the session goes to a shell of the pool instead.
+    """
 
     same_machine = False
     """Whether the target shares this machine's files, sockets and processes."""
     max_streams: int | None = None
     """How many streams the target allows at once; None is as many as asked for."""
+    streams_lag = False
+    """Whether what a process printed may arrive after a later request was sent."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self.id = f"{Owner.this_process().mark}-{os.urandom(4).hex()}"
-        self._start_lock = threading.RLock()
-        self._started = self._ever_started = self._closed = False
+        self.life = Lifecycle(self.start_target, settings.env)
         beside = self.max_streams - 1 if self.max_streams else None
-        self._shells = TargetShells(self.id, self.open_stream, self.target_loss, self._lost, beside)
-        self._session = Session(self._open_session_shell, settings.cwd, settings.persistent_shell)
-        self._running: set[RunningCommand] = set()
-        self._processes: set[ShellProcess] = set()
-        self._scratch_path: str | None = None
-        self._files = ShellFiles(self, settings.env)
+        shells = TargetShells(self.id, self.life, self.open_stream, self.target_loss, lambda: self.streams_lag)
+        self._shells = shells
+        self._control = ControlShells(shells)
+        self._pool = ShellPool(shells, beside)
+        self._scratch = Scratch(self.id, self.life, self.make_scratch, self.run_control, self.write_scratch)
+        requests = Requests(shells, self._scratch)
+        self._runner = Runner(shells, self.run_control, self.life, GRACE)
+        leftovers = Leftovers(shells, self.run_control)
+        self._session = Session(shells, self._runner, requests, leftovers, settings, self.shell_opened)
+        self._beside, self._ours = (
+            Beside(shells, pool, requests, self._runner, self.life, settings, self._session.variable)
+            for pool in (self._pool, self._control)
+        )
+        self._files = ShellFiles(self._ours, settings.env)
+        self._directories = Directories(self._ours, settings.env)
+        self.life.watch(self)
 
     # What a backend answers.
 
@@ -111,7 +121,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     @property
     def busy(self) -> bool:
         """Whether something runs, see `BaseEnvironment`."""
-        return bool(self._running) or any(process.running for process in self._processes)
+        return self._runner.busy or self._beside.busy
 
     @property
     def cwd(self) -> str:
@@ -122,284 +132,133 @@ class PersistentShellEnvironment(BaseEnvironment):
         """Return one of the `WATCHED` variables as the session's last command left it; empty if it is not set."""
         return self._session.variable(name)
 
-    def execute(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        stdin: str | bytes | None = None,
-        stderr: StderrMode = "merge",
-        on_output: OutputCallback | None = None,
-    ) -> CommandResult:
-        """Run a command in the session, see `BaseEnvironment`."""
-        call = self._checked(command, cwd, timeout, stdin, stderr, on_output)
-        with self._session.turn() as granted:
-            if not granted:
-                return self._never_ran()
-            shell, marker = self._session.send(self._request(call, Where.MAIN))
-            try:
-                return self._perform(shell, marker, call, Where.MAIN)
-            finally:
-                self._session.command_ended(shell, moved_for_one_command=cwd is not None)
-
-    def execute_oneshot(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        stdin: str | bytes | None = None,
-        stderr: StderrMode = "merge",
-        on_output: OutputCallback | None = None,
-    ) -> CommandResult:
-        """Run a command beside the session, see `BaseEnvironment`."""
-        call = self._checked(command, cwd, timeout, stdin, stderr, on_output)
-        scope = current_scope()
-        if scope and scope.cancelled:
-            return self._never_ran()
-        request = self._request(call, Where.SUBSHELL)
-        with self._shells.sent(request) as (shell, marker):
-            return self._perform(shell, marker, call, Where.SUBSHELL)
-
-    def start(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        pty: bool = False,
-        rows: int = 24,
-        columns: int = 80,
-        stdin: StdinMode = "open",
-        sink: OutputSink | None = None,
-        grace: float = GRACE,
-    ) -> Process:
-        """Start a command in the background, see `BaseEnvironment`."""
-        call = self._checked(command, cwd, math.inf)
-        sink = sink or UnreadOutput(self.settings.max_output_bytes)
-        if pty:
-            where, shell = Where.LAST_ON_TERMINAL, self._shells.open_on(Terminal(rows, columns))
-            marker = shell.send(self._request(call, where, sink.separate))
-            release: Callable[[Shell], object] = Shell.close
-        else:
-            where, release = _WHERE[stdin], self._shells.pool.give_back
-            shell, marker = self._shells.send(self._request(call, where, sink.separate))
+    def run_in_session(self, call: Call) -> CommandResult:
+        """Run a command in the session, see `BaseEnvironment.execute`."""
+        self.life.ensure_started()
         try:
-            if where is not Where.SUBSHELL:
-                shell.await_begin()
-        except BaseException:
-            shell.close()
-            release(shell)
-            raise
-        ends_shell = where in (Where.LAST, Where.LAST_ON_TERMINAL)
-        quarry = Quarry(shell.marker if ends_shell else marker, shell.dialect, shell.pid, ends_shell=ends_shell)
-        process = ShellProcess(shell, RunningCommand(shell, quarry, self.run_control, grace), sink, release)
-        self._processes = {process, *(other for other in self._processes if other.running)}
-        return process
-
-    def interrupt(self) -> None:
-        """End the command `execute` is running, see `BaseEnvironment`."""
-        self._session.interrupt()
-
-    def cleanup(self) -> None:
-        """End everything, see `BaseEnvironment`."""
-        with self._start_lock:
-            if self._closed:
-                return
-            self._closed = True
-            if not self._ever_started:
-                return
-        try:
-            with contextlib.suppress(TerminalError):
-                self._end_everything()
+            return self._session.run(call)
         finally:
-            self._session.close()
-            self._shells.pool.close()
-            self.stop_target()
+            self.touch()
 
-    def _end_everything(self) -> None:
-        for running in list(self._running):
-            running.interrupt()
-        for process in self._processes:
-            process.kill()
-        self._session.close()
-        self._shells.pool.close_idle()
-        if self.stop_ends_all:
-            return
-        if self._scratch_path:
-            self.run_control(f"rm -rf {shlex.quote(self._scratch_path)}")
-        if self._shells.dialect:
-            ProcessTree(self.run_control, Quarry(f"{self.id}/", self._shells.dialect)).end(GRACE)
+    def run_beside(self, call: Call) -> CommandResult:
+        """Run a command beside the session, see `BaseEnvironment.execute_oneshot`."""
+        self.life.ensure_started()
+        try:
+            return self._beside.run(call)
+        finally:
+            self.touch()
 
-    # The target.
+    def run_in_background(self, call: Call, background: Background) -> Process:
+        """Start a command in the background, see `BaseEnvironment.start`."""
+        self.life.ensure_started()
+        return self._beside.start(call, background)
 
-    def _ensure_started(self) -> None:
-        with self._start_lock:
-            if self._closed:
-                raise TerminalError("the environment was cleaned up; create a new one")
-            if not self._started:
-                self._ever_started = True  # from here on there may be something to stop, also if this fails
-                self.start_target()
-                self._started = True
-
-    def _lost(self, why: str) -> EnvironmentLostError:
-        """Forget all that was in the target, so that the next command starts it anew, and return what to raise."""
-        with self._start_lock:
-            self._started = False
-            self._scratch_path = None
-        self._shells.pool.close_idle()
-        return EnvironmentLostError(
-            f"backend {self.settings.env!r} was lost: {why}. What the command had done by then is done, and it was "
-            "not run again; the next command connects anew"
-        )
-
-    def _open_session_shell(self, cwd: str | None, restore: str) -> Shell:
-        self._ensure_started()
-        return self._shells.open(cwd, restore)
-
-    def run_control(self, text: str) -> CommandResult:
+    def run_control(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:
         """Run a command of our own: without the limits of `max_streams`, the settings or a cancelled scope.
+
+        Args:
+            text: Shell text.
+            timeout: Seconds by which it must have ended.
 
         Raises:
             EnvironmentLostError: The target did not answer in time.
         """
-        return self._shells.run_control(text)
+        return self._control.run(text, timeout)
 
-    # One command.
+    def interrupt(self) -> None:
+        """End the command `execute` is running, see `BaseEnvironment`."""
+        self.life.check_process()
+        self._session.interrupt()
 
-    def _checked(
-        self,
-        command: str,
-        cwd: str | None,
-        timeout: float | None,
-        stdin: str | bytes | None = None,
-        stderr: str = "merge",
-        on_output: OutputCallback | None = None,
-    ) -> Call:
-        limit = self.settings.timeout if timeout is None else timeout
-        call = checked_call(command, cwd=cwd, timeout=limit, stdin=stdin, stderr=stderr, on_output=on_output)
-        self.touch()
-        self._ensure_started()
-        return call
+    def shell_opened(self) -> None:
+        """Have what ends commands ready, now that there may be one to end."""
+        self._control.reserve()
 
-    def _never_ran(self) -> CommandResult:
-        return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self.cwd)
+    def cleanup(self) -> None:
+        """End everything, see `BaseEnvironment`."""
+        if not self.life.begin_closing():
+            return
+        if self.life.ever_started:
+            self._runner.abandon_all()
+            self._beside.abandon_all()
+            self._ours.abandon_all()
+            try:
+                if not self.stop_ends_all:
+                    self._end_everything()
+            finally:
+                self._close()
+        self.life.closed()
 
-    def _request(self, call: Call, where: Where, separate: bool | None = None) -> Request:
-        """Make the request for a call; what it needs as a file is put into the target."""
-        long = len(call.command) > LONG_COMMAND
-        return Request(
-            "" if long else call.command,
-            where,
-            cwd=call.cwd if where is Where.MAIN else call.cwd or self.cwd,
-            cwd_required=call.cwd is not None,
-            stdin_file=self._put_scratch(call.stdin) if call.stdin else None,
-            command_file=self._put_scratch(call.command.encode("utf-8", "surrogateescape")) if long else None,
-            separate=call.separate if separate is None else separate,
-            checkpoint=where is Where.MAIN and any(word in call.command for word in MAY_END_SHELL),
-        )
+    def _end_everything(self) -> None:
+        """End all processes, side by side, and remove our files."""
+        with contextlib.suppress(TerminalError):
+            self._scratch.remove()
+            self._shells.end_all(but=self._control.idle)
+            if self._shells.dialect:
+                quarry = Quarry(f"{self.id}/", self._shells.dialect)
+                if survivors := ProcessTree(self.run_control, quarry).end(GRACE):
+                    log.warning("backend %r: processes could not be ended: %s", self.settings.env, survivors)
 
-    def run_into(self, command: str, sink: OutputSink) -> int:
-        """Run a command beside the session, without a limit of time or of output, and return its exit code.
-
-        Raises:
-            EnvironmentLostError: The target went away while it ran.
-        """
-        call = self._checked(command, None, math.inf)
-        with self._shells.sent(self._request(call, Where.SUBSHELL, sink.separate)) as (shell, marker):
-            return self._run_to_end(shell, marker, call, Where.SUBSHELL, sink)[0]
-
-    def _perform(self, shell: Shell, marker: str, call: Call, where: Where) -> CommandResult:
-        began = time.monotonic()
-        output = CommandOutput(self.settings.max_output_bytes, call.separate, call.on_output)
+    def _close(self) -> None:
+        """Free what is held here, and take the target down."""
         try:
-            code, reason = self._run_to_end(shell, marker, call, where, output)
-        except EnvironmentLostError as error:
-            error.output = output.stdout.text().text
-            raise
-        output.finish()
-        out = output.stdout.text()
-        err = output.stderr.text() if output.stderr else None
-        return CommandResult(
-            out.text,
-            code,
-            stderr=err.text if err else None,
-            timed_out=reason == "timeout",
-            interrupted=reason == "interrupt",
-            cwd=shell.cwd if where is Where.MAIN else call.cwd or self.cwd,
-            duration_seconds=time.monotonic() - began,
-            omitted_bytes=out.omitted_bytes + (err.omitted_bytes if err else 0),
-            omitted_at=out.omitted_at,
-        )
-
-    def _run_to_end(
-        self, shell: Shell, marker: str, call: Call, where: Where, output: OutputSink
-    ) -> tuple[int, str | None]:
-        """Return the exit code of the request that was sent, and the reason if it was we who ended it."""
-        quarry = Quarry(marker, shell.dialect, shell.pid, wakes_shell=where is Where.MAIN)
-        running = RunningCommand(shell, quarry, self.run_control, GRACE, output.freeze)
-        self._running.add(running)
-        if where is Where.MAIN:
-            self._session.running = running
-        try:
-            ended = running.read_to_end(output, call.timeout)
+            self._control.close()
+            self._shells.end_all()
+            self._pool.close()
+            self._session.close()
         finally:
-            if where is Where.MAIN:
-                self._session.running = None
-            self._running.discard(running)
-            self.touch()
-        if running.reason and where is Where.MAIN and shell.alive:
-            shell.retire()  # the signal that makes it leave the command may reach it after the command
-        return self._exit_code(shell, running, ended), running.reason
+            self.stop_target()
+        self._beside.join()
+        self._ours.join()
 
-    def _exit_code(self, shell: Shell, running: RunningCommand, ended: Ended) -> int:
-        if running.failure:
-            raise self._lost(str(running.failure))
-        if running.reason:
-            return TIMEOUT_EXIT_CODE if running.reason == "timeout" else INTERRUPT_EXIT_CODE
-        if ended.exit_code is not None and (ended.exit_code or shell.alive):
-            return ended.exit_code
-        code = shell.stream.exit_code(EXIT_CODE_TIMEOUT)
-        if ended.exit_code is not None:
-            return code or 0  # a shell that a signal ends says 0, as one that exits with 0 does
-        loss = self.target_loss()
-        if code is None or loss:
-            raise self._lost(loss or "the link to it dropped")
-        return code
+    def __del__(self) -> None:
+        if life := getattr(self, "life", None):
+            life.abandoned(self)
 
     # Files, through the shell where a backend has nothing better.
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a file, see `BaseEnvironment`."""
-        self._files.write(path, data)
+        self._files.write(checked_path(path), checked_data(data))
 
     def read_bytes(self, path: str) -> bytes:
         """Return a file, see `BaseEnvironment`."""
-        return self._files.read(path)
+        return self._files.read(checked_path(path))
 
     def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
         """Copy a file, see `BaseEnvironment`."""
-        self._files.put(Path(local), str(remote))
+        self._files.put(Path(local), checked_path(remote))
 
     def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
         """Copy a file, see `BaseEnvironment`."""
-        self._files.get(str(remote), Path(local))
+        self._files.get(checked_path(remote), Path(local))
+
+    def put_dir(self, local: str | Path, remote: str | PurePosixPath, *, skip_unchanged: bool = False) -> None:
+        """Copy a directory, see `BaseEnvironment`."""
+        self._directories.put(Path(local), checked_path(remote), skip_unchanged)
+
+    def get_dir(self, remote: str | PurePosixPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
+        """Copy a directory, see `BaseEnvironment`."""
+        self._directories.get(checked_path(remote), Path(local), skip_unchanged)
 
     def scratch_directory(self) -> str:
         """Return our private directory in the target, made on first use."""
-        with self._start_lock:
-            if self._scratch_path is None:
-                name = f"hermes-{self.id}-{os.urandom(4).hex()}"
-                result = self.run_control(f'umask 077; d=${{TMPDIR:-/tmp}}/{name}; mkdir -- "$d" && printf %s "$d"')
-                if result.exit_code != 0:
-                    raise TerminalError(
-                        f"no temporary directory can be made on backend {self.settings.env!r}, which long commands "
-                        f"and standard input need: {result.output.strip()}; set TMPDIR there to one that is writable"
-                    )
-                self._scratch_path = result.output
-        return self._scratch_path
+        return self._scratch.directory()
 
-    def _put_scratch(self, data: bytes) -> str:
-        path = f"{self.scratch_directory()}/{os.urandom(8).hex()}"
-        self.write_bytes(path, data)
-        return path
+    def make_scratch(self, name: str) -> str:
+        """Make a private directory of a name in the target, and return its path.
+
+        Raises:
+            TerminalError: It could not be made.
+        """
+        result = self.run_control(making_scratch(name))
+        if result.exit_code != 0:
+            raise TerminalError(
+                f"no temporary directory can be made on backend {self.settings.env!r}, which standard input and long "
+                f"commands need: {result.output.strip()}; set TMPDIR there to one that is writable"
+            )
+        return result.output
+
+    def write_scratch(self, path: str, data: bytes) -> None:
+        """Write a file into that directory, for the target's user alone."""
+        self._files.write(path, data, mode="600")

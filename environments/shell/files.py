@@ -8,63 +8,37 @@ from __future__ import annotations
 
 import base64
 import os
-import shlex
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import BinaryIO, Protocol
 
-from environments.atomic_file import replace_file
-from environments.base import Process
+from environments.atomic_file import PERMISSIONS, open_regular, read_pieces, replace_file
+from environments.base import Background, Process
+from environments.call import Call
 from environments.capture import BoundedCapture
 from environments.errors import TerminalError
 from environments.result import CommandResult
+from environments.shell.dialect.files import NO_BASE64, NO_SUCH_FILE, decoding, placing, reading
 from environments.sink import Channel, OutputSink
 
 SMALL = 16 * 1024
 """Bytes up to which base64 in a command is quicker than a stream of its own."""
-PIECE = 1024 * 1024
-"""Bytes to read from a file here at a time."""
-NO_SUCH_FILE = 44
-"""Exit code by which the commands below say that a file is missing."""
-NO_BASE64 = 45
-"""Exit code by which the command below says that the target cannot decode."""
+TIME_LIMIT = 60.0
+"""Seconds for a command that moves what is small."""
 _ERROR_LIMIT = 4096
-
-# Set in front of each: $path. A relative path is taken from where the command runs, the session's directory.
-_RESOLVE = """\
-case $path in '~') path=$HOME ;; '~/'*) path=$HOME/${path#'~/'} ;; esac
-case $path in /*) ;; *) path=$PWD/$path ;; esac
-"""
-# A link is followed, so that what it points at is replaced. The mode of a file that is there is kept.
-WRITE = """\
-if [ -L "$path" ]; then path=$(readlink -f -- "$path") || exit 1; fi
-if [ -d "$path" ]; then echo "it is a directory" >&2; exit 1; fi
-[ -d "${path%/*}/" ] || mkdir -p -- "${path%/*}/" || exit 1
-part=${path%/*}/.hermes-$unique
-: >"$part" || exit 1
-if [ -n "$mode" ]; then chmod "$mode" "$part"
-elif [ -e "$path" ]; then
-  chmod "$(stat -c %a -- "$path")" "$part"; chown "$(stat -c %u:%g -- "$path")" "$part" 2>/dev/null
-fi
-"""
-FINISH = ' >"$part" && mv -f -- "$part" "$path" || { rm -f -- "$part"; exit 1; }'
-READ = f"""\
-if [ ! -e "$path" ]; then exit {NO_SUCH_FILE}; fi
-if [ -d "$path" ]; then echo "it is a directory" >&2; exit 1; fi
-"""
 
 
 class Runner(Protocol):
-    """What runs commands where the files are, each beside all others."""
+    """What runs commands where the files are, each beside all others, see `Beside`."""
 
-    def execute_oneshot(self, command: str, *, stderr: Literal["merge", "separate"] = "merge") -> CommandResult:
-        """Run a command and return what came of it, see `BaseEnvironment`."""
+    def run(self, call: Call) -> CommandResult:
+        """Run a command and return what came of it."""
 
-    def start(self, command: str, *, stdin: Literal["consumed"]) -> Process:
-        """Start a command that reads all that is written to it, see `BaseEnvironment`."""
+    def start(self, call: Call, background: Background) -> Process:
+        """Start a command."""
 
-    def run_into(self, command: str, sink: OutputSink) -> int:
+    def run_into(self, call: Call, sink: OutputSink) -> int:
         """Run a command, without a limit of time or of output, and return its exit code."""
 
 
@@ -81,29 +55,28 @@ class ShellFiles:
         self._backend = backend
         self._has_base64 = True
 
-    def write(self, path: str, data: bytes) -> None:
-        """Write a file, see `BaseEnvironment.write_bytes`."""
-        head = self._head(path) + WRITE
+    def write(self, path: str, data: bytes, mode: str = "") -> None:
+        """Write a file, see `BaseEnvironment.write_bytes`, with permission bits in octal if any are given."""
         if len(data) <= SMALL and self._has_base64:
             text = base64.b64encode(data).decode()
-            check = f"command -v base64 >/dev/null || exit {NO_BASE64}\n"
-            result = self._runner.execute_oneshot(f"{check}{head}echo {text} | base64 -d{FINISH}")
+            result = self._runner.run(call_at(path, decoding(path, text, mode)))
             if result.exit_code != NO_BASE64:
                 self._raise_for("write", path, result.exit_code, result.output)
                 return
             self._has_base64 = False
-        self._stream_in(path, head, len(data), iter([data]))
+        self._stream_in(path, mode, len(data), iter([data]))
 
     def put(self, local: Path, remote: str) -> None:
         """Copy a file from here, see `BaseEnvironment.put_file`."""
-        with local.open("rb") as file:
+        with open_regular(local) as file:
             status = os.fstat(file.fileno())
-            head = self._head(remote, f"{stat.S_IMODE(status.st_mode):o}") + WRITE
-            self._stream_in(remote, head, status.st_size, iter(lambda: file.read(PIECE), b""))
+            mode = f"{stat.S_IMODE(status.st_mode) & PERMISSIONS:o}"
+            self._stream_in(remote, mode, status.st_size, read_pieces(local, file))
 
-    def _stream_in(self, path: str, head: str, size: int, pieces: Iterator[bytes]) -> None:
+    def _stream_in(self, path: str, mode: str, size: int, pieces: Iterator[bytes]) -> None:
         # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
-        process = self._runner.start(f"{head}head -c {size}{FINISH}", stdin="consumed")
+        call = call_at(path, placing(path, f"head -c {size}", mode))
+        process = self._runner.start(call, Background(stdin="consumed"))
         try:
             try:
                 for piece in pieces:
@@ -121,30 +94,26 @@ class ShellFiles:
     def read(self, path: str) -> bytes:
         """Return a file, see `BaseEnvironment.read_bytes`."""
         data = bytearray()
-        self._stream_out(path, "cat -- ", data.extend)
+        self._stream_out(path, 'cat -- "$path"', data.extend)
         return bytes(data)
 
     def get(self, remote: str, local: Path) -> None:
         """Copy a file to here, see `BaseEnvironment.get_file`."""
         mode = bytearray()
-        self._stream_out(remote, "stat -c %a -- ", mode.extend)
+        self._stream_out(remote, 'stat -Lc %a -- "$path"', mode.extend)
         replace_file(
             local,
             lambda file: self._copy_into(file, remote),
-            int(mode, 8) if mode.strip().isdigit() else None,
+            int(mode, 8) & PERMISSIONS if mode.strip().isdigit() else None,
         )
 
     def _copy_into(self, file: BinaryIO, remote: str) -> None:
-        self._stream_out(remote, "cat -- ", file.write)
+        self._stream_out(remote, 'cat -- "$path"', file.write)
 
     def _stream_out(self, path: str, command: str, take: Callable[[bytes], object]) -> None:
-        sink = _Bytes(take)
-        code = self._runner.run_into(f'{self._head(path)}{READ}{command}"$path"', sink)
+        sink = BytesSink(take)
+        code = self._runner.run_into(call_at(path, reading(path, command)), sink)
         self._raise_for("read", path, code, sink.error.text().text)
-
-    @staticmethod
-    def _head(path: str, mode: str = "") -> str:
-        return f"path={shlex.quote(path)} mode={mode} unique={os.urandom(6).hex()}\n{_RESOLVE}"
 
     def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
         if exit_code == NO_SUCH_FILE:
@@ -154,7 +123,12 @@ class ShellFiles:
             raise TerminalError(f"cannot {verb} {path} on backend {self._backend!r}: {reason}")
 
 
-class _Bytes:
+def call_at(path: str, command: str, *, separate: bool = False) -> Call:
+    """Return the call of a command about a path; only for a relative one the session's directory matters."""
+    return Call(command, None if not path.startswith(("/", "~")) else "/", TIME_LIMIT, separate=separate)
+
+
+class BytesSink:
     """Hands on standard output as it comes, and keeps the words of standard error."""
 
     separate = True
@@ -164,6 +138,7 @@ class _Bytes:
         self.error = BoundedCapture(_ERROR_LIMIT)
 
     def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes."""
         if channel is Channel.STDOUT:
             self._take(data)
         else:

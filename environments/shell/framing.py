@@ -3,6 +3,9 @@
 The shell speaks in messages: a record separator (byte 30), a nonce that only we and the shell know, a space, a letter
 for the kind, and then fields that each end in NUL. Whatever is not a message is output, byte for byte. The first byte
 is one that output hardly ever ends in, because output that may be the beginning of a message has to be held back.
+
+All messages but READY name the number of the request they belong to, so that what was said about an earlier one is
+never taken for this one's.
 """
 
 from __future__ import annotations
@@ -15,23 +18,44 @@ class Kind(Enum):
     """What a message says."""
 
     READY = b"R"
-    """The shell runs. Fields: its pid, its name (with a 1 behind it if it could not enter the directory it was to
-    start in), then the watched variables."""
+    """The shell runs. Fields: its pid, its name, 1 if it could not enter the directory it was to start in, the home
+    directory, then the watched variables."""
     BEGIN = b"B"
-    """The shell has read all of its script: what is written to it from now on is the command's. Fields: number."""
+    """What comes from here on is the command's. Fields: number."""
     END = b"E"
-    """The command ended. Fields: number, exit code, then the watched variables."""
-    EXIT = b"X"
+    """The command ended, and the shell goes on. Fields: number, exit code, 1 if something of it is left."""
+    SESSION_END = b"M"
+    """The same of a command in the session's own shell, with `SESSION_FIELDS` behind it."""
+    EXIT = b"F"
     """The command ended the shell with it. Fields as for END."""
+    SESSION_EXIT = b"X"
+    """The same of the session's own shell. Fields as for SESSION_END."""
     STATE = b"S"
-    """Shell text that, read by a new shell, brings back exports, functions, aliases and options. Fields: text."""
+    """What the shell holds. Fields: number, SHELLOPTS, BASHOPTS, exports and umask, functions and aliases (each as
+    shell text that brings them back), and the number again: without it the report is not whole."""
+    PIECE = b"P"
+    """One line of such a report, where others write on the same channel. Fields: number, part (1 or 2), line."""
+    PIECES = b"T"
+    """The end of such a report. Fields: number, SHELLOPTS, BASHOPTS, how many lines, how many characters they have."""
 
 
 WATCHED = ("PWD", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""Variables whose values every END brings along: the first is the working directory, the others name the Python."""
+"""Variables whose values are known here after every command: the working directory, and what names the Python."""
+SESSION_FIELDS = (*WATCHED, "OLDPWD")
+"""What SESSION_END and SESSION_EXIT bring along."""
 
-_FULL = 2 + len(WATCHED)
-_FIELD_COUNTS = {Kind.READY: _FULL, Kind.END: _FULL, Kind.EXIT: _FULL, Kind.BEGIN: 1, Kind.STATE: 1}
+_SESSION = 3 + len(SESSION_FIELDS)
+_FIELD_COUNTS = {
+    Kind.READY: 4 + len(WATCHED),
+    Kind.BEGIN: 1,
+    Kind.END: 3,
+    Kind.EXIT: 3,
+    Kind.SESSION_END: _SESSION,
+    Kind.SESSION_EXIT: _SESSION,
+    Kind.STATE: 6,
+    Kind.PIECE: 3,
+    Kind.PIECES: 5,
+}
 _KINDS = {kind.value: kind for kind in Kind}
 
 
@@ -41,6 +65,15 @@ class Message:
 
     kind: Kind
     fields: tuple[bytes, ...]
+
+    @property
+    def number(self) -> int:
+        """The request it belongs to; -1 for what cannot be read."""
+        return int(self.fields[0]) if self.fields[0].isdigit() else -1
+
+    def text(self, index: int) -> str:
+        """Return a field as text."""
+        return self.fields[index].decode("utf-8", "surrogateescape")
 
 
 class FrameScanner:
@@ -52,17 +85,18 @@ class FrameScanner:
 
     def feed(self, data: bytes) -> list[bytes | Message]:
         """Take the next bytes and return what they complete, in order."""
-        data = self._pending + data
+        if self._pending:
+            data = self._pending + data
         parts: list[bytes | Message] = []
         position = 0
         while (found := data.find(self._marker, position)) >= 0:
             if found > position:
                 parts.append(data[position:found])
-            message, position = self._parse(data, found)
-            if message is None:
+            part, position = self._parse(data, found)
+            if part is None:
                 self._pending = data[found:]
                 return parts
-            parts.append(message)
+            parts.append(part)
         # Only the end of the piece can hold a marker cut in two: searching all of it again each time is what
         # makes large outputs quadratic.
         keep = self._marker_prefix(data, position)
@@ -72,16 +106,23 @@ class FrameScanner:
         return parts
 
     def rest(self) -> bytes:
-        """Return the bytes held back because they could have begun a message, once nothing more can come."""
-        rest, self._pending = self._pending, b""
-        return rest
+        """Return the bytes held back because they could have begun a message, once nothing more can come.
 
-    def _parse(self, data: bytes, start: int) -> tuple[Message | None, int]:
+        What did begin one is not output.
+        """
+        rest, self._pending = self._pending, b""
+        return b"" if rest.startswith(self._marker) else rest
+
+    def _parse(self, data: bytes, start: int) -> tuple[bytes | Message | None, int]:
+        """Return what begins with a marker, None if it is not complete, and where it ends."""
         position = start + len(self._marker)
-        kind = _KINDS.get(data[position : position + 1])
-        if kind is None:
+        letter = data[position : position + 1]
+        if not letter:
             return None, start
         position += 1
+        kind = _KINDS.get(letter)
+        if kind is None:
+            return data[start:position], position
         fields = []
         for _ in range(_FIELD_COUNTS[kind]):
             end = data.find(b"\0", position)

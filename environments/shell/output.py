@@ -29,7 +29,7 @@ class CommandOutput:
         self.stdout = BoundedCapture(limit)
         self.stderr = BoundedCapture(limit) if separate else None
         self._on_output = on_output
-        self._live = {channel: LiveText() for channel in Channel}
+        self._live = {channel: LiveText() for channel in Channel} if on_output else {}
         self._frozen = False
 
     def add(self, channel: Channel, data: bytes) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from environments.errors import TerminalError
+from environments.shell.parked import ParkedShells
+from environments.shell.request import Request
 from environments.shell.shell import Shell
+from environments.shell.target_shells import TargetShells
 
 IDLE_LIMIT = 4
 """How many idle shells are kept. More are opened when more commands run at once, and closed behind them."""
@@ -15,80 +17,86 @@ SLOT_TIMEOUT = 300.0
 
 
 class ShellPool:
-    """Lends shells, opening one when none is idle.
+    """Lends shells, opening one when none is idle. One whose command has left something is not lent again.
 
     Args:
-        open_shell: Opens a new one.
-        limit: How many may be open at once, where the target sets a limit; a further borrower then waits.
+        shells: Opens and ends them.
+        limit: How many may be in use at once, where the target sets a limit; a further borrower then waits.
     """
 
-    def __init__(self, open_shell: Callable[[], Shell], limit: int | None = None) -> None:
-        self._open_shell = open_shell
-        self._lock = threading.Lock()
+    def __init__(self, shells: TargetShells, limit: int | None = None) -> None:
+        self._shells = shells
+        self._parked = ParkedShells(shells)
+        self._changed = threading.Condition()
         self._idle: list[Shell] = []
-        self._lent: dict[Shell, bool] = {}
         self._limit = limit
         self._slots = threading.Semaphore(limit) if limit else None
-        self._closed = False
 
-    def take(self, urgent: bool = False) -> Shell:
-        """Take a shell, which is to be given back.
-
-        Args:
-            urgent: Whether to pass by the limit: ending a command must not wait for that command.
+    def sent(self, request: Request) -> tuple[Shell, str]:
+        """Send a request to a shell, which is to be given back; returns it and the request's marker.
 
         Raises:
-            TerminalError: The pool is closed, or all shells are in use for too long.
+            TerminalError: The environment was cleaned up, or all shells are in use for too long.
             EnvironmentStartError: A new shell could not be opened.
+            EnvironmentLostError: No shell took the request, so it was not run.
         """
-        holds_slot = self._slots is not None and not urgent
-        if holds_slot:
-            self._wait_for_slot()
-        try:
-            with self._lock:
-                if self._closed:
-                    raise TerminalError("the environment was cleaned up; create a new one")
-                shell = self._idle.pop() if self._idle else None
-            shell = shell or self._open_shell()
-        except BaseException:
-            if self._slots and holds_slot:
-                self._slots.release()
-            raise
-        with self._lock:
-            self._lent[shell] = holds_slot
-        return shell
+        for _ in range(IDLE_LIMIT + 1):
+            shell = self._take()
+            try:
+                return shell, shell.send(request)
+            except BrokenPipeError:  # it died while it was idle, and got nothing of the request
+                self.give_back(shell)
+            except BaseException:
+                self.give_back(shell)
+                raise
+        raise self._shells.lost("no shell of it could be reached")
 
-    def _wait_for_slot(self) -> None:
+    def _take(self) -> Shell:
         if self._slots and not self._slots.acquire(timeout=SLOT_TIMEOUT):
             raise TerminalError(
                 f"the {self._limit} commands that the target allows at once were all running for {SLOT_TIMEOUT:.0f} s; "
                 "end one of them, or a background process"
             )
+        try:
+            return self._idle_shell() or self._open()
+        except BaseException:
+            if self._slots:
+                self._slots.release()
+            raise
+
+    def _open(self) -> Shell:
+        return self._shells.open()
+
+    def _idle_shell(self) -> Shell | None:
+        while True:
+            with self._changed:
+                if not self._idle:
+                    return None
+                shell = self._idle.pop()
+            if self._shells.is_current(shell):
+                return shell
+            self._shells.end(shell)
 
     def give_back(self, shell: Shell) -> None:
-        """Take a shell back. One that is no longer alive, or one too many, is closed."""
-        with self._lock:
-            holds_slot = self._lent.pop(shell)
-            keep = shell.alive and not self._closed and len(self._idle) < IDLE_LIMIT
-            if keep:
-                self._idle.append(shell)
-        if not keep:
-            shell.close()
-        if self._slots and holds_slot:
+        """Take a shell back. One that is not fit, or one too many, is ended."""
+        self.keep(shell)
+        if self._slots:
             self._slots.release()
 
-    def close_idle(self) -> None:
-        """Close the shells that nobody has borrowed."""
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for shell in idle:
-            shell.close()
+    def keep(self, shell: Shell) -> None:
+        """Keep a shell for whoever needs one, if it is fit."""
+        current = self._shells.is_current(shell)
+        parked = current and shell.has_leftovers
+        with self._changed:
+            keep = current and not parked and len(self._idle) < IDLE_LIMIT
+            if keep:
+                self._idle.append(shell)
+            self._changed.notify()
+        if parked:
+            self._parked.park(shell)
+        elif not keep:
+            self._shells.end(shell)
 
     def close(self) -> None:
-        """Close every shell, also those that are lent."""
-        with self._lock:
-            self._closed = True
-            lent = list(self._lent)
-        self.close_idle()
-        for shell in lent:
-            shell.close()
+        """Wait for what reads from shells with leftovers, once all shells are closed."""
+        self._parked.close()

@@ -7,52 +7,92 @@ import threading
 from collections.abc import Callable
 
 from environments.base import Process
-from environments.errors import EnvironmentLostError
+from environments.call import check_text
+from environments.errors import EnvironmentLostError, TerminalError
+from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import Nowhere, UnreadOutput
+from environments.shell.request import Where
+from environments.shell.runner import Runner, Sent
 from environments.shell.running import RunningCommand
 from environments.shell.shell import Shell
-from environments.shell.stream import Terminal
 from environments.sink import OutputSink
+from environments.terminal import Terminal
 
-EXIT_CODE_TIMEOUT = 5.0
-"""Seconds for the exit code of a shell that ended without a word."""
+_NO_INPUT = "the process was started without an input"
 
 
 class ShellProcess(Process):
-    """A command that a shell of its own runs, or a fork of one that is lent."""
+    """A command that a shell of its own runs, or a fork of one that is lent.
+
+    Args:
+        sent: The request.
+        running: Ends it.
+        sink: Takes its output.
+        runner: Says what came of it.
+        life: Says who may use it.
+        release: Takes the shell back.
+    """
 
     def __init__(
-        self, shell: Shell, running: RunningCommand, sink: OutputSink, release: Callable[[Shell], object]
+        self,
+        sent: Sent,
+        running: RunningCommand,
+        sink: OutputSink,
+        runner: Runner,
+        life: Lifecycle,
+        release: Callable[[Shell], object],
     ) -> None:
-        self.pid = shell.pid
-        self._shell = shell
+        self.pid = sent.shell.pid
+        self._sent = sent
+        self._shell = sent.shell
         self._running = running
         self._sink = sink
+        self._runner = runner
+        self._life = life
         self._release = release
         self._done = threading.Event()
         self._exit_code: int | None = None
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._pump, name=f"hermes-process-{shell.pid}", daemon=True)
+        self._input_closed = sent.where is Where.SUBSHELL
+        self._thread = threading.Thread(target=self._pump, name=f"hermes-process-{self.pid}", daemon=True)
         self._thread.start()
 
     def _pump(self) -> None:
-        code: int | None = None
         try:
-            try:
-                code = self._shell.receive(self._sink).exit_code
-            except Exception as error:  # of the sink: nobody can take the output any more
-                self._error = error
-                self._running.interrupt()
-                code = self._shell.receive(Nowhere()).exit_code
-            if code is None:
-                code = self._shell.stream.exit_code(EXIT_CODE_TIMEOUT)
+            self._exit_code = self._run_to_end()
+        except TerminalError as error:
+            self._error = error
         finally:
-            self._exit_code = code
             self._running.finished()
-            if self._running.reason or code:
+            if self._running.reason or self._exit_code != 0:
                 self._shell.close()  # what was written to the command may lie unread in front of the shell
             self._release(self._shell)
             self._done.set()
+
+    def _run_to_end(self) -> int:
+        failed: Exception | None = None
+        try:
+            ended = self._shell.receive(self._sink)
+        except Exception as error:  # of the sink: nobody can take the output any more
+            failed = error
+            self._running.interrupt()
+            ended = self._shell.receive(Nowhere())
+        if failed:
+            self._error = failed
+            return ended.exit_code or 1
+        if self._running.reason and ended.exit_code is None:
+            return self._shell.stream.exit_code(1.0) or 137
+        if self._running.reason:
+            return ended.exit_code or self._shell.stream.exit_code(1.0) or 0
+        return self._runner.outcome(self._sent, self._running, ended).exit_code
+
+    def abandon(self) -> None:
+        """Note that it is being ended along with everything else of its environment."""
+        self._running.abandon()
+
+    def join(self) -> None:
+        """Wait until its shell has been given back."""
+        self._thread.join()
 
     @property
     def running(self) -> bool:
@@ -67,14 +107,22 @@ class ShellProcess(Process):
 
     def write(self, data: str | bytes) -> None:
         """Send to the command, see `Process`."""
+        self._life.check_process()
+        if not isinstance(data, (bytes, bytearray)):
+            check_text("data", data)
         if self._done.is_set():
             raise BrokenPipeError("the process has ended")
-        self._shell.stream.write(data.encode() if isinstance(data, str) else data)
+        if self._input_closed:
+            raise BrokenPipeError(_NO_INPUT if self._sent.where is Where.SUBSHELL else "its input was closed")
+        self._shell.stream.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data))
 
     def close_stdin(self) -> None:
         """Let the command see end of file, see `Process`."""
-        with contextlib.suppress(BrokenPipeError):
-            self._shell.stream.close_write()
+        self._life.check_process()
+        if not self._input_closed:
+            self._input_closed = self._sent.where is not Where.LAST_ON_TERMINAL
+            with contextlib.suppress(BrokenPipeError):
+                self._shell.stream.close_write()
 
     def poll(self) -> int | None:
         """Return the exit code, see `Process`."""
@@ -88,15 +136,20 @@ class ShellProcess(Process):
 
     def wait(self, timeout: float | None = None) -> int | None:
         """Wait for the end, see `Process`."""
-        self._done.wait(timeout)
+        self._done.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         return self.poll()
 
     def kill(self) -> None:
         """End the command, see `Process`."""
+        self._life.check_process()
         self._running.interrupt()
         self._done.wait()
-        self._running.sweep()
+        if self._life.is_open:  # otherwise everything has been ended
+            self._running.sweep()
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal, see `Process`."""
-        self._shell.stream.resize(Terminal(rows, columns))
+        size = Terminal.checked(rows, columns)
+        if not self._done.is_set():
+            with contextlib.suppress(OSError, ValueError):  # it ends just now
+                self._shell.stream.resize(size)

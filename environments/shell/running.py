@@ -33,6 +33,7 @@ class RunningCommand:
     Attributes:
         reason: Why the command was ended, `timeout` or `interrupt`; None while it was not.
         failure: Why that failed, if it did.
+        survivors: The process ids of what could not be ended.
     """
 
     def __init__(
@@ -45,12 +46,15 @@ class RunningCommand:
     ) -> None:
         self.reason: str | None = None
         self.failure: TerminalError | None = None
+        self.survivors: tuple[int, ...] = ()
         self._shell = shell
-        self._tree = ProcessTree(run_in_target, quarry)
+        self._quarry = quarry
+        self._run_in_target = run_in_target
         self._grace = grace
         self._on_cancel = on_cancel
         self._lock = threading.Lock()
-        self._ended = threading.Event()
+        self._is_over = False
+        self._over: threading.Event | None = None  # as long as nobody waits for it, it need not be made
         self._thread: threading.Thread | None = None
 
     def time_out(self) -> None:
@@ -61,29 +65,37 @@ class RunningCommand:
         """Begin to end the command because somebody asked for it."""
         self._cancel("interrupt")
 
+    def abandon(self) -> None:
+        """Note that the command is being ended along with everything else of its environment."""
+        with self._lock:
+            if not self.reason and not self._is_over:
+                self.reason = "interrupt"
+
     def _cancel(self, reason: str) -> None:
         with self._lock:
-            if self.reason or self._ended.is_set():
+            if self.reason or self._is_over:
                 return
             self.reason = reason
-            self._thread = threading.Thread(target=self._end, name="hermes-end-command", daemon=True)
+            self._over = over = threading.Event()
+            self._thread = threading.Thread(target=self._end, args=(over,), name="hermes-end-command", daemon=True)
             self._thread.start()
 
-    def _end(self) -> None:
+    def _end(self, over: threading.Event) -> None:
+        tree = ProcessTree(self._run_in_target, self._quarry)
         try:
             if self._on_cancel:
                 # A time-out is noticed by the reader when there is nothing to read. Anyone may interrupt, also while
                 # output lies unread: on the way to the target and back the reader comes to that.
                 if self.reason == "interrupt":
-                    self._tree.look()
+                    tree.look()
                 self._on_cancel()
-            self._tree.end(self._grace)
-            if not self._ended.wait(LEAVE_TIMEOUT):
-                self._tree.kill_shell()
+            self.survivors = tree.end(self._grace)
+            if not over.wait(LEAVE_TIMEOUT):
+                tree.kill_shell()
         except TerminalError as error:
             self.failure = error
             self._shell.close()  # the target does not answer: let the reader go
-        if not self._ended.wait(KILL_LIMIT):
+        if not over.wait(KILL_LIMIT):
             self._shell.close()
 
     def read_to_end(self, output: OutputSink, timeout: float) -> Ended:
@@ -109,13 +121,25 @@ class RunningCommand:
     def finished(self) -> None:
         """Note that the shell is done with the command, and wait until nothing is left of it."""
         with self._lock:
-            self._ended.set()
+            self._is_over = True
             thread = self._thread
+            if self._over:
+                self._over.set()
         if thread and thread is not threading.current_thread():
             thread.join()
+            # The signal that makes it leave the command may reach it behind the command's end.
+            self._shell.was_told_to_leave()
 
     def sweep(self) -> None:
         """End what a command that has ended by itself left in the background."""
         if self.reason is None:
             self.reason = "sweep"
-            self._tree.end(self._grace, running=False)
+            self.survivors = ProcessTree(self._run_in_target, self._quarry).end(self._grace, running=False)
+
+    def end_orphans(self) -> bool:
+        """End what is left of a command whose shell was killed, and return whether there was anything."""
+        tree = ProcessTree(self._run_in_target, self._quarry)
+        if not tree.look():
+            return False
+        self.survivors = tree.end(self._grace, running=False)
+        return True

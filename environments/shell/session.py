@@ -2,54 +2,101 @@
 
 from __future__ import annotations
 
-import contextlib
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
+from environments.call import Call
 from environments.cancellation import current_scope
-from environments.errors import EnvironmentStartError
+from environments.errors import EnvironmentStartError, TerminalError
+from environments.result import INTERRUPT_EXIT_CODE, CommandResult
+from environments.settings import EnvironmentSettings
+from environments.shell.leftovers import Leftovers
+from environments.shell.opening import IN_PLACE, NOWHERE
+from environments.shell.parked import ParkedShells
+from environments.shell.request import Where
+from environments.shell.requests import Requests
+from environments.shell.runner import Runner, Sent
 from environments.shell.running import RunningCommand
-from environments.shell.shell import Request, Shell
+from environments.shell.shell import Shell, ShellState
+from environments.shell.state import SessionState, with_variables_of
+from environments.shell.target_shells import TargetShells
 
 SCOPE_POLL = 0.1
 """Seconds between looks at a cancelled scope while waiting for one's turn."""
 OPENING_POLL = 0.02
 """Seconds between looks at a session that another thread opens."""
+ATTEMPTS = 3
+"""How many shells are tried that have died while they were idle."""
+_LEAVES = re.compile(r"\s*cd\b")
 
 
 class Session:
-    """Keeps a shell open for one command after another.
+    """Runs one command after another in a shell that it keeps.
 
     A shell ends with a command such as `exit`, or because a command had to be ended. Its successor goes on with the
-    working directory, exports, functions, aliases and options that it reported last.
+    directory, exports, functions, aliases, options and umask that it reported last.
 
     Args:
-        open_shell: Opens a shell in a directory and with an earlier one's state.
-        first_cwd: Where the session begins; None is where the target starts its processes.
-        keep_shell: Whether one shell is used for many commands, or each command gets a new one.
+        shells: Opens shells.
+        runner: Runs a request in one.
+        requests: Makes a request of a call.
+        leftovers: Sets a shell apart from what its last command has left.
+        settings: Where the session begins, whether it keeps its shell, and how much of an output is kept.
+        on_open: Called when it has opened a shell.
     """
 
-    def __init__(self, open_shell: Callable[[str | None, str], Shell], first_cwd: str | None, keep_shell: bool) -> None:
-        self._open_shell = open_shell
-        self._first_cwd = first_cwd
-        self._keep_shell = keep_shell
-        self._lock = threading.RLock()  # what a command needs as files is put there when it is its turn already
+    def __init__(
+        self,
+        shells: TargetShells,
+        runner: Runner,
+        requests: Requests,
+        leftovers: Leftovers,
+        settings: EnvironmentSettings,
+        on_open: Callable[[], object],
+    ) -> None:
+        self._shells = shells
+        self._runner = runner
+        self._requests = requests
+        self._leftovers = leftovers
+        self._parked = ParkedShells(shells)
+        self._settings = settings
+        self._on_open = on_open
+        self._lock = threading.RLock()
         self._shell: Shell | None = None
-        self._state = ""
-        self._variables: dict[str, str] = {}
+        self._is_nowhere = False
+        self._state = SessionState()
+        self._generation = 0
+        self._variables: Mapping[str, str] = {}
         self._running: RunningCommand | None = None
         self._granted = self._end_asked = False
+        self._settling: threading.Thread | None = None
 
-    @property
-    def running(self) -> RunningCommand | None:
-        """The command that runs."""
-        return self._running
+    # Whose turn it is.
 
-    @running.setter
-    def running(self, running: RunningCommand | None) -> None:
-        self._running = running
-        if running and self._end_asked:
-            running.interrupt()
+    def run(self, call: Call) -> CommandResult:
+        """Wait for one's turn, and run a command, see `BaseEnvironment.execute`."""
+        if self._lock._is_owned():  # type: ignore[attr-defined]  # no flag of ours would be right whatever is raised
+            raise TerminalError(
+                "execute was called while this thread runs a command in the same session, such as from on_output; use "
+                "execute_oneshot, which runs beside it"
+            )
+        scope = current_scope()
+        if scope is None:
+            with self._lock:  # which control-C cannot get in between of
+                return self._run(call)
+        while not self._lock.acquire(timeout=SCOPE_POLL):
+            if scope.cancelled:
+                return self.never_ran()
+        try:
+            return self.never_ran() if scope.cancelled else self._run(call)
+        finally:
+            self._lock.release()
+
+    def never_ran(self) -> CommandResult:
+        """Return the result of a command whose scope was cancelled before it began."""
+        return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self.variable("PWD"))
 
     def interrupt(self) -> None:
         """End the command whose turn it is. One that is still on its way to the target is ended when it has begun."""
@@ -57,23 +104,17 @@ class Session:
         if running := self._running:
             running.interrupt()
 
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[bool]:
-        """Wait for one's turn; yields False if the caller's scope was cancelled by then."""
-        scope = current_scope()
-        while not self._lock.acquire(timeout=SCOPE_POLL if scope else -1):
-            if scope and scope.cancelled:
-                yield False
-                return
-        try:
-            self._granted, self._end_asked = True, False
-            yield not (scope and scope.cancelled)
-        finally:
-            self._granted = False
-            self._lock.release()
+    def _announce(self, running: RunningCommand | None) -> None:
+        self._running = running
+        if running and self._end_asked:
+            running.interrupt()
 
     def variable(self, name: str) -> str:
-        """Return a watched variable as the last command left it, without waiting for one that runs."""
+        """Return a watched variable as the last command left it, without waiting for one that runs.
+
+        Raises:
+            TerminalError: The session could not be opened.
+        """
         while not self._variables:
             # A first command, which may run for long, has the lock, and makes them known as soon as its shell is open.
             if self._lock.acquire(timeout=OPENING_POLL):
@@ -81,58 +122,145 @@ class Session:
                     self._open()
                 finally:
                     self._lock.release()
-        return self._variables[name]
+        return self._variables.get(name, "")
 
-    def send(self, request: Request) -> tuple[Shell, str]:
-        """Send a request to the session's shell; returns that and the request's marker. It must be one's turn."""
-        shell = self._open()
+    # One command.
+
+    def _run(self, call: Call) -> CommandResult:
+        self._granted, self._end_asked = True, False
         try:
-            return shell, shell.send(request)
-        except BrokenPipeError:  # it ended since its last command, and got nothing of this one
-            self._replace(shell)
-            shell = self._open()
-            return shell, shell.send(request)
+            for _ in range(ATTEMPTS):
+                shell = self._shell_for(call)
+                if shell is None:
+                    return self._nowhere_to_run()
+                try:
+                    return self._run_in(shell, call)
+                except BrokenPipeError:  # it had died since its last command, and got nothing of this one
+                    self._replace(shell)
+            raise self._shells.lost("its shells end as soon as they are opened")
+        finally:
+            self._granted = False
 
-    def command_ended(self, shell: Shell, moved_for_one_command: bool) -> None:
+    def _run_in(self, shell: Shell, call: Call) -> CommandResult:
+        marker = self._requests.sent(call, Where.MAIN, shell.send)
+        sent, held = Sent(shell, marker, Where.MAIN), shell.reported if call.env else None
+        try:
+            return self._runner.result(sent, call, self._settings.max_output_bytes, announce=self._announce)
+        finally:
+            self._command_ended(shell, call, held)
+
+    def _command_ended(self, shell: Shell, call: Call, held: SessionState | None) -> None:
         """Note what a command has left behind.
 
         Args:
             shell: The shell that ran it.
-            moved_for_one_command: Whether it ran in a directory of its own, which the session does not keep.
+            call: The command.
+            held: What the shell held before, if the command had variables of its own: they are in the last words of a
+                shell that it ended.
         """
-        cwd = self._variables["PWD"]
-        if not shell.alive or not self._keep_shell:
+        if shell.state is ShellState.ENDED or not self._settings.persistent_shell:
+            shell.await_report()
+        values = dict(shell.variables)
+        stays = call.cwd is not None or (self._is_nowhere and "hermes-" in values.get("PWD", ""))
+        if stays:  # it ran in a directory of its own, which the session does not keep
+            values |= {name: self._variables.get(name, "") for name in ("PWD", "OLDPWD")}
+        self._variables = values
+        if shell.state is not ShellState.IDLE or not self._settings.persistent_shell or (self._is_nowhere and stays):
             self._replace(shell)
-        self._variables = dict(shell.variables)
-        if moved_for_one_command:
-            self._variables["PWD"] = cwd
+            if held and shell.last_words:
+                self._state = with_variables_of(self._state, held, call.env)
+        elif shell.has_leftovers:
+            self._settle_soon(shell)
 
-    def _open(self) -> Shell:
-        if self._shell is None:
-            first = not self._variables
-            cwd = self._first_cwd if first else self._variables["PWD"]
-            shell = self._open_shell(cwd, self._state)
-            if first and shell.cwd_failed:
-                shell.close()
-                raise EnvironmentStartError(
-                    f"the working directory {cwd} cannot be entered there; create it, or set TERMINAL_CWD to one "
-                    "that exists"
-                )
-            self._shell = shell
+    def _nowhere_to_run(self) -> CommandResult:
+        place = self._variables["PWD"]
+        return CommandResult(
+            f"cd: {place}: the session's directory cannot be entered any more, and nothing was run; make it again, or "
+            "leave it with `cd`\n",
+            1,
+            stderr=None,
+            cwd=place,
+        )
+
+    # The shell.
+
+    def _shell_for(self, call: Call) -> Shell | None:
+        """Return a shell for a command; None if it has no directory to run in."""
+        shell = self._shell
+        if shell and not self._shells.is_current(shell):
+            self._replace(shell)
+        elif shell and (shell.has_leftovers or shell.is_noisy):
+            self._settle(shell)
+        if self._shell:
+            return self._shell
+        where = self._open()
+        away = call.cwd is not None and call.cwd.startswith(("/", "~"))
+        if where == IN_PLACE or away or (where == NOWHERE and _LEAVES.match(call.command)):
+            return self._shell
+        if self._shell:
+            self._replace(self._shell)
+        return None
+
+    def _open(self) -> str:
+        """Open a shell if there is none, and return where it is."""
+        if self._shell:
+            return IN_PLACE
+        first = not self._variables
+        cwd = self._settings.cwd if first else self._variables["PWD"]
+        shell, where = self._shells.open_for_session(cwd, self._state, nowhere=not first)
+        generation = self._shells.generation_of(shell)
+        if not first and where != IN_PLACE and generation != self._generation:  # a new target has no such directory
+            self._shells.end(shell)
+            shell, where = self._shells.open_for_session(self._settings.cwd, self._state, nowhere=False)
+            first = True
+        self._generation = generation
+        if first and where != IN_PLACE:
+            self._shells.end(shell)
+            raise EnvironmentStartError(
+                f"the working directory {cwd} cannot be entered there; create it, or set TERMINAL_CWD to one "
+                "that exists"
+            )
+        self._shell = shell
+        self._is_nowhere = where != IN_PLACE
+        if first:
             self._variables = dict(shell.variables)
-        return self._shell
+        self._on_open()
+        return where
 
     def _replace(self, shell: Shell) -> None:
-        """End a shell, keeping the state that it leaves."""
-        if shell.alive:
+        """End a shell, keeping the state that it reported last."""
+        if shell.state in (ShellState.RUNNING, ShellState.UNFIT):  # something was raised, and may have cost a report
             shell.retire()
-        shell.close()
-        self._state = shell.state
+        self._state = replace(shell.reported, variables=self._variables)
         self._shell = None
+        self._shells.end(shell)
+
+    # What commands leave in the background.
+
+    def _settle(self, shell: Shell) -> None:
+        try:
+            self._leftovers.settle(shell)
+        except BrokenPipeError:
+            self._replace(shell)
+        except TerminalError:  # the target cannot do it, so that another shell has to
+            self._state = replace(shell.reported, variables=self._variables)
+            self._shell = None
+            self._parked.park(shell)
+
+    def _settle_soon(self, shell: Shell) -> None:
+        """Do so without delaying the return of the command that left something."""
+
+        def settle() -> None:
+            with self._lock:
+                if self._shell is shell and shell.fit and shell.has_leftovers:
+                    self._settle(shell)
+
+        thread = threading.Thread(target=settle, name="hermes-leftovers", daemon=True)
+        thread.start()
+        self._settling = thread
 
     def close(self) -> None:
-        """Close the shell without asking for its state: the one of its last report is kept."""
-        if shell := self._shell:
-            self._state = shell.state
-            self._shell = None
-            shell.close()
+        """Wait for what is done in the background, once all shells are closed."""
+        self._parked.close()
+        if self._settling:
+            self._settling.join()

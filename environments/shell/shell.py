@@ -1,67 +1,52 @@
-"""One shell process over one duplex stream: sending it commands and reading what came of them."""
+"""One shell process over one duplex stream: what state it is in, what it is asked, and what came of it."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import os
-import shlex
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from environments.errors import EnvironmentStartError
-from environments.shell.dialect import BASH, POSIX, Dialect, prelude
-from environments.shell.framing import WATCHED, FrameScanner, Kind, Message
+from environments.errors import TerminalError
+from environments.shell.dialect.base import Dialect
+from environments.shell.dialect.bash import Bash
+from environments.shell.framing import SESSION_FIELDS, FrameScanner, Kind, Message
+from environments.shell.harmless import changes_nothing
 from environments.shell.output import Nowhere
-from environments.shell.stream import Stream
+from environments.shell.request import Request, Where
+from environments.shell.state import SessionState, StateReports
+from environments.shell.stream import Chunk, Stream
 from environments.sink import Channel, OutputSink
 
-HANDSHAKE_TIMEOUT = 60.0
-"""Seconds for a new shell to answer: a loaded machine may take several for what is usually milliseconds."""
-
-
-RETIRE_TIMEOUT = 2.0
-"""Seconds for a shell that is told to end to say its last words."""
+ANSWER_TIMEOUT = 60.0
+"""Seconds for a shell to answer at once: a loaded machine may take several for what is usually milliseconds."""
+REPORT_TIMEOUT = 2.0
+"""Seconds for the last words of a shell that has ended."""
+LONGEST_WAIT = 3600.0
+"""Seconds for which a stream is asked to wait at a time: longer ones overflow what the kernel takes."""
 LATE_READS = 64
 """How often to look for late output; a background job that never stops printing must not hold up a command."""
+FIRST_QUESTION = 10**9
+"""The number before that of the first question, which are not counted among the commands."""
+_BOTH = frozenset(Channel)
+_ONE = frozenset({Channel.STDOUT})
 
 
-class Where(Enum):
-    """Which process runs a command."""
+class ShellState(Enum):
+    """What a shell is doing. A new one is opening for as long as `opening.open_shell` has it."""
 
-    MAIN = "main"
-    """The shell itself, so that what the command changes stays."""
-    SUBSHELL = "sub"
-    """A fork of the shell, so that nothing stays."""
-    ATTACHED = "attached"
-    """A fork of the shell with the stream's input as its own. If it succeeds, it has to have read all that was written
-    for it, as the shell reads on behind it; if it fails, the shell ends too."""
-    LAST = "last"
-    """The shell itself, which then ends: the command has the stream's input as its own."""
-    LAST_ON_TERMINAL = "tty"
-    """The same on a terminal."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a shell is asked to run."""
-
-    command: str
-    where: Where = Where.MAIN
-    cwd: str | None = None
-    """The directory to run in. In the main shell it is for this command only."""
-    cwd_required: bool = True
-    """Whether not to run the command at all when that directory cannot be entered."""
-    stdin_file: str | None = None
-    """A file of the target that the command reads, and that is then removed."""
-    separate: bool = False
-    """Whether stderr is kept apart."""
-    command_file: str | None = None
-    """A file of the target that holds the command instead, for one that is long. It is removed."""
-    checkpoint: bool = False
-    """Whether to report the shell's state first, for a command that may end the shell without a farewell."""
+    IDLE = "idle"
+    """It waits for a request."""
+    RUNNING = "running"
+    """It has been sent a request, at least in part, whose end has not been read."""
+    ENDED = "ended"
+    """Its process has ended, or said that it will."""
+    UNFIT = "unfit"
+    """It may be anywhere. It is ended, and never lent again."""
+    CLOSED = "closed"
+    """Its stream is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,128 +55,135 @@ class Ended:
 
     exit_code: int | None
     """None when the shell ended without a word: it was killed, replaced by `exec`, or the target is gone."""
+    left: bool = False
+    """Whether something that the command started is still there."""
 
 
 class Shell:
     """A running shell. One thread at a time may use it.
 
     Args:
-        stream: The streams of a process started with `boot_argv`.
-        marker: What the marker variable begins with for the commands of this shell.
-        cwd: The directory to start in.
-        restore: The last STATE of an earlier shell.
-        known: The kind of shell, where it is known from an earlier one.
-        on_terminal: Whether the stream is a terminal, whose echo must be off before anything is sent.
-
-    Raises:
-        EnvironmentStartError: It did not answer.
+        stream: The streams of the process.
+        dialect: How to speak to it.
+        scanners: What reads its messages.
+        pid: Its process id in the target.
+        variables: The `WATCHED` variables it began with.
+        home: The target user's home directory.
+        reported: What it holds from the beginning.
+        lags: Whether what it printed earlier may arrive after a request was sent.
     """
 
     def __init__(
         self,
         stream: Stream,
-        marker: str,
-        *,
-        cwd: str | None = None,
-        restore: str = "",
-        known: Dialect | None = None,
-        on_terminal: bool = False,
+        dialect: Dialect,
+        scanners: Mapping[Channel, FrameScanner],
+        pid: int,
+        variables: Mapping[str, str],
+        home: str,
+        reported: SessionState,
+        lags: bool = False,
     ) -> None:
         self.stream = stream
-        self.marker = marker
-        self.alive = True
-        self.state = restore
-        self.variables: Mapping[str, str] = {}
-        self.cwd_failed = False
-        self._ahead: list[bytes | Message] = []
-        self._numbers = itertools.count(1)
-        nonce = os.urandom(8).hex()
-        self._scanners = {channel: FrameScanner(nonce) for channel in Channel}
-        if on_terminal:
-            self._await_raw_terminal()
-        self._hello(prelude(nonce, marker, restore, cwd, known))
-
-    def _await_raw_terminal(self) -> None:
-        deadline = time.monotonic() + HANDSHAKE_TIMEOUT
-        seen = b""
-        while not seen.endswith(b"ok"):  # the login shell of an SSH user may greet first
-            chunk = self.stream.read(max(0.0, deadline - time.monotonic()))
-            if chunk is None or not chunk.data:
-                self.close()
-                raise EnvironmentStartError(f"the terminal could not be set up{_quote(seen)}")
-            seen += chunk.data
-
-    def _hello(self, text: str) -> None:
-        deadline = time.monotonic() + HANDSHAKE_TIMEOUT
-        noise = b""
-        try:
-            self.stream.write(text.encode("utf-8", "surrogateescape"))
-            while True:
-                chunk = self.stream.read(deadline - time.monotonic())
-                if chunk is None or not chunk.data:
-                    why = "gave no answer" if chunk is None else "ended at once"
-                    raise EnvironmentStartError(f"the shell {why}{_quote(noise)}")
-                for part in self._scanners[chunk.channel].feed(chunk.data):
-                    if isinstance(part, bytes):
-                        noise += part[:1000]
-                    elif part.kind is Kind.READY:
-                        self.pid = int(part.fields[0])
-                        name = part.fields[1].decode()
-                        self.dialect = BASH if name.startswith("bash") else POSIX
-                        self.cwd_failed = name.endswith("1")
-                        self._take_variables(part)
-                        return
-        except BrokenPipeError:
-            self.close()
-            raise EnvironmentStartError(f"the shell ended at once{_quote(noise)}") from None
-        except BaseException:
-            self.close()
-            raise
-
-    def _take_variables(self, message: Message) -> None:
-        values = (field.decode("utf-8", "surrogateescape") for field in message.fields[-len(WATCHED) :])
-        self.variables = dict(zip(WATCHED, values, strict=True))
+        self.dialect = dialect
+        self.pid = pid
+        self.home = home
+        self.variables = dict(variables)
+        self.state = ShellState.IDLE
+        self.has_leftovers = False
+        """Whether its last command left something running."""
+        self.is_noisy = False
+        """Whether something was printed while no command ran."""
+        self.last_words = False
+        """Whether it said that it ends."""
+        self.sync_first = False
+        """Whether a signal may be on its way to it, which is not to meet its next command."""
+        self._reports = StateReports(reported)
+        self._scanners = scanners
+        self._count = 0
+        self._asked = FIRST_QUESTION
+        self._number = self._reported_number = self._due = 0
+        self._unread: deque[tuple[Channel, bytes | Message]] = deque()
+        self._waiting: set[Channel] = set()
+        self._ended: Ended | None = None
+        self.lags = lags
+        self._unannounced: set[Channel] = set()
 
     @property
-    def cwd(self) -> str:
-        """The shell's working directory after its last command."""
-        return self.variables.get("PWD", "")
+    def reported(self) -> SessionState:
+        """The last whole report of what it holds."""
+        return self._reports.last
+
+    @property
+    def marker(self) -> str:
+        """What the marker variable begins with for the commands of this shell."""
+        return self.dialect.marker
+
+    @property
+    def fit(self) -> bool:
+        """Whether it can be sent a request."""
+        return self.state is ShellState.IDLE
 
     def send(self, request: Request) -> str:
         """Send a request without waiting for it, and return the value of its marker variable.
 
         Raises:
             BrokenPipeError: The shell is gone; it did not get the whole request, so nothing was run.
+            TerminalError: It is not idle.
         """
-        number = next(self._numbers)
-        self._discard_late_output()
-        self.stream.write(self._frame(request, number).encode("utf-8", "surrogateescape"))
+        self._begin()
+        self._count += 1
+        self._number = number = self._count
+        reports = not self._knows_that_nothing_changes(request)
+        if reports:
+            self._due = number
+        announced = (self.lags or self.is_noisy) and stays(request.where)
+        text = self.dialect.request(request, number, announced=announced, reports=reports)
+        self._waiting = set(_BOTH if request.separate else _ONE)
+        if announced:
+            self._unannounced = set(self._waiting)
+        self.stream.write(b":\n" + text if self.sync_first else text)
+        self.sync_first = False
         return f"{self.marker}{number}/"
 
-    def _frame(self, request: Request, number: int) -> str:
-        call = self.dialect.call
-        before, text, after = "", shlex.quote(request.command), ""
-        if request.checkpoint:
-            before += "__hx_state;"
-        if request.command_file:
-            path = shlex.quote(request.command_file)
-            before += f'__hx_u="$(\\command -p cat {path})";\\command -p rm -f {path};'
-            text = '"$__hx_u"'
-        stdin = shlex.quote(request.stdin_file or "/dev/null")
-        if request.stdin_file:
-            after += f"\\command -p rm -f {stdin};"
-        before += f"__hx_i={number} __hx_f={stdin} __hx_c={text};"
-        if request.cwd is not None:
-            go = f"{call} cd -- {shlex.quote(request.cwd)} >/dev/null"  # with CDPATH set, cd prints where it went
-            go += " &&" if request.cwd_required else " 2>&1;"
-            there = f'{go} {call} eval "$__hx_u"'
-            before += f"__hx_u=$__hx_c __hx_c={shlex.quote(there)};"
-            if request.where is Where.MAIN:  # the directory is for this command only; a fork leaves its own behind
-                before += "__hx_w=$PWD __hx_o=${OLDPWD-};"
-                after += f'{call} cd -- "$__hx_w" >/dev/null;OLDPWD=$__hx_o;'
-        how = "separate" if request.separate else "merge"
-        after = f"{after}\n" if after else ""  # not a byte too many: the last command's input comes right behind
-        return f'{before}{call} eval "$__hx_{request.where.value}_{how}"\n{after}'
+    def _knows_that_nothing_changes(self, request: Request) -> bool:
+        """Whether a command cannot change what was reported last, and that is up to date."""
+        known = self._reported_number == self._due > 0 and isinstance(self.dialect, Bash)
+        plain = request.where is Where.MAIN and request.cwd is None and not request.env and not request.separate
+        return known and plain and changes_nothing(request.command, self.reported.functions)
+
+    def ask(self, text: Callable[[int], str]) -> Ended:
+        """Have it run text of our own that ends with an END, and return that.
+
+        Raises:
+            BrokenPipeError: It is gone, or gave no answer.
+        """
+        self._begin()
+        self._asked += 1
+        self._number = self._asked
+        self._waiting = {Channel.STDOUT}
+        self.stream.write(text(self._number).encode())
+        ended = self.receive(Nowhere(), time.monotonic() + ANSWER_TIMEOUT)
+        if ended.exit_code is None:
+            self.state = ShellState.UNFIT
+            raise BrokenPipeError
+        return ended
+
+    def tell(self, text: str) -> None:
+        """Have it run text of our own that says nothing."""
+        self.stream.write(text.encode())
+
+    def _begin(self) -> None:
+        if self.state in (ShellState.ENDED, ShellState.CLOSED):
+            raise BrokenPipeError
+        if self.state is not ShellState.IDLE:
+            raise TerminalError(f"a shell that is {self.state.value} was asked to run a command")
+        self._discard_late_output()
+        # From here on whatever is raised leaves it running, and so unfit for others.
+        self.state = ShellState.RUNNING
+        self._unread.clear()
+        self._unannounced = set()
+        self._ended = None
 
     def _discard_late_output(self) -> None:
         """Drop what background jobs printed since the last command: it is not the next one's output."""
@@ -200,11 +192,19 @@ class Shell:
             if chunk is None:
                 return
             if not chunk.data:
-                self.alive = False
+                self.state = ShellState.ENDED
                 raise BrokenPipeError
             for part in self._scanners[chunk.channel].feed(chunk.data):
                 if isinstance(part, Message):
-                    self._take(part)
+                    self._note(part)
+                else:
+                    self.is_noisy = True
+
+    def was_told_to_leave(self) -> None:
+        """Note that a signal may be on its way, which is not to meet the next command."""
+        self.sync_first = True
+        if self.state is ShellState.IDLE and not self.dialect.can_leave:
+            self.state = ShellState.UNFIT
 
     def await_begin(self) -> None:
         """Wait until the shell has read a request to run its last command.
@@ -214,13 +214,16 @@ class Shell:
         Raises:
             BrokenPipeError: The shell is gone.
         """
-        while (chunk := self.stream.read(HANDSHAKE_TIMEOUT)) and chunk.data:
-            parts = self._scanners[chunk.channel].feed(chunk.data)
-            for index, part in enumerate(parts):
-                if isinstance(part, Message) and part.kind is Kind.BEGIN:
-                    self._ahead = parts[index + 1 :]
+        deadline = time.monotonic() + ANSWER_TIMEOUT
+        while (left := deadline - time.monotonic()) > 0 and (chunk := self.stream.read(left)) and chunk.data:
+            self._feed(chunk)
+            for index, (_, part) in enumerate(self._unread):
+                if isinstance(part, Message) and part.kind is Kind.BEGIN and part.number == self._number:
+                    # What came before on the same channel is not the command's; on the other it may be.
+                    before = [item for item in list(self._unread)[:index] if item[0] is not Channel.STDOUT]
+                    self._unread = deque([*before, *list(self._unread)[index + 1 :]])
                     return
-        self.alive = False
+        self.state = ShellState.UNFIT
         raise BrokenPipeError
 
     def receive(
@@ -235,65 +238,116 @@ class Shell:
             output: Takes the command's output.
             deadline: When to call `on_deadline`, on the monotonic clock; None is never.
             on_deadline: Called once when that time comes; reading then goes on, so it must see to an end. Without
-                it, reading just stops.
+                it, reading just stops, and the shell stays as it is: running.
         """
-        waiting = set(Channel) if output.separate else {Channel.STDOUT}
-        ended = self._hand_on(Channel.STDOUT, self._ahead, output, waiting) or Ended(None)
-        self._ahead = []
-        while waiting:
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            chunk = self.stream.read(left)
+        self._hand_on(output)
+        while self._waiting:
+            wait = LONGEST_WAIT
+            if deadline is not None:
+                wait = min(wait, deadline - time.monotonic())
+                if wait <= 0:
+                    if on_deadline is None:
+                        return Ended(None)
+                    deadline = None
+                    on_deadline()
+                    continue
+            chunk = self.stream.read(wait)
             if chunk is None:
-                if on_deadline is None:
-                    break
-                deadline = None
-                on_deadline()
-            elif chunk.data:
-                parts = self._scanners[chunk.channel].feed(chunk.data)
-                ended = self._hand_on(chunk.channel, parts, output, waiting) or ended
-            else:
-                self.alive = False
-                for channel in waiting:
+                continue
+            if not chunk.data:
+                self.state = ShellState.ENDED
+                for channel in self._waiting:
                     output.add(channel, self._scanners[channel].rest())
+                self._ended = None if self._waiting else self._ended  # of one channel something may be missing
                 break
+            self._feed(chunk)
+            self._hand_on(output)
+        ended = self._ended or Ended(None)
+        if ended.exit_code is not None and self.state is ShellState.RUNNING:
+            self.state = ShellState.IDLE
+            self.has_leftovers = ended.left
         return ended
 
-    def _hand_on(
-        self, channel: Channel, parts: list[bytes | Message], output: OutputSink, waiting: set[Channel]
-    ) -> Ended | None:
-        """Hand output on, and return how the request ended if one of the messages says so."""
-        ended = None
-        for part in parts:
+    def _feed(self, chunk: Chunk) -> None:
+        channel = chunk.channel
+        self._unread.extend((channel, part) for part in self._scanners[channel].feed(chunk.data))
+
+    def _hand_on(self, output: OutputSink) -> None:
+        """Hand output on, and take what messages say. What raises leaves the rest for the next time."""
+        while self._unread:
+            channel, part = self._unread.popleft()
             if isinstance(part, bytes):
-                output.add(channel, part)
-            elif (end := self._take(part)) is not None:
-                waiting.discard(channel)
-                ended = end
-        return ended
+                # What comes before the beginning is an earlier command's, and behind the end it is left from this one.
+                if channel in self._waiting and channel not in self._unannounced:
+                    output.add(channel, part)
+            elif part.kind is Kind.BEGIN:
+                if part.number == self._number:
+                    self._unannounced.discard(channel)
+            elif (end := self._note(part)) is not None and channel in self._waiting:
+                self._waiting.discard(channel)
+                self._ended = end
 
-    def _take(self, message: Message) -> Ended | None:
-        """Note what a message says, and return how the request ended if it says so."""
-        if message.kind is Kind.STATE:
-            self.state = message.fields[0].decode("utf-8", "surrogateescape")
-        if message.kind not in (Kind.END, Kind.EXIT):
+    def _note(self, message: Message) -> Ended | None:
+        """Note what a message says, and return how the request ended if it says that of the one that runs."""
+        kind = message.kind
+        if kind in (Kind.STATE, Kind.PIECE, Kind.PIECES):
+            if message.number >= self._reported_number and self._reports.take(message):
+                self._reported_number = message.number
             return None
-        self.alive = self.alive and message.kind is Kind.END
-        self._take_variables(message)
-        return Ended(int(message.fields[1]))
+        if kind is Kind.BEGIN or message.number != self._number or self.state is ShellState.IDLE:
+            return None
+        if kind in (Kind.SESSION_END, Kind.SESSION_EXIT):
+            values = (message.text(index) for index in range(3, len(message.fields)))
+            self.variables = dict(zip(SESSION_FIELDS, values, strict=True))
+        if kind in (Kind.EXIT, Kind.SESSION_EXIT):
+            self.state = ShellState.ENDED
+            self.last_words = True
+        code = message.fields[1]
+        return Ended(int(code) if code.isdigit() else None, left=message.fields[2] == b"1")
+
+    def await_report(self, limit: float = REPORT_TIMEOUT) -> None:
+        """Read until the shell has reported what it holds since its last command, or `limit` seconds are over."""
+        deadline = time.monotonic() + limit
+        while self._reported_number < self._due and (left := deadline - time.monotonic()) > 0:
+            chunk = self.stream.read(left)
+            if chunk is None or not chunk.data:
+                return
+            for part in self._scanners[chunk.channel].feed(chunk.data):
+                if isinstance(part, Message):
+                    self._note(part)
 
     def retire(self) -> None:
-        """End the shell at its leisure, so that it leaves its last state behind in `state`."""
+        """Have a shell that may be anywhere end, so that it reports what it holds."""
+        deadline = time.monotonic() + REPORT_TIMEOUT
         with contextlib.suppress(OSError):
             self.stream.close_write()
-            self.receive(Nowhere(), time.monotonic() + RETIRE_TIMEOUT)
-        self.close()
+            self.drop_output(deadline)
+
+    def drop_output(self, deadline: float) -> bool:
+        """Read and drop what comes while no request runs. Returns False if the shell ended before the deadline."""
+        while (left := deadline - time.monotonic()) > 0:
+            chunk = self.stream.read(min(left, LONGEST_WAIT))
+            if chunk is None:
+                continue
+            if not chunk.data:
+                self.state = ShellState.ENDED
+                return False
+            for part in self._scanners[chunk.channel].feed(chunk.data):
+                if isinstance(part, Message):
+                    self._note(part)
+        return True
+
+    @property
+    def stream_ended(self) -> bool:
+        """Whether its process is known to have ended."""
+        return self.state in (ShellState.ENDED, ShellState.CLOSED)
 
     def close(self) -> None:
         """End the shell. Commands it has put into the background are not ended."""
-        self.alive = False
+        self.state = ShellState.CLOSED
         self.stream.close()
 
 
-def _quote(noise: bytes) -> str:
-    text = noise.decode("utf-8", "replace").strip()
-    return f": {text[:500]}" if text else ""
+def stays(where: Where) -> bool:
+    """Whether the shell can say where the output of a command begins, and goes on when that has ended."""
+    return where in (Where.MAIN, Where.SUBSHELL)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from environments.sink import Channel
+from environments.terminal import Terminal
 
-
-@dataclass(frozen=True, slots=True)
-class Terminal:
-    """The size of a pseudo-terminal, in characters."""
-
-    rows: int = 24
-    columns: int = 80
+__all__ = ["Channel", "Chunk", "SkippingStream", "Stream", "StreamOpener", "Terminal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +51,22 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """Give up the stream and free what it holds here. A local child is killed and reaped."""
+
+
+@runtime_checkable
+class SkippingStream(Stream, Protocol):
+    """A stream over which the middle of a large output need not be brought."""
+
+    def keep_ends(self, size: int, on_skip: Callable[[Channel, int], object]) -> None:
+        """From here on bring the first and the last `size` bytes of each channel, and not what is between them.
+
+        Args:
+            size: Bytes.
+            on_skip: Told how many bytes were left out of which channel.
+        """
+
+    def keep_all(self) -> None:
+        """Bring everything again."""
 
 
 class StreamOpener(Protocol):

@@ -1,121 +1,151 @@
-"""The shells that run in a target: how they are opened, and how other than the session's are used."""
+"""The shells that run in a target: how they are opened and ended."""
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import time
-from collections.abc import Callable, Iterator
+import os
+import threading
+from collections.abc import Callable, Collection
 
 from environments.errors import EnvironmentLostError, EnvironmentStartError
-from environments.result import CommandResult
-from environments.shell.dialect import Dialect, boot_argv
-from environments.shell.output import CommandOutput
-from environments.shell.pool import IDLE_LIMIT, ShellPool
-from environments.shell.shell import Request, Shell, Where
-from environments.shell.stream import StreamOpener, Terminal
-
-CONTROL_TIMEOUT = 10.0
-"""Seconds a command of our own may take: what does not answer by then is lost."""
-CONTROL_OUTPUT = 10_000_000
-"""Bytes kept of what a command of our own prints."""
+from environments.owner import MARKER_VARIABLE
+from environments.shell.dialect.base import Dialect
+from environments.shell.dialect.boot import boot_argv
+from environments.shell.lifecycle import Lifecycle
+from environments.shell.opening import Beginning, open_shell
+from environments.shell.shell import Shell
+from environments.shell.state import SessionState
+from environments.shell.stream import Stream, StreamOpener, Terminal
 
 
 class TargetShells:
-    """Opens shells in a target, and keeps a pool of those that are not the session's.
+    """Opens shells in a target, and knows all that are open.
 
     Args:
-        owner: What the marker of all processes in these shells begins with.
+        owner: The environment's name, which is in the marker of all processes of these shells.
+        life: Says whether they may be opened.
         open_stream: Starts a process in the target.
         why_lost: Says why the target is gone, or None while it is there.
-        lost: Notes that the target is lost, and returns the error to raise.
-        limit: How many shells the target allows at once, beside the session's.
+        lags: Whether what a process there prints may arrive late, see `Shell`.
     """
 
     def __init__(
         self,
         owner: str,
+        life: Lifecycle,
         open_stream: StreamOpener,
         why_lost: Callable[[], str | None],
-        lost: Callable[[str], EnvironmentLostError],
-        limit: int | None,
+        lags: Callable[[], bool],
     ) -> None:
-        self._owner = owner
+        # A command may use this package itself: what that starts is then also the command's.
+        outer = os.environ.get(MARKER_VARIABLE, "")
+        self._owner = f"{outer}:{owner}" if outer else owner
+        self.owner = owner
+        self._life = life
         self._open_stream = open_stream
-        self._why_lost = why_lost
-        self._lost = lost
+        self.why_lost = why_lost
+        self._lags = lags
         self._numbers = itertools.count(1)
-        self.dialect: Dialect | None = None
+        self._lock = threading.Lock()
+        self._open: dict[Shell, int] = {}
+        self.dialect: type[Dialect] | None = None
         """The kind of shell the target has, once one has been opened."""
-        self.pool = ShellPool(self.open, limit)
+        self.home = ""
+        """The target user's home directory."""
 
-    def open(self, cwd: str | None = None, restore: str = "") -> Shell:
-        """Open a shell in a directory and with the state of an earlier one.
+    def open(self, for_control: bool = False) -> Shell:
+        """Open a shell.
+
+        Args:
+            for_control: Whether it is for commands of our own, also while everything is being ended.
 
         Raises:
             EnvironmentStartError: It could not be opened.
             EnvironmentLostError: The same, because the target is gone.
+            TerminalError: The environment was cleaned up.
         """
-        marker = self._next_marker()
-        try:
-            stream = self._open_stream(boot_argv(marker))
-            shell = Shell(stream, marker, cwd=cwd, restore=restore, known=self.dialect)
-        except EnvironmentStartError:
-            if loss := self._why_lost():
-                raise self._lost(loss) from None
-            raise
-        self.dialect = shell.dialect
-        return shell
+        beginning = Beginning(self._next_marker(), known=self.dialect, lags=self._lags())
+        return self._opened(beginning, for_control=for_control)[0]
+
+    def open_for_session(self, cwd: str | None, state: SessionState, nowhere: bool) -> tuple[Shell, str]:
+        """Open a shell in a directory and with the state of an earlier one, or with as much of it as it can take.
+
+        Args:
+            cwd: The directory; None is where the target starts processes.
+            state: The state.
+            nowhere: Whether to be in no directory at all if that one cannot be entered.
+
+        Returns:
+            The shell, and where it is, see `open_shell`. Raises as `open` does.
+        """
+        error: EnvironmentStartError | None = None
+        for kept, functions in ((state, True), (state, False), (SessionState(), False)):
+            marker = self._next_marker()
+            name = f"hermes-{marker.rpartition(':')[2].replace('/', '-')}nowhere" if nowhere else None
+            try:
+                return self._opened(Beginning(marker, kept, functions, cwd, name, self.dialect, self._lags()))
+            except EnvironmentStartError as failed:
+                error = error or failed
+                if not state.reported:
+                    break
+        assert error
+        raise error
 
     def open_on(self, terminal: Terminal) -> Shell:
         """Open a shell on a terminal of its own. Raises as `open` does, and UnsupportedError without terminals."""
-        marker = self._next_marker()
-        return Shell(self._open_stream(boot_argv(marker, terminal=True), terminal), marker, on_terminal=True)
+        return self._opened(Beginning(self._next_marker(), on_terminal=True), terminal)[0]
+
+    def _opened(
+        self, beginning: Beginning, terminal: Terminal | None = None, for_control: bool = False
+    ) -> tuple[Shell, str]:
+        generation = self._life.ensure_started(for_control)
+        try:
+            stream = self._open_stream(boot_argv(beginning.marker, terminal is not None), terminal)
+            shell, where = open_shell(stream, beginning)
+        except EnvironmentStartError:
+            self._life.ensure_started(for_control)
+            if loss := self.why_lost():
+                raise self.lost(loss, generation) from None
+            raise
+        with self._lock:
+            self._open[shell] = generation
+        self.dialect = type(shell.dialect)
+        self.home = shell.home
+        if not (self._life.is_open or for_control) or generation != self._life.generation:
+            self.end(shell)  # it was closed, or lost, while this was on its way
+            self._life.check()
+            raise self._life.lost("it went away while a shell was opened", generation)
+        return shell, where
+
+    def open_process(self, argv: list[str]) -> Stream:
+        """Start a program of ours that is no shell."""
+        return self._open_stream(argv)
 
     def _next_marker(self) -> str:
         return f"{self._owner}/{next(self._numbers)}/"
 
-    def send(self, request: Request, urgent: bool = False) -> tuple[Shell, str]:
-        """Send a request to a shell of the pool, which is to be given back; returns it and the request's marker.
+    def lost(self, why: str | None = None, generation: int | None = None) -> EnvironmentLostError:
+        """Note that the target is gone, and return what to raise."""
+        return self._life.lost(why or self.why_lost() or "the link to it dropped", generation)
 
-        Args:
-            request: What to run.
-            urgent: Whether to pass by the target's limit.
+    def generation_of(self, shell: Shell) -> int:
+        """Return which target a shell is in."""
+        with self._lock:
+            return self._open.get(shell, 0)
 
-        Raises:
-            EnvironmentLostError: No shell took it, so it was not run.
-        """
-        for _ in range(IDLE_LIMIT + 1):
-            shell = self.pool.take(urgent)
-            try:
-                return shell, shell.send(request)
-            except BrokenPipeError:  # it died while it was idle, and got nothing of the request
-                shell.close()
-                self.pool.give_back(shell)
-            except BaseException:
-                self.pool.give_back(shell)
-                raise
-        raise self._lost(self._why_lost() or "no shell of it could be reached")
+    def is_current(self, shell: Shell) -> bool:
+        """Whether a shell can be sent a request, and is in the target there is now."""
+        return shell.fit and self.generation_of(shell) == self._life.generation
 
-    @contextlib.contextmanager
-    def sent(self, request: Request, urgent: bool = False) -> Iterator[tuple[Shell, str]]:
-        """Send a request as `send` does, and give the shell back after the block."""
-        shell, marker = self.send(request, urgent)
-        try:
-            yield shell, marker
-        finally:
-            self.pool.give_back(shell)
+    def end(self, shell: Shell) -> None:
+        """Close a shell."""
+        with self._lock:
+            self._open.pop(shell, None)
+        shell.close()
 
-    def run_control(self, text: str) -> CommandResult:
-        """Run a command of our own, without the limits that hold for others'.
-
-        Raises:
-            EnvironmentLostError: The target did not answer in time.
-        """
-        output = CommandOutput(CONTROL_OUTPUT, separate=False)
-        with self.sent(Request(text, Where.SUBSHELL), urgent=True) as (shell, _):
-            ended = shell.receive(output, time.monotonic() + CONTROL_TIMEOUT)
-            if ended.exit_code is None:
-                shell.close()
-                raise self._lost(self._why_lost() or f"it did not answer for {CONTROL_TIMEOUT:.0f} s")
-        return CommandResult(output.stdout.text().text, ended.exit_code)
+    def end_all(self, but: Collection[Shell] = ()) -> None:
+        """Close every shell, also those that are lent, but for some."""
+        with self._lock:
+            shells = [shell for shell in self._open if shell not in but]
+        for shell in shells:
+            self.end(shell)

@@ -17,19 +17,13 @@ from typing import BinaryIO
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
-from environments.shell.call import Call
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.output import CommandOutput
-from environments.shell.shell import Shell, Where
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.files import NativeFiles
 from environments.short_commands.stream import PolledStream
-from environments.sink import OutputSink
 
 CONTROL_TIMEOUT = 30.0
 """Seconds a command of our own may take: a service that answers at all does so by then."""
-SKIP_MARGIN = 256 * 1024
-"""Bytes brought beyond what is kept of an output's end, for what the shell itself says there."""
 
 # An earlier directory is there if the target was lost and came back with its files.
 _PREPARE = r"""
@@ -49,10 +43,11 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     """Everything but a few questions to the service: how to start and stop, run a short command, move a file."""
 
     has_base64 = True
+    streams_lag = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self._files = NativeFiles(self, settings.env)
+        self._files = NativeFiles(self._ours, self, settings.env)
 
     # What a backend answers, besides start_target, stop_target and target_loss.
 
@@ -114,13 +109,13 @@ class PerCommandEnvironment(PersistentShellEnvironment):
             return self.open_terminal(argv, terminal)
         scratch = self.scratch_directory()
         return PolledStream(
-            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self._scratch_path != scratch
+            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self._scratch.made != scratch
         )
 
     @property
     def is_ending(self) -> bool:
         """Whether the target is about to be stopped with all that is in it, see `ShortCommands`."""
-        return self._closed and self.stop_ends_all
+        return not self.life.is_open and self.stop_ends_all
 
     def run_harmless(self, text: str, timeout: float) -> CommandResult:
         """Run shell text of our own that may be run twice, see `ShortCommands`."""
@@ -128,46 +123,30 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     def lost(self, why: str) -> EnvironmentLostError:
         """Return what to raise when the target is gone, see `ShortCommands`."""
-        return self._lost(self.target_loss() or why)
+        return self._shells.lost(self.target_loss() or why)
 
-    def run_control(self, text: str) -> CommandResult:
+    def run_control(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:
         """Run a command of our own, see `PersistentShellEnvironment`; here it needs no shell that waits for it."""
         try:
-            return self.run_once(text, CONTROL_TIMEOUT)
+            return self.run_once(text, timeout)
         except TerminalError as error:
             raise self.lost(str(error)) from error
 
-    def scratch_directory(self) -> str:
-        """Return our private directory in the target, made on first use."""
-        self._ensure_started()
-        with self._start_lock:
-            if self._scratch_path is None:
-                name = f"hermes-{self.id}-{os.urandom(4).hex()}"
-                result = self.run_control(_PREPARE.format(id=self.id, name=name))
-                noise, _, path = result.output.rpartition("@@")
-                if result.exit_code != 0 or not path:
-                    raise EnvironmentStartError(
-                        f"backend {self.settings.env!r}: no shell can be kept in the target: {result.output.strip()}; "
-                        "commands need a writable directory there (TMPDIR, else /tmp) and mkfifo"
-                    )
-                self.has_base64 = "@@base64" in noise
-                self._scratch_path = path
-        return self._scratch_path
+    def shell_opened(self) -> None:
+        """Have nothing ready, see `PersistentShellEnvironment`: what ends a command needs no shell."""
 
-    def _put_scratch(self, data: bytes) -> str:
-        path = f"{self.scratch_directory()}/{os.urandom(8).hex()}"
-        self.put_native(data, path)
+    def make_scratch(self, name: str) -> str:
+        """Make a private directory, see `PersistentShellEnvironment`, and see what the target has."""
+        result = self.run_control(_PREPARE.format(id=self.id, name=name))
+        noise, _, path = result.output.rpartition("@@")
+        if result.exit_code != 0 or not path:
+            raise EnvironmentStartError(
+                f"backend {self.settings.env!r}: no shell can be kept in the target: {result.output.strip()}; "
+                "commands need a writable directory there (TMPDIR, else /tmp) and mkfifo"
+            )
+        self.has_base64 = "@@base64" in noise
         return path
 
-    def _run_to_end(
-        self, shell: Shell, marker: str, call: Call, where: Where, output: OutputSink
-    ) -> tuple[int, str | None]:
-        stream = shell.stream
-        if not isinstance(stream, PolledStream):
-            return super()._run_to_end(shell, marker, call, where, output)
-        if isinstance(output, CommandOutput) and call.on_output is None:
-            stream.keep_ends(self.settings.max_output_bytes // 2 + SKIP_MARGIN, output.skip)
-        try:
-            return super()._run_to_end(shell, marker, call, where, output)
-        finally:
-            stream.keep_all()
+    def write_scratch(self, path: str, data: bytes) -> None:
+        """Write a file of ours, in a directory that is private."""
+        self.put_native(data, path)

@@ -13,8 +13,9 @@ import stat
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from environments.atomic_file import replace_file
-from environments.shell.files import FINISH, READ, SMALL, WRITE, Runner, ShellFiles
+from environments.atomic_file import PERMISSIONS, open_regular, replace_file
+from environments.shell.dialect.files import placing, reading
+from environments.shell.files import SMALL, Runner, ShellFiles, call_at
 
 INLINE = 128 * 1024
 """Bytes up to which a file comes with the answer to the question where it is."""
@@ -28,8 +29,8 @@ fi
 """
 
 
-class FileService(Runner, Protocol):
-    """A service that runs commands, and moves files by itself."""
+class FileService(Protocol):
+    """A service that moves files by itself."""
 
     def scratch_directory(self) -> str:
         """Return our private directory in the target, see `BaseEnvironment`."""
@@ -48,31 +49,34 @@ class NativeFiles(ShellFiles):
     """Files of a target whose service moves files by itself.
 
     Args:
+        runner: Runs commands in the target.
         service: The service.
         backend: The backend's name, for errors.
     """
 
-    def __init__(self, service: FileService, backend: str) -> None:
-        super().__init__(service, backend)
+    def __init__(self, runner: Runner, service: FileService, backend: str) -> None:
+        super().__init__(runner, backend)
         self._service = service
 
-    def write(self, path: str, data: bytes) -> None:
-        """Write a file, see `BaseEnvironment.write_bytes`."""
+    def write(self, path: str, data: bytes, mode: str = "") -> None:
+        """Write a file, see `ShellFiles`."""
         if len(data) <= SMALL:
-            super().write(path, data)
+            super().write(path, data, mode)
         else:
-            self._place(path, data, "")
+            self._place(path, data, mode)
 
     def put(self, local: Path, remote: str) -> None:
         """Copy a file from here, see `BaseEnvironment.put_file`."""
-        self._place(remote, local, f"{stat.S_IMODE(local.stat().st_mode):o}")
+        with open_regular(local) as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & PERMISSIONS
+        self._place(remote, local, f"{mode:o}")
 
     def _place(self, path: str, source: bytes | Path, mode: str) -> None:
         part = f"{self._service.scratch_directory()}/{os.urandom(8).hex()}"
         self._service.put_native(source, part)
         kept = shlex.quote(part)
-        command = f"trap 'rm -f -- {kept}' EXIT\n{self._head(path, mode)}{WRITE}cat {kept}{FINISH}"
-        result = self._service.execute_oneshot(command)
+        command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode)
+        result = self._runner.run(call_at(path, command))
         self._raise_for("write", path, result.exit_code, result.output)
 
     def read(self, path: str) -> bytes:
@@ -90,11 +94,10 @@ class NativeFiles(ShellFiles):
 
     def _find(self, path: str) -> tuple[int, str, bytes | None]:
         """Return a file's mode, and either where it is or what it holds."""
-        result = self._service.execute_oneshot(
-            self._head(path) + READ + _FIND.replace("{inline}", str(INLINE)), stderr="separate"
-        )
+        command = reading(path, _FIND.replace("{inline}", str(INLINE)))
+        result = self._runner.run(call_at(path, command, separate=True))
         self._raise_for("read", path, result.exit_code, result.stderr or "")
         head, _, rest = result.output.partition("\n")
         mode, _, where = head.partition(" ")
-        bits = int(mode, 8)
+        bits = int(mode, 8) & PERMISSIONS
         return (bits, "", base64.b64decode(rest)) if where == "here" else (bits, rest.removesuffix("\n"), None)

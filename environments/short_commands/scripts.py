@@ -76,7 +76,6 @@ w=$d/w$number last=$d/w$((number-1))
 if mkdir "$w" 2>/dev/null; then
   if [ -e "$d/rc" ] || gone $sup; then : >"$w/gone"
   else
-    sizes; echo $n1 $n2 >"$w/from"
     {bring}
     : >"$w/sent"
     (
@@ -92,7 +91,6 @@ fi
 if [ -e "$w/gone" ]; then echo @@gone; exit; fi
 if [ ! -e "$w/sent" ]; then echo @@lost; exit; fi
 """
-_FROM_HERE = 'read -r o1 o2 <"$w/from"\n'
 _WAIT = r"""
 t=0 i=0 seen=-1 ended=
 while :; do
@@ -165,8 +163,6 @@ class Delivery:
     data: bytes
     file: str = ""
     """The file of the target that holds it, where it does not travel in the command."""
-    pass_by: bool = False
-    """Whether what has been printed by then is not wanted any more."""
 
     def text(self) -> str:
         """Return the shell text that delivers it, once, however often it is run."""
@@ -174,8 +170,7 @@ class Delivery:
             bring = f'mv -f {shlex.quote(self.file)} "$w/piece"'
         else:
             bring = f'echo {base64.b64encode(self.data).decode()} | base64 -d >"$w/piece"'
-        text = f"number={self.number}\n{_DELIVER.replace('{bring}', bring)}"
-        return text + _FROM_HERE if self.pass_by else text
+        return f"number={self.number}\n{_DELIVER.replace('{bring}', bring)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ class PolledStream:
         self._offsets = [0, 0]
         self._freed = [0, 0]
         self._chunks: deque[Chunk] = deque()
-        self._ended = self._closed = self._pass_by = False
+        self._ended = self._closed = False
         self._exit_code: int | None = None
         self._quiet = 0.0
         self._keep, self._head_ends = 0, [0, 0]
@@ -130,7 +130,7 @@ class PolledStream:
             file = "" if self._fits(data) else f"{self._directory}.piece{number}"
             if file:
                 self._target.put_native(data, file)
-            delivery = Delivery(number, data, file, self._pass_by)
+            delivery = Delivery(number, data, file)
             # Where another thread waits for output already, that one brings it.
             can_read = self._reading.acquire(blocking=False)
             try:
@@ -138,7 +138,7 @@ class PolledStream:
             finally:
                 if can_read:
                     self._reading.release()
-            self._numbers, self._pass_by = number, False
+            self._numbers = number
 
     def _fits(self, data: bytes) -> bool:
         return self._target.has_base64 and len(data) <= SMALL_INPUT
@@ -160,7 +160,7 @@ class PolledStream:
             raise BrokenPipeError
         self._argv = None
         if look:
-            self._take_or_end(lines, moved=delivery.pass_by)
+            self._take_or_end(lines)
 
     def _look(self, limit: float) -> Look:
         ends = zip(self._offsets, self._head_ends, strict=True)
@@ -193,13 +193,13 @@ class PolledStream:
             time.sleep(0.1 * 2**attempt)
         return None
 
-    def _take_or_end(self, lines: list[str], moved: bool = False) -> None:
+    def _take_or_end(self, lines: list[str]) -> None:
         try:
-            self._take(lines, moved)
+            self._take(lines)
         except TerminalError:  # of a large piece of output, which is a file: the rest cannot be had
             self._ended = True
 
-    def _take(self, lines: list[str], moved: bool) -> None:
+    def _take(self, lines: list[str]) -> None:
         words = lines[0].split()
         if words[0] != ANSWER:
             return
@@ -210,7 +210,7 @@ class PolledStream:
         for index, channel in enumerate(Channel):
             begin, size = begins[index], ends[index] - begins[index]
             skipped = begin - self._offsets[index]
-            if skipped > 0 and not moved and self._on_skip:
+            if skipped > 0 and self._on_skip:
                 self._on_skip(channel, skipped)
             data = base64.b64decode(inline[index]) if size > 0 else b""
             if size > 0 and not data:
@@ -229,8 +229,7 @@ class PolledStream:
     def read(self, timeout: float | None) -> Chunk | None:
         """Wait for bytes. See `Stream`.
 
-        Without time to wait, only what is here is looked at: a look at the target would take a round trip. What the
-        process has printed by the next write then belongs to nobody, and is left out.
+        Without time to wait, only what is here is looked at: a look at the target would take a round trip.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._reading:
@@ -240,7 +239,7 @@ class PolledStream:
                 if self._ended or self._closed or self._is_gone():
                     return Chunk(Channel.STDOUT, b"")
                 if timeout == 0:
-                    self._pass_by, self._quiet = self._argv is None, 0.0
+                    self._quiet = 0.0
                     return None
                 left = WAIT if deadline is None else deadline - time.monotonic()
                 if left <= 0:

@@ -115,7 +115,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the instance, see `StreamOpener`."""
         if loss := self.target_loss():
-            raise self._lost(loss)
+            raise self.life.lost(loss)
         assert self._client and self._instance
         wrapped = [*self._client.exec_argv(self._instance.name), "/bin/sh", "-c", _AT_HOME, "sh", *argv]
         return _ExecStream(wrapped, terminal=terminal, env=self._client.environment, cwd="/")

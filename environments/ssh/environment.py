@@ -8,11 +8,11 @@ import stat
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
 import paramiko
 
-from environments.atomic_file import replace_file
+from environments.atomic_file import PERMISSIONS, open_regular, replace_file
+from environments.call import checked_data, checked_path
 from environments.errors import EnvironmentStartError
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
@@ -96,40 +96,39 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a file, see `BaseEnvironment`."""
-        self._ensure_started()
+        self.life.ensure_started()
         try:
-            self._sftp.put(io.BytesIO(data), path)
+            self._sftp.put(io.BytesIO(checked_data(data)), checked_path(path))
         except NotBySFTPError:
             super().write_bytes(path, data)
 
     def read_bytes(self, path: str) -> bytes:
         """Return a file, see `BaseEnvironment`."""
-        self._ensure_started()
+        self.life.ensure_started()
         data = io.BytesIO()
         try:
-            self._sftp.get(path, data)
+            self._sftp.get(checked_path(path), data)
         except NotBySFTPError:
             return super().read_bytes(path)
         return data.getvalue()
 
     def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
         """Copy a file, see `BaseEnvironment`."""
-        self._ensure_started()
+        self.life.ensure_started()
         try:
-            with Path(local).open("rb") as file:
-                self._sftp.put(file, str(remote), stat.S_IMODE(os.fstat(file.fileno()).st_mode))
-        except (NotBySFTPError, OSError):
+            with open_regular(Path(local)) as file:
+                self._sftp.put(file, checked_path(remote), stat.S_IMODE(os.fstat(file.fileno()).st_mode) & PERMISSIONS)
+        except NotBySFTPError:
             super().put_file(local, remote)
 
     def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
         """Copy a file, see `BaseEnvironment`."""
-        self._ensure_started()
+        self.life.ensure_started()
 
-        def fetch(file: BinaryIO) -> None:
-            os.fchmod(file.fileno(), self._sftp.get(str(remote), file))
-
+        found: list[int] = []
         try:
-            replace_file(Path(local), fetch)
+            path = checked_path(remote)
+            replace_file(Path(local), lambda file: found.append(self._sftp.get(path, file)), lambda: found[0])
         except NotBySFTPError:
             super().get_file(remote, local)
 

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import paramiko
 
+from environments.atomic_file import PERMISSIONS
 from environments.errors import TerminalError
 from environments.shell.process_tree import RunInTarget
 from environments.ssh.stream import LINK_ERRORS
@@ -45,6 +46,7 @@ class SFTPFiles:
         self._channel: paramiko.Channel
         self._client: paramiko.SFTPClient | None = None
         self._refused = False
+        self._uid = -1
 
     def put(self, source: BinaryIO, path: str, mode: int | None = None) -> None:
         """Write a file beside its place and rename it into it.
@@ -58,10 +60,10 @@ class SFTPFiles:
             NotBySFTPError: It was not written.
         """
         with self._session() as sftp:
-            place, old = self._place(sftp, self._absolute(path))
+            place, old = self._place(sftp, path)
             part = posixpath.join(posixpath.dirname(place), b".hermes-" + secrets.token_hex(8).encode())
             if mode is None and old:
-                mode = stat.S_IMODE(old.st_mode or 0)
+                mode = stat.S_IMODE(old.st_mode or 0) & PERMISSIONS
             try:
                 if mode is not None:
                     sftp.open(part, "wx").close()
@@ -87,10 +89,11 @@ class SFTPFiles:
         with self._session() as sftp:
             place = self._absolute(path)
             found = sftp.stat(place)
-            if not 0 < (found.st_size or 0) < LARGE:  # those of /proc have more in them than the 0 that they say
+            small = 0 < (found.st_size or 0) < LARGE  # those of /proc have more in them than the 0 that they say
+            if not (small and stat.S_ISREG(found.st_mode or 0)):
                 raise NotBySFTPError("it is better read by the shell")
             sftp.getfo(place, target)
-            return stat.S_IMODE(found.st_mode or 0)
+            return stat.S_IMODE(found.st_mode or 0) & PERMISSIONS
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[paramiko.SFTPClient]:
@@ -119,15 +122,18 @@ class SFTPFiles:
     def _absolute(self, path: str) -> bytes:
         if path == "~" or path.startswith("~/"):
             path = self._run('printf %s "$HOME"').output + path[1:]
-        return posixpath.join(self._cwd(), path).encode("utf-8", "surrogateescape")
+        return posixpath.join(self._cwd(), path.rstrip("/") or "/").encode("utf-8", "surrogateescape")
 
-    def _place(self, sftp: paramiko.SFTPClient, path: bytes) -> tuple[bytes, paramiko.SFTPAttributes | None]:
+    def _place(self, sftp: paramiko.SFTPClient, given: str) -> tuple[bytes, paramiko.SFTPAttributes | None]:
         """Return where to write, behind links, with what is there now. Missing directories are made."""
+        path = self._absolute(given)
         try:
             found = sftp.lstat(path)
         except FileNotFoundError:
             folder = posixpath.dirname(path).decode("utf-8", "surrogateescape")
-            made = self._run(f"[ -d {shlex.quote(folder)} ] || mkdir -p -- {shlex.quote(folder)}")
+            start = "/" if given.startswith(("/", "~")) else self._cwd()  # which is not made anew
+            enter = f"cd -- {shlex.quote(start)}"
+            made = self._run(f"[ -d {shlex.quote(folder)} ] || {{ {enter} && mkdir -p -- {shlex.quote(folder)}; }}")
             if made.exit_code != 0:
                 raise NotBySFTPError(made.output) from None
             return path, None
@@ -136,4 +142,13 @@ class SFTPFiles:
             found = sftp.stat(path)
         if not stat.S_ISREG(found.st_mode or 0):
             raise NotBySFTPError("it is not a regular file")
+        if found.st_uid != self._user():
+            sftp.open(path, "r+").close()  # it could be replaced although it could not be written
         return path, found
+
+    def _user(self) -> int:
+        """Return the number of the target's user."""
+        if self._uid < 0:
+            said = self._run("id -u").output.strip()
+            self._uid = int(said) if said.isdigit() else -1
+        return self._uid

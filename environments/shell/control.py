@@ -1,0 +1,97 @@
+"""Shells for commands of our own, in which no user's has ever run."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from environments.errors import EnvironmentStartError, TerminalError
+from environments.result import CommandResult
+from environments.shell.output import CommandOutput
+from environments.shell.pool import ShellPool
+from environments.shell.request import Request, Where
+from environments.shell.shell import Shell
+from environments.shell.target_shells import TargetShells
+
+CONTROL_TIMEOUT = 10.0
+"""Seconds a command of our own may take: what does not answer by then is lost."""
+CONTROL_OUTPUT = 64_000_000
+"""Bytes kept of what a command of our own prints."""
+
+
+class ControlShells(ShellPool):
+    """Runs commands of our own, without the limits that hold for others'.
+
+    One shell is opened along with the first of the user's, so that a command can also be ended when no descriptor, no
+    process and no stream is to be had any more.
+
+    Args:
+        shells: Opens them.
+    """
+
+    def __init__(self, shells: TargetShells) -> None:
+        super().__init__(shells)
+        self._reserving: threading.Thread | None = None
+
+    @property
+    def idle(self) -> list[Shell]:
+        """Those that wait for something to do."""
+        self._join_reservation()
+        with self._changed:
+            return list(self._idle)
+
+    def reserve(self) -> None:
+        """Have one opened, without waiting for it."""
+        if self._reserving is None:
+            thread = threading.Thread(target=self._reserve, name="hermes-reserve", daemon=True)
+            thread.start()
+            self._reserving = thread
+
+    def _reserve(self) -> None:
+        try:
+            shell = self._shells.open()
+        except TerminalError:
+            return  # whoever needs one will be told
+        self.keep(shell)
+
+    def run(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:
+        """Run shell text, and wait for it `timeout` seconds.
+
+        Raises:
+            EnvironmentLostError: The target did not answer in time.
+        """
+        shell, _ = self.sent(Request(text, Where.SUBSHELL))
+        try:
+            output = CommandOutput(CONTROL_OUTPUT, separate=False)
+            ended = shell.receive(output, time.monotonic() + timeout)
+            if ended.exit_code is None:
+                silent = None if shell.stream_ended else f"it did not answer for {timeout:.0f} s"
+                raise self._shells.lost(self._shells.why_lost() or silent, self._shells.generation_of(shell))
+            return CommandResult(output.stdout.text().text, ended.exit_code)
+        finally:
+            self.give_back(shell)
+
+    def _take(self) -> Shell:
+        self._join_reservation()
+        return super()._take()
+
+    def _open(self) -> Shell:
+        try:
+            return self._shells.open(for_control=True)
+        except EnvironmentStartError:
+            deadline = time.monotonic() + CONTROL_TIMEOUT
+            while (left := deadline - time.monotonic()) > 0:
+                if shell := self._idle_shell():
+                    return shell
+                with self._changed:
+                    self._changed.wait_for(lambda: self._idle, left)
+            raise
+
+    def _join_reservation(self) -> None:
+        if (thread := self._reserving) and thread is not threading.current_thread():
+            thread.join()
+
+    def close(self) -> None:
+        """Wait for what is being opened, see also `ShellPool.close`."""
+        self._join_reservation()
+        super().close()

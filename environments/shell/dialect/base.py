@@ -1,0 +1,218 @@
+"""What every kind of shell has to be told, and how a request is put together for it."""
+
+from __future__ import annotations
+
+import shlex
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from environments.owner import MARKER_VARIABLE
+from environments.shell.framing import SESSION_FIELDS, WATCHED, Kind
+from environments.shell.request import Request, Where
+from environments.shell.state import SessionState
+
+NEVER_RESTORED = frozenset({"noexec", "onecmd", "restricted", "interactive"})
+"""Options with which a new shell would read nothing more of what we say."""
+SURVIVED = "TERM INT HUP QUIT"
+"""Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
+ignored, its children get as always."""
+_SESSION_VALUES = " ".join(f'"${{{name}-}}"' for name in SESSION_FIELDS)
+_SESSION_FORM = "%s\\0" * len(SESSION_FIELDS)
+
+
+class Dialect(ABC):
+    """How one shell, of one family, is spoken to.
+
+    The shell itself counts the requests that a command runs for, so that most of what a request needs has been done
+    behind the end of the one before.
+
+    Args:
+        nonce: What its messages begin with.
+        marker: What the marker variable begins with for its commands.
+        words: What our names in it begin with, which no user's does.
+    """
+
+    name: ClassVar[str]
+    call: ClassVar[str]
+    """What stands in front of a builtin, as users redefine `printf`, `cd` or `trap`, and alias anything."""
+    stty: ClassVar[str]
+    """How to call the program of that name, whatever PATH is."""
+    out: ClassVar[int]
+    err: ClassVar[int]
+    """The descriptors of the stream's output and of its standard error."""
+    leash: ClassVar[int]
+    leash_end: ClassVar[int]
+    """The descriptor by which a command holds its leash, and the shell's own end of that."""
+
+    can_leave: ClassVar[bool]
+    """Whether the shell can leave a command that is to end, and go on. Otherwise it ends with it."""
+
+    def __init__(self, nonce: str, marker: str, words: str) -> None:
+        self.nonce = nonce
+        self.marker = marker
+        self.words = words
+
+    # What differs.
+
+    @abstractmethod
+    def definitions(self) -> str:
+        """Return what comes first: it moves the stream to high descriptors and defines what requests make use of."""
+
+    @abstractmethod
+    def restoring(self, state: SessionState, *, functions: bool) -> str:
+        """Return what brings back the state of an earlier shell, each part under guard.
+
+        Args:
+            state: The state.
+            functions: Whether functions and aliases are to be among it.
+        """
+
+    @abstractmethod
+    def first(self) -> str:
+        """Return what gets ready for the first command, once the state of an earlier shell is there."""
+
+    @abstractmethod
+    def redirecting(self, directory: str) -> str:
+        """Return what has the shell speak into the two pipes of a directory from here on, see `outlet`."""
+
+    @abstractmethod
+    def new_leash(self) -> str:
+        """Return what gives the shell a new leash, so that what is left of earlier commands is not asked for again."""
+
+    @abstractmethod
+    def asking_for_leftovers(self, number: int) -> str:
+        """Return what makes the shell say whether the last command has left anything, as the END of a request."""
+
+    @abstractmethod
+    def _loading(self, request: Request) -> bytes:
+        """Return what puts the command into the variable that is evaluated, and opens its input."""
+
+    @abstractmethod
+    def _evaluating(self, request: Request) -> str:
+        """Return what evaluates that variable."""
+
+    @abstractmethod
+    def _redirections(self, request: Request) -> str:
+        """Return the redirections that the shell takes back behind the command."""
+
+    @abstractmethod
+    def _finishing(self, request: Request, reports: bool) -> str:
+        """Return what comes behind a command: it says that this has ended, and gets ready for the next."""
+
+    @abstractmethod
+    def _place(self) -> tuple[str, str]:
+        """Return the variables for the directory to go back to, and for the one that was before that."""
+
+    # What is the same.
+
+    def opening(self, cwd: str | None, nowhere: str | None, old_cwd: str) -> str:
+        """Return what follows on the definitions and on an earlier state: where to start, and that it runs.
+
+        Args:
+            cwd: The directory to start in; None is where the process starts.
+            nowhere: A name to make a directory by that is removed at once, in which to be if `cwd` cannot be entered.
+            old_cwd: The directory before that, where `cd -` goes; empty is none.
+        """
+        failed = f"{self.words}_p"
+        text = f"{failed}=0\n"
+        if cwd:
+            away = f"{failed}=1"
+            if nowhere:
+                place = f'"${{TMPDIR:-/tmp}}/{nowhere}"'
+                away += f"; mkdir -m 700 -- {place} && {self.call} cd -- {place} && rmdir -- {place} && {failed}=2"
+            text += f"{self.call} cd -- {shlex.quote(cwd)} || {{ {away}; }}\n"
+        if old_cwd:
+            text += f"OLDPWD={shlex.quote(old_cwd)}\n"
+        values = " ".join(f'"${{{name}-}}"' for name in ("HOME", *WATCHED))
+        form = "%s\\0" * (1 + len(WATCHED))
+        ready = f"'{self._head(Kind.READY)}%s\\0{self.name}\\0%s\\0{form}'"
+        return text + f'{self.call} printf {ready} "$$" "${failed}" {values} >&{self.out}\nunset {failed}\n'
+
+    def request(self, request: Request, number: int, *, announced: bool = False, reports: bool = True) -> bytes:
+        """Return what makes the shell run a command.
+
+        Args:
+            request: The command.
+            number: Which of its requests it is, from 1 on.
+            announced: Whether the shell is to say where the output begins.
+            reports: Whether the session's shell is to say what it holds then, see `harmless`.
+        """
+        before = self._announcing(request, number) if announced else ""
+        if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
+            before += f"{self.call} trap : {SURVIVED};"
+        text = f"{self._running(request, number, reports)}\n"
+        return before.encode() + self._loading(request) + text.encode("utf-8", "surrogateescape")
+
+    def _running(self, request: Request, number: int, reports: bool) -> str:
+        where = request.where
+        command = f"{self._entering(request)}{self._with_variables(request)}{self._evaluating(request)}"
+        redirections = self._redirections(request)
+        if where in (Where.LAST, Where.LAST_ON_TERMINAL):
+            return f"{self._last(request, number)};{command} {redirections};{self.call} exit"
+        if where is Where.MAIN:
+            run = self._there_and_back(request, f"{command} {redirections};{self._finishing(request, reports)}")
+        else:
+            begin = f"{self._saying_begin(number)};" if where is Where.ATTACHED else ""
+            run = f"{begin}({command}) {redirections};{self._finishing(request, reports)}"
+        # In braces, so that a request of which the end is cut off is an error, and nothing of it runs.
+        return f"{{ {run}; }}"
+
+    def _last(self, request: Request, number: int) -> str:
+        """Return what comes before the last command of a shell, which ends it."""
+        code = f"{self.words}_c"
+        said = self._say(Kind.EXIT, str(number), f"${code}", "0")
+        aside = f"{said} >&{self.err};" if request.separate else ""
+        end, first = f"{self.call} trap {shlex.quote(f'{code}=$?;{aside}{said} >&{self.out}')} EXIT", ""
+        if request.where is Where.LAST_ON_TERMINAL:
+            # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
+            end, first = f"{self.call} trap - EXIT", f"{self.stty} sane <&{self.out};"
+        return f"{first}{self.call} trap - USR1 {SURVIVED};{self._saying_begin(number)};{end}"
+
+    def _there_and_back(self, request: Request, text: str) -> str:
+        if request.cwd is None:
+            return text
+        place, before = self._place()
+        back = f'{self.call} cd -- "${{{place}}}" >/dev/null 2>&1 || {self.call} exit;OLDPWD=${{{before}}}'
+        return f"{place}=$PWD {before}=${{OLDPWD-}};{text};{back}"
+
+    def _entering(self, request: Request) -> str:
+        """Return what enters the directory of a request. Its error is the command's, and with CDPATH it prints."""
+        if request.cwd is None:
+            return ""
+        err = self.err if request.separate else self.out
+        return f"{self.call} cd -- {directory_word(request.cwd)} >/dev/null 2>&{err} && "
+
+    @staticmethod
+    def _with_variables(request: Request) -> str:
+        return "".join(f"{name}={shlex.quote(value)} " for name, value in request.env.items())
+
+    def _head(self, kind: Kind) -> str:
+        return f"\\036{self.nonce} {kind.value.decode()}"
+
+    def _say(self, kind: Kind, number: str, code: str, left: str) -> str:
+        """Return the command that says END or EXIT."""
+        session = kind in (Kind.SESSION_END, Kind.SESSION_EXIT)
+        form, values = (_SESSION_FORM, f" {_SESSION_VALUES}") if session else ("", "")
+        return f'{self.call} printf \'{self._head(kind)}%s\\0%s\\0%s\\0{form}\' "{number}" "{code}" "{left}"{values}'
+
+    def _saying_begin(self, number: int) -> str:
+        return f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0' >&{self.out}"
+
+    def _announcing(self, request: Request, number: int) -> str:
+        aside = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0' >&{self.err};" if request.separate else ""
+        return f"{aside}{self._saying_begin(number)};"
+
+    def _mark(self, number: str) -> str:
+        return f'{self.call} export {MARKER_VARIABLE}="{self.marker}{number}/"'
+
+
+def directory_word(path: str) -> str:
+    """Return a directory as a word of shell text. `~` is the user's home, and a relative one is never looked up."""
+    if path == "~" or path.startswith("~/"):
+        return '"${HOME-}"' + (shlex.quote(path[1:]) if path[1:] else "")
+    return shlex.quote(path if path.startswith("/") else f"./{path}")
+
+
+def finishing_name(request: Request) -> str:
+    """Return the name of the text that stands behind a request's command."""
+    return f"{request.where.value}_{'separate' if request.separate else 'merge'}"

@@ -1,0 +1,73 @@
+"""How a process in the target becomes a shell of ours."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+
+from environments.owner import MARKER_VARIABLE
+from environments.shell.dialect.base import Dialect
+from environments.shell.dialect.bash import Bash
+from environments.shell.dialect.posix import Posix
+from environments.shell.state import SessionState
+
+DIALECTS: dict[str, type[Dialect]] = {dialect.name: dialect for dialect in (Bash, Posix)}
+
+_BOOT = f"""\
+export {MARKER_VARIABLE}="$0"
+if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc; fi
+exec sh"""
+
+_BOOT_TERMINAL = f"""\
+case ${{TERM:-dumb}} in dumb) TERM=xterm-256color ;; esac
+export {MARKER_VARIABLE}="$0" TERM
+stty raw -echo
+printf ok
+if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc 2>/dev/null; fi
+exec sh +i 2>/dev/null"""
+"""On a terminal bash would be interactive by its stderr, and other shells by their stdout: none of them may be."""
+_IS_BASH = '[ -n "${BASH_VERSION-}" ] && case $BASH_VERSION in [0-3].*|4.[0-3].*) false ;; esac'
+
+
+def boot_argv(marker: str, terminal: bool = False) -> list[str]:
+    """Return the program that becomes the best shell of the target. It is visible there, and holds nothing secret."""
+    return ["/bin/sh", "-c", _BOOT_TERMINAL if terminal else _BOOT, marker]
+
+
+class Prelude:
+    """The first text for a new shell.
+
+    Args:
+        marker: What the marker variable begins with for every command of this shell.
+        known: Which kind of shell it is. When that is not known both kinds are sent, and each takes its own.
+    """
+
+    def __init__(self, marker: str, known: type[Dialect] | None) -> None:
+        self.nonce = secrets.token_hex(8)
+        self._known = known
+        words = f"_{secrets.token_hex(2)[:3]}"  # short, as it is read byte by byte
+        self._dialects = {name: kind(self.nonce, marker, words) for name, kind in DIALECTS.items()}
+
+    def dialect(self, name: str) -> Dialect:
+        """Return how to speak to the shell, once it has said what it is."""
+        return self._dialects[name]
+
+    def text(self, state: SessionState, functions: bool, cwd: str | None, nowhere: str | None) -> str:
+        """Return the text.
+
+        Args:
+            state: The state of an earlier shell, to go on from.
+            functions: Whether to bring back functions and aliases too.
+            cwd: The directory to start in; None is where the process starts.
+            nowhere: See `Dialect.opening`.
+        """
+
+        def whole(dialect: Dialect) -> str:
+            restoring = dialect.restoring(state, functions=functions)
+            opening = dialect.opening(cwd, nowhere, state.variables.get("OLDPWD", ""))
+            return "\n".join([dialect.definitions(), restoring, dialect.first(), opening])
+
+        if self._known:
+            return whole(self._dialects[self._known.name])
+        bash, posix = (shlex.quote(whole(dialect)) for dialect in self._dialects.values())
+        return f"if {_IS_BASH}; then eval {bash}; else eval {posix}; fi\n"

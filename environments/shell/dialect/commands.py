@@ -1,0 +1,165 @@
+"""What our own shells are asked to run, in words that every POSIX shell knows."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from environments.owner import MARKER_VARIABLE
+
+# Only builtins, grep and cat, as a target may lack ps, pgrep and find. Set in front: $marker, $leash, $holders, $spare,
+# $wake and $signal. The table of all processes comes first, as the parents of what is ended cannot be told afterwards.
+_LOOK = r"""
+read -r self rest </proc/self/stat
+rope=
+for p in $holders; do
+  if [ -e "/proc/$p/fd/$leash" ]; then rope=/proc/$p/fd/$leash; break; fi
+  if [ -e "/proc/$p/fd/$end" ]; then rope=/proc/$p/fd/$end; break; fi
+done
+found=
+for p in $(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ); do
+  p=${p%/environ} p=${p#/proc/}
+  case " $spare $$ $self " in *" $p "*) ;; *) if [ -e "/proc/$p" ]; then found="$found $p"; fi ;; esac
+done
+held=
+if [ -n "$rope" ]; then
+  for d in /proc/[0-9]*; do
+    if [ "$d/fd/$leash" -ef "$rope" ]; then
+      p=${d#/proc/}
+      case " $spare $$ $self " in *" $p "*) ;; *) held="$held $p" ;; esac
+    fi
+  done
+fi
+echo "$$ $self"
+echo "$found"
+echo "$held"
+# Mostly nothing is left, and the table is not needed.
+if [ -n "$found$held$known" ]; then command -p cat /proc/[0-9]*/stat 2>/dev/null; fi
+if [ -n "$wake" ]; then kill -s USR1 "$wake" 2>/dev/null; fi
+if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $found $held 2>/dev/null; fi
+:
+"""
+# Set in front: $shell, $marker, and $leash, $end, $out, $err as above. Says whether somebody else holds its output.
+_HOLDERS = r"""
+holds() {
+  [ -r "/proc/$1/fd" ] || { [ -e "/proc/$1" ]; return; }
+  for f in "/proc/$1/fd/"*; do
+    case ${f##*/} in "$out"|"$err") continue ;; esac
+    if [ "$f" -ef "/proc/$shell/fd/$out" ] || [ "$f" -ef "/proc/$shell/fd/$err" ]; then return 0; fi
+  done
+  return 1
+}
+read -r self rest </proc/self/stat
+for p in $(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ); do
+  p=${p%/environ} p=${p#/proc/}
+  case " $shell $$ $self " in *" $p "*) continue ;; esac
+  if holds "$p"; then echo held; exit; fi
+done
+for d in /proc/[0-9]*; do
+  if [ "$d/fd/$leash" -ef "/proc/$shell/fd/$end" ] && [ "$d" != "/proc/$shell" ]; then
+    if holds "${d#/proc/}"; then echo held; exit; fi
+  fi
+done
+echo free
+"""
+# $0 is the marker, $1 what the directories are called, $2 a word that nobody knows. Each line that is read asks for a
+# new pair of pipes, and the next one says that they are open. What is in the old ones has nobody to read it any more.
+_OUTLET = r"""
+export HERMES_COMMAND="$0"
+umask 077
+n=0
+while read -r line; do
+  if [ $n -gt 0 ]; then
+    kill $out $err
+    cat <&3 >/dev/null 4<&- &
+    cat <&4 >/dev/null 3<&- &
+    exec 3<&- 4<&-
+  fi
+  n=$((n+1)) d=${TMPDIR:-/tmp}/$1-$n
+  mkdir -m 700 -- "$d" && mkfifo -m 600 "$d/1" "$d/2" || exit 1
+  exec 5<>"$d/1" 6<>"$d/2" 3<"$d/1" 4<"$d/2"
+  cat <&3 3<&- 4<&- 5>&- 6>&- & out=$!
+  cat <&4 >&2 3<&- 4<&- 5>&- 6>&- & err=$!
+  printf '\036%s %s\n' "$2" "$d"
+  printf '\036%s %s\n' "$2" "$d" >&2
+  read -r line
+  exec 5>&- 6>&-
+  rm -rf -- "$d"
+done
+kill $out $err
+"""
+
+
+def _settings(**values: object) -> str:
+    return "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
+
+
+def look(
+    marker: str,
+    ends: tuple[int, int],
+    holders: Sequence[int],
+    known: bool,
+    spare: int | None,
+    wake: int | None,
+    signal: str,
+) -> str:
+    """Return what looks for the processes of a command.
+
+    It prints its own two process ids; those that carry the marker; those that hold the leash; and then the `stat` of
+    all processes, if any of them is of interest.
+
+    Args:
+        marker: What is in the environment of the processes.
+        ends: The descriptors by which a command and its shell hold the leash.
+        holders: Processes that may hold it.
+        known: Whether processes are known from an earlier look.
+        spare: A shell that is not to be found.
+        wake: A shell that is to leave its command.
+        signal: What to send to those with the marker or the leash; empty is nothing.
+    """
+    head = _settings(
+        marker=marker,
+        leash=ends[0],
+        end=ends[1],
+        holders=" ".join(map(str, holders)),
+        known="1" if known else "",
+        spare=spare or "",
+        wake=wake or "",
+        signal=signal,
+    )
+    return head + _LOOK
+
+
+def signalling(signal: str, targets: Sequence[int]) -> str:
+    """Return what sends a signal to processes, and to groups of them, which are given as negative numbers."""
+    return f"kill -s {signal} -- {' '.join(map(str, targets))} 2>/dev/null; :"
+
+
+def output_is_held(shell: int, marker: str, ends: tuple[int, int], outputs: tuple[int, int]) -> str:
+    """Return what says `held` if anybody but a shell could write to where it speaks, and else `free`."""
+    head = _settings(shell=shell, marker=marker, leash=ends[0], end=ends[1], out=outputs[0], err=outputs[1])
+    return head + _HOLDERS
+
+
+def outlet_argv(marker: str, name: str, word: str) -> list[str]:
+    """Return the program that brings what comes out of pipes which it makes, see `outlet`."""
+    return ["/bin/sh", "-c", _OUTLET, marker, name, word]
+
+
+def making_scratch(name: str) -> str:
+    """Return what makes a private directory and prints its path."""
+    return f'umask 077; d="${{TMPDIR:-/tmp}}"/{name}; mkdir -- "$d" && printf %s "$d"'
+
+
+def removing(path: str) -> str:
+    """Return what removes a path with all that is in it."""
+    return f"rm -rf -- {shlex.quote(path)}"
+
+
+LEFT_BEHIND = f"""\
+for f in $(command -p grep -lsF {MARKER_VARIABLE}= /proc/[0-9]*/environ); do
+  command -p tr '\\0' '\\n' <"$f" | command -p sed -n 's|^{MARKER_VARIABLE}=|process |p'
+done 2>/dev/null
+for d in /tmp/hermes-* "${{TMPDIR:-/tmp}}"/hermes-*; do if [ -d "$d" ]; then printf 'directory %s\\n' "$d"; fi; done
+"""
+"""Prints `process MARKER` and `directory PATH` for everything in the target that environments have made."""

@@ -1,0 +1,173 @@
+"""What is said to a shell that is no bash: dash, the ash of BusyBox, and what else is POSIX."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from environments.shell.dialect.base import NEVER_RESTORED, Dialect, finishing_name
+from environments.shell.framing import Kind
+from environments.shell.request import Request, Where
+from environments.shell.state import SessionState
+
+_OUT, _ERR, _LEASH, _LEASH_END = 8, 7, 6, 5
+_OURS = re.compile(r"^export _[0-9a-f]{3}_[a-z_]+=.*\n", re.MULTILINE)
+_OPTION = re.compile(r"^set [-+]o (\S+)$", re.MULTILINE)
+
+
+class Posix(Dialect):
+    """A POSIX shell. Its descriptors have one digit, so that ours are set anew for each command and given back then.
+
+    The shell's own output stays on the stream. What `set -x` says about our text is no message, and so dropped.
+    """
+
+    name = "sh"
+    call = "\\command"
+    stty = "\\command -p stty"
+    out, err, leash, leash_end = _OUT, _ERR, _LEASH, _LEASH_END
+    can_leave = False
+
+    def _name(self, key: str) -> str:
+        return f"{self.words}_{key}"
+
+    def _value(self, key: str) -> str:
+        return f"${{{self.words}_{key}-}}"
+
+    def definitions(self) -> str:
+        """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
+        names = [f"{where.value}_{how}" for where in Where for how in ("merge", "separate")][:6]
+        texts = {name: self._finishing_text(name) for name in names} | {"exit": self._farewell()}
+        return "\n".join(
+            [
+                f"\\exec {_OUT}>&1 {_ERR}>&2",
+                *(f"{self._name(name)}={shlex.quote(text)}" for name, text in texts.items()),
+                self.new_leash(),
+                f"{self._name('i')}=0",
+                self._arm(),
+            ]
+        )
+
+    def new_leash(self) -> str:
+        """Return what makes a pipe, see `Dialect`: a here-document is one. Of that the shell keeps the other end."""
+        pipe = f"/proc/self/fd/{_LEASH}"
+        return (
+            f"\\exec {_LEASH}<<HX_LEASH\n\nHX_LEASH\n"
+            f"if [ -p {pipe} ]; then \\exec {_LEASH_END}>{pipe}; {self._name('l')}=/proc/self/fd/{_LEASH_END}; "
+            f"\\command read -r {self._name('x')} <&{_LEASH}; "
+            f"else \\exec {_LEASH_END}>/dev/null; {self._name('l')}=/dev/null; fi; \\exec {_LEASH}<&-\n"
+        )
+
+    def _arm(self) -> str:
+        """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
+        text = f'\\eval "{self._value("exit")}"'
+        return f"\\command trap '{text}' EXIT; \\command trap '\\command exit 124' USR1\n"
+
+    def _next(self) -> str:
+        """Return what gets ready for the next command."""
+        number = self._name("i")
+        return f"{number}=$(({number}+1)); {self._mark(self._value('i'))}\n"
+
+    def first(self) -> str:
+        """Return what gets ready for the first command, see `Dialect`."""
+        return self._next()
+
+    def _finishing_text(self, name: str) -> str:
+        where, _, how = name.partition("_")
+        number, code, left = self._value("i"), self._value("r"), self._value("h")
+        first = f"{self._name('r')}=$?\n\\command unset {self._name('c')}\n{self._look_for_leftovers()}"
+        end = self._say(Kind.END, number, code, left)
+        aside = f"{end} >&{_ERR}\n" if how == "separate" else ""
+        if where != Where.MAIN.value:
+            # A command that fails may not have read all of its input, which must not be taken for script.
+            leave = f'[ "{code}" = 0 ] || \\command exit\n' if where == Where.ATTACHED.value else ""
+            return f"{first}{aside}{end} >&{_OUT}\n{leave}{self._next()}"
+        said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{_OUT}\n"
+        return f"{first}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
+
+    def _look_for_leftovers(self) -> str:
+        # Where nobody holds the other end, writing to the pipe is the end of whoever does.
+        probe = f"(\\command trap - PIPE; \\command printf x >&{_LEASH_END}) 2>/dev/null"
+        held = self._name("h")
+        return f'{held}=0; if [ -p "{self._value("l")}" ] && {probe}; then {held}=1; fi\n'
+
+    def _report(self, how: str) -> str:
+        """Return what reports the state. Where others may write in between, it is not reported but at the next end."""
+        number = self._value("i")
+        end = f"\\command printf '\\0%s\\0' \"{number}\""
+        exports = "\\command export -p; \\command printf 'umask '; \\command umask"
+        text = (
+            f"{{ \\command printf '{self._head(Kind.STATE)}%s\\0\\0\\0' \"{number}\"; {exports}; "
+            f"\\command printf '\\0'; \\command set +o; {end}; }} >&{_ERR} 2>/dev/null\n"
+        )
+        return text if how == "merge" else f'if [ "{self._value("h")}" = 0 ]; then {text}fi\n'
+
+    def _farewell(self) -> str:
+        """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
+        number, code, left = self._value("i"), self._value("r"), self._value("h")
+        head = f"{self._name('r')}=$? {self._name('h')}=0\n\\command trap - EXIT\n"
+        aside = f"{self._say(Kind.EXIT, number, code, left)} >&{_ERR}\n"
+        said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{_OUT}\n"
+        return f"{head}{self._report('merge')}{aside}{said}"
+
+    # A request.
+
+    def _loading(self, request: Request) -> bytes:
+        # What `set -a` is on for would be exported, and a long command is too long for that.
+        flags, then = self._name("a"), ""
+        text = f"{flags}=$-;\\command set +a;"
+        if request.command_file:
+            file = shlex.quote(request.command_file)
+            text += f'{self._name("c")}="$(\\command -p cat {file})";\\command -p rm -f {file};'
+        else:
+            text += f"{self._name('c')}={shlex.quote(request.command)};"
+        if request.stdin_file:
+            file = shlex.quote(request.stdin_file)
+            then = f"\\exec 4<{file};\\command -p rm -f {file};"
+        text += f"case ${flags} in *a*) \\command set -a ;; esac;{then}"
+        return text.encode("utf-8", "surrogateescape")
+
+    def _evaluating(self, request: Request) -> str:
+        return f'\\command eval " {self._value("c")}"'  # the space, as it may begin with a dash
+
+    def _redirections(self, request: Request) -> str:
+        stdin = ""
+        if request.where in (Where.MAIN, Where.SUBSHELL):
+            stdin = "0<&4 4<&- " if request.stdin_file else "0</dev/null "
+        err = _ERR if request.separate else _OUT
+        ends = f'{_LEASH}<"{self._value("l")}" {_LEASH_END}>&-'
+        return f"{stdin}{_OUT}>&1 {_ERR}>&2 1>&{_OUT} 2>&{err} {ends}"
+
+    def _finishing(self, request: Request, reports: bool) -> str:
+        # Where a command has removed our texts, the shell ends with that command's exit code.
+        text = f'\\command eval "${{{self._name(finishing_name(request))}-\\\\command exit \\$?}}"'
+        return f"{text};\\exec 4<&-" if request.stdin_file else text
+
+    def _place(self) -> tuple[str, str]:
+        return self._name("p"), self._name("o")
+
+    def redirecting(self, directory: str) -> str:
+        """Return what has the shell speak elsewhere, see `Dialect`."""
+        place = shlex.quote(directory)
+        return f"\\exec {_OUT}>{place}/1 {_ERR}>{place}/2; \\exec 1>&{_OUT} 2>&{_ERR}\n"
+
+    def asking_for_leftovers(self, number: int) -> str:
+        """Return the question, see `Dialect`."""
+        said = self._say(Kind.END, str(number), "0", self._value("h"))
+        return f"{self._look_for_leftovers()}{said} >&{_OUT}\n"
+
+    # What an earlier shell held.
+
+    def restoring(self, state: SessionState, *, functions: bool) -> str:
+        """Return the text, see `Dialect`. A shell of this kind cannot say what functions it has."""
+        if not state.reported:
+            return ""
+        name = self._name("n")
+        each = f'{name}=${{{name}#export }}; echo "${{{name}%%=*}}"'
+        names = f"$(\\command export -p | while IFS= read -r {name}; do {each}; done)"
+        keep = "''|*[!A-Za-z0-9_]*|[0-9]*|PWD|OLDPWD"
+        unset = f'for {name} in {names}; do case ${name} in {keep}) ;; *) unset -v "${name}" ;; esac; done'
+        exports = _OURS.sub("", state.exports)  # with `set -a`
+        options = "\n".join(
+            f"\\command {found[0]}" for found in _OPTION.finditer(state.functions) if found[1] not in NEVER_RESTORED
+        )
+        return f"{unset}\n\\command eval {shlex.quote(exports)}\nunset {name}\n{options}\n"

@@ -1,0 +1,102 @@
+"""A process that becomes a shell: the first words to it, and its answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from environments.errors import EnvironmentStartError
+from environments.shell.dialect.base import Dialect
+from environments.shell.dialect.boot import Prelude
+from environments.shell.framing import WATCHED, FrameScanner, Kind, Message
+from environments.shell.shell import ANSWER_TIMEOUT, Shell
+from environments.shell.state import SessionState
+from environments.shell.stream import Stream
+from environments.sink import Channel
+
+IN_PLACE, ELSEWHERE, NOWHERE = "0", "1", "2"
+"""Where a new shell is: in the directory it was to start in, where its process started, or in one that is removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a shell is to begin."""
+
+    marker: str
+    """What the marker variable begins with for its commands."""
+    state: SessionState = field(default_factory=SessionState)
+    """What an earlier shell held."""
+    functions: bool = True
+    """Whether to bring back functions and aliases too."""
+    cwd: str | None = None
+    """The directory to start in; None is where the process starts."""
+    nowhere: str | None = None
+    """See `Dialect.opening`."""
+    known: type[Dialect] | None = None
+    """The kind of shell, where it is known from an earlier one."""
+    lags: bool = False
+    """Whether what the process prints may arrive late, see `Shell`."""
+    on_terminal: bool = False
+    """Whether the stream is a terminal, whose echo must be off before anything is sent."""
+
+
+def open_shell(stream: Stream, beginning: Beginning) -> tuple[Shell, str]:
+    """Make a shell of a process that was started with `boot_argv`; on any error, close its stream.
+
+    Returns:
+        The shell, and where it is: `IN_PLACE`, `ELSEWHERE` or `NOWHERE`.
+
+    Raises:
+        EnvironmentStartError: It did not answer.
+    """
+    deadline = time.monotonic() + ANSWER_TIMEOUT
+    try:
+        if beginning.on_terminal:
+            _await_raw_terminal(stream, deadline)
+        prelude = Prelude(beginning.marker, beginning.known)
+        text = prelude.text(beginning.state, beginning.functions, beginning.cwd, beginning.nowhere)
+        scanners = {channel: FrameScanner(prelude.nonce) for channel in Channel}
+        ready = _await_ready(stream, scanners, text.encode("utf-8", "surrogateescape"), deadline)
+        variables = dict(zip(WATCHED, (ready.text(index) for index in range(4, len(ready.fields))), strict=True))
+        dialect, pid = prelude.dialect(ready.text(1)), int(ready.fields[0])
+        shell = Shell(stream, dialect, scanners, pid, variables, ready.text(3), beginning.state, beginning.lags)
+        return shell, ready.text(2)
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _await_raw_terminal(stream: Stream, deadline: float) -> None:
+    seen = b""
+    while not seen.endswith(b"ok"):  # the login shell of an SSH user may greet first
+        chunk = stream.read(max(0.0, deadline - time.monotonic()))
+        if chunk is None or not chunk.data:
+            raise EnvironmentStartError(f"the terminal could not be set up{_quote(seen)}")
+        seen = (seen + chunk.data)[-4096:]
+
+
+def _await_ready(stream: Stream, scanners: dict[Channel, FrameScanner], text: bytes, deadline: float) -> Message:
+    noise = b""
+    try:
+        stream.write(text)
+        while (left := deadline - time.monotonic()) > 0:
+            chunk = stream.read(left)
+            if chunk is None:
+                continue
+            if not chunk.data:
+                raise EnvironmentStartError(f"the shell ended at once{_quote(noise)}")
+            parts: Sequence[bytes | Message] = scanners[chunk.channel].feed(chunk.data)
+            for part in parts:
+                if isinstance(part, bytes):
+                    noise = noise[:4096] + part[:1000]
+                elif part.kind is Kind.READY:
+                    return part
+    except BrokenPipeError:
+        raise EnvironmentStartError(f"the shell ended at once{_quote(noise)}") from None
+    raise EnvironmentStartError(f"the shell gave no answer for {ANSWER_TIMEOUT:.0f} s{_quote(noise)}")
+
+
+def _quote(noise: bytes) -> str:
+    text = noise.decode("utf-8", "replace").strip()
+    return f": {text[:500]}" if text else ""

@@ -1,0 +1,41 @@
+"""What a shell is asked to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Where(Enum):
+    """Which process runs a command."""
+
+    MAIN = "main"
+    """The shell itself, so that what the command changes stays."""
+    SUBSHELL = "sub"
+    """A fork of the shell, so that nothing stays."""
+    ATTACHED = "attached"
+    """A fork of the shell with the stream's input as its own. If it succeeds, it has to have read all that was written
+    for it, as the shell reads on behind it; if it fails, the shell ends too."""
+    LAST = "last"
+    """The shell itself, which then ends: the command has the stream's input as its own."""
+    LAST_ON_TERMINAL = "tty"
+    """The same on a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One command, and how to run it."""
+
+    command: str
+    where: Where = Where.MAIN
+    cwd: str | None = None
+    """The directory to run in; `~` is the target user's home. Without it nothing runs. For this command only."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables for this command only."""
+    stdin_file: str | None = None
+    """A file of the target that the command reads, and that is removed when it is open."""
+    separate: bool = False
+    """Whether stderr is kept apart."""
+    command_file: str | None = None
+    """A file of the target that holds the command instead, and that is removed before it runs."""

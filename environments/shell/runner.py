@@ -1,0 +1,217 @@
+"""Running one request in one shell to its end, under its limit: the same for all commands of whatever kind."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from environments.call import Call
+from environments.errors import EnvironmentLostError
+from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
+from environments.shell.lifecycle import Lifecycle
+from environments.shell.output import CommandOutput
+from environments.shell.process_tree import Quarry, RunInTarget
+from environments.shell.request import Where
+from environments.shell.running import RunningCommand
+from environments.shell.shell import Ended, Shell
+from environments.shell.stream import SkippingStream
+from environments.shell.target_shells import TargetShells
+from environments.sink import OutputSink
+
+EXIT_CODE_TIMEOUT = 5.0
+"""Seconds for the exit code of a shell that ended without a word."""
+SIGNAL_TIMEOUT = 0.3
+"""Seconds for that of one that said 0: it says so too when a signal ended it, and what it left may hold its end up."""
+KILLED = 137
+SKIP_MARGIN = 256 * 1024
+"""Bytes brought beyond what is kept of an output's end, for what the shell itself says there."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request that a shell was sent."""
+
+    shell: Shell
+    marker: str
+    """The value of its marker variable."""
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a request."""
+
+    exit_code: int
+    reason: str | None = None
+    """Why it was ended by us, `timeout` or `interrupt`."""
+    survivors: tuple[int, ...] = ()
+    """The process ids of what could not be ended."""
+
+
+class Runner:
+    """Runs requests.
+
+    Args:
+        shells: Where the shells come from.
+        run_control: Runs a command of our own, to end others.
+        life: Says whether everything is being ended.
+        grace: Seconds between TERM and KILL.
+    """
+
+    def __init__(self, shells: TargetShells, run_control: RunInTarget, life: Lifecycle, grace: float) -> None:
+        self._shells = shells
+        self._run_control = run_control
+        self._life = life
+        self._grace = grace
+        self._running: set[RunningCommand] = set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request runs."""
+        return bool(self._running)
+
+    def abandon_all(self) -> None:
+        """Take all requests for interrupted, as everything is about to be ended."""
+        for running in list(self._running):
+            running.abandon()
+
+    def command(self, sent: Sent, on_cancel: Callable[[], None] | None, grace: float | None = None) -> RunningCommand:
+        """Return the means to end a request."""
+        shell = sent.shell
+        ends_shell = sent.where in (Where.LAST, Where.LAST_ON_TERMINAL)
+        quarry = Quarry(
+            shell.marker if ends_shell else sent.marker,
+            type(shell.dialect),
+            shell.pid,
+            wakes_shell=sent.where is Where.MAIN,
+            ends_shell=ends_shell,
+        )
+        return RunningCommand(shell, quarry, self._run_control, self._grace if grace is None else grace, on_cancel)
+
+    def run(
+        self,
+        sent: Sent,
+        output: OutputSink,
+        timeout: float,
+        announce: Callable[[RunningCommand | None], None] | None = None,
+    ) -> Outcome:
+        """Read a request to its end.
+
+        Args:
+            sent: The request.
+            output: Takes what it prints.
+            timeout: Seconds until it is ended; infinite for no limit.
+            announce: Told of the means to end it, and of None when it has ended.
+
+        Raises:
+            EnvironmentLostError: The target went away while it ran.
+        """
+        running = self.command(sent, output.freeze)
+        self._running.add(running)
+        if not self._life.is_open:  # everything was taken for interrupted just before
+            running.abandon()
+        try:
+            if announce:
+                announce(running)
+            ended = running.read_to_end(output, timeout)
+        finally:
+            if announce:
+                announce(None)
+            self._running.discard(running)
+        return self.outcome(sent, running, ended)
+
+    def outcome(self, sent: Sent, running: RunningCommand, ended: Ended) -> Outcome:
+        """Say what came of a request that has ended. Raises as `run` does."""
+        if running.reason in ("timeout", "interrupt"):
+            if running.failure and self._life.is_open:
+                known = isinstance(running.failure, EnvironmentLostError)
+                raise running.failure if known else self._lost(sent.shell, str(running.failure))
+            code = TIMEOUT_EXIT_CODE if running.reason == "timeout" else INTERRUPT_EXIT_CODE
+            if running.survivors:
+                log.warning("%s processes of a command could not be ended: %s", *_listed(running.survivors))
+            return Outcome(code, running.reason, running.survivors)
+        if ended.exit_code is None:
+            return Outcome(self._code_of_silent(sent, running), None, running.survivors)
+        if ended.exit_code == 0 and sent.shell.stream_ended:
+            return Outcome(sent.shell.stream.exit_code(SIGNAL_TIMEOUT) or 0)
+        return Outcome(ended.exit_code)
+
+    def _code_of_silent(self, sent: Sent, running: RunningCommand) -> int:
+        """Return the exit code of a shell that ended without a word."""
+        shell = sent.shell
+        code = shell.stream.exit_code(EXIT_CODE_TIMEOUT)
+        loss = self._shells.why_lost()
+        if code is None or loss:
+            raise self._lost(shell, loss)
+        if code == KILLED and running.end_orphans():  # had it been the command itself, nothing of it would be left
+            raise EnvironmentLostError(
+                "the shell that ran the command was killed from outside. What the command had done by then is done, "
+                "its other processes were ended, and it was not run again"
+            )
+        return code
+
+    def _lost(self, shell: Shell, why: str | None) -> EnvironmentLostError:
+        return self._shells.lost(why, self._shells.generation_of(shell))
+
+    def result(
+        self,
+        sent: Sent,
+        call: Call,
+        limit: int,
+        cwd: str | None = None,
+        announce: Callable[[RunningCommand | None], None] | None = None,
+    ) -> CommandResult:
+        """Run the request of a call, and return all that came of it.
+
+        Args:
+            sent: The request.
+            call: What it was made of.
+            limit: Bytes of output to keep.
+            cwd: Where it ran; None is where the shell is behind it.
+            announce: See `run`.
+
+        Raises:
+            EnvironmentLostError: As `run` does, with the output so far.
+        """
+        began = time.monotonic()
+        output = CommandOutput(limit, call.separate, call.on_output)
+        shell = sent.shell
+        skipping = _skipping_stream(shell) if shell.lags and call.on_output is None else None
+        try:
+            if skipping:  # the middle of a large output, which nobody wants to see
+                skipping.keep_ends(limit // 2 + SKIP_MARGIN, output.skip)
+            outcome = self.run(sent, output, call.timeout, announce)
+        except EnvironmentLostError as error:
+            error.output = output.stdout.text().text
+            raise
+        finally:
+            if skipping:
+                skipping.keep_all()
+        output.finish()
+        out = output.stdout.text()
+        err = output.stderr.text() if output.stderr else None
+        return CommandResult(
+            out.text,
+            outcome.exit_code,
+            stderr=err.text if err else None,
+            timed_out=outcome.reason == "timeout",
+            interrupted=outcome.reason == "interrupt",
+            cwd=sent.shell.variables.get("PWD", "") if cwd is None else cwd,
+            duration_seconds=time.monotonic() - began,
+            omitted_bytes=out.omitted_bytes + (err.omitted_bytes if err else 0),
+            omitted_at=out.omitted_at,
+            survivors=outcome.survivors,
+        )
+
+
+def _skipping_stream(shell: Shell) -> SkippingStream | None:
+    return shell.stream if isinstance(shell.stream, SkippingStream) else None
+
+
+def _listed(survivors: tuple[int, ...]) -> tuple[int, str]:
+    listed = ", ".join(map(str, survivors[:20]))
+    return len(survivors), f"{listed}, ..." if len(survivors) > 20 else listed

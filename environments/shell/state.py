@@ -1,0 +1,94 @@
+"""What a session carries from one shell to the next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from environments.shell.framing import Kind, Message
+
+_EXPORT = re.MULTILINE | re.DOTALL
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What a shell reported last, whole. Only shells of the same kind can take it up."""
+
+    exports: str = ""
+    """Shell text that brings back the exports and the umask."""
+    functions: str = ""
+    """Shell text that brings back functions and aliases; in a plain sh, the options."""
+    options: frozenset[str] = frozenset()
+    """The options of `set -o` that are on."""
+    shell_options: frozenset[str] = frozenset()
+    """Those of `shopt`."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The `SESSION_FIELDS`."""
+
+    @property
+    def reported(self) -> bool:
+        """Whether any shell has said what it holds."""
+        return bool(self.exports)
+
+
+def with_variables_of(state: SessionState, held: SessionState, names: Iterable[str]) -> SessionState:
+    """Return a state with some variables as they were before: those that one command had for its own.
+
+    Args:
+        state: What was reported as the command ended its shell.
+        held: What had been reported before the command.
+        names: The variables.
+    """
+    lines = [state.exports]
+    for name in names:
+        lines.append(f"unset -v {name}")
+        found = re.search(
+            rf"^(?:declare -\w*|export) {name}(?:=.*?)?\n(?=declare -|export |umask )", held.exports, _EXPORT
+        )
+        lines += [found[0]] if found else []
+    return replace(state, exports="\n".join(lines))
+
+
+class StateReports:
+    """Puts together what a shell reports about its state, and refuses what is not whole.
+
+    Args:
+        first: What it holds from the beginning.
+    """
+
+    def __init__(self, first: SessionState) -> None:
+        self._last = first
+        self._whole: Message | None = None  # one comes behind every command, and hardly any is ever needed
+        self._pieces: dict[int, tuple[list[str], list[str]]] = {}
+
+    @property
+    def last(self) -> SessionState:
+        """The last report that was whole."""
+        if message := self._whole:
+            self._last, self._whole = _state(message, message.text(3), message.text(4)), None
+        return self._last
+
+    def take(self, message: Message) -> bool:
+        """Take a message, and return whether it has made a report whole."""
+        if message.kind is Kind.STATE:
+            if message.fields[5] != message.fields[0]:
+                return False
+            self._whole = message
+            return True
+        if message.kind is Kind.PIECE:
+            lines = self._pieces.setdefault(message.number, ([], []))[message.fields[1] == b"2"]
+            lines.append(message.text(2))
+            return False
+        exports, functions = self._pieces.pop(message.number, ([], []))
+        self._pieces.clear()
+        lines = exports + functions
+        if message.fields[3:] != (b"%d" % len(lines), b"%d" % sum(map(len, lines))):
+            return False
+        self._last, self._whole = _state(message, "\n".join(exports), "\n".join(functions)), None
+        return True
+
+
+def _state(message: Message, exports: str, functions: str) -> SessionState:
+    options, shell_options = (frozenset(message.text(index).split(":")) - {""} for index in (1, 2))
+    return SessionState(exports, functions, options, shell_options)
