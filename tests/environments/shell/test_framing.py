@@ -32,19 +32,25 @@ _output = st.lists(st.sampled_from([b"a", b"\n", b"\0", b"\x1e", MARK[:5], MARK[
 def test_output_is_exact_and_messages_are_found_however_the_stream_is_cut(
     before: bytes, after: bytes, sizes: list[int]
 ) -> None:
-    message = MARK + b"E7\x003\x00/tmp/a\nb\x00\x00/conda\x00"
+    message = MARK + b"S7\x00declare -x A=\n\x00\x007\x00"
     output, messages = _fed(before + message + after, sizes)
     assert output == before + after
-    assert messages == [Message(Kind.END, (b"7", b"3", b"/tmp/a\nb", b"", b"/conda"))]
+    assert messages == [Message(Kind.STATE, (b"7", b"declare -x A=\n", b"", b"7"))]
 
 
 def test_output_is_not_held_back_without_need() -> None:
     assert FrameScanner(NONCE).feed(b"a line\n") == [b"a line\n"]
 
 
-def test_a_message_that_is_cut_off_is_output_in_the_end() -> None:
+def test_a_message_that_is_cut_off_is_no_output() -> None:
     output, messages = _fed(b"x" + MARK + b"E7", [])
-    assert (output, messages) == (b"x" + MARK + b"E7", [])
+    assert (output, messages) == (b"x", [])
+
+
+def test_what_begins_like_a_message_of_no_kind_is_output() -> None:
+    output, messages = _fed(MARK + b"?" + b"x" * 100, [30])
+    assert (output, messages) == (MARK + b"?" + b"x" * 100, [])
+    assert FrameScanner(NONCE).feed(MARK + b"?x") == [MARK + b"?", b"x"]
 
 
 def test_a_large_output_in_many_pieces_is_not_searched_again_and_again() -> None:

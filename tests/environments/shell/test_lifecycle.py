@@ -1,0 +1,180 @@
+"""The life of an environment: whoever ends it, and whoever forgets to."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+from targets.processes import all_gone, having
+
+from environments import BaseEnvironment, TerminalError, create_environment
+from environments.conformance.check import unique, wait_until
+
+ROOT = Path(__file__).parents[3]
+
+
+def _run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_cleanup_that_races_with_a_start_leaves_nothing(tmp_path: Path) -> None:
+    word = unique()
+    threads, descriptors = set(threading.enumerate()), _descriptors()
+    outcomes: set[str] = set()
+    for number in range(60):
+        env = create_environment("local", cwd=str(tmp_path))
+
+        def run(env: BaseEnvironment = env) -> None:
+            try:
+                result = env.execute(f"exec -a {word} sleep 1000")
+            except TerminalError as error:
+                outcomes.add("refused" if "cleaned up" in str(error) else str(error))
+            else:
+                outcomes.add("interrupted" if (result.interrupted, result.exit_code) == (True, 130) else str(result))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        threading.Event().wait(number * 0.0003)
+        env.cleanup()
+        thread.join(30)
+        assert not thread.is_alive()
+    assert outcomes <= {"refused", "interrupted"}
+    assert all_gone(word)
+    assert set(threading.enumerate()) == threads
+    assert _descriptors() == descriptors
+
+
+def test_a_command_that_meets_cleanup_is_interrupted_and_one_that_waits_is_refused(env: BaseEnvironment) -> None:
+    outcomes: list[object] = []
+
+    def run(command: str) -> None:
+        try:
+            outcomes.append(env.execute(command))
+        except TerminalError as error:
+            outcomes.append(error)
+
+    began = threading.Event()
+    first = threading.Thread(
+        target=lambda: outcomes.append(env.execute("echo so far; sleep 1000", on_output=lambda _: began.set()))
+    )
+    first.start()
+    assert began.wait(30)
+    second = threading.Thread(target=run, args=("echo never",))
+    second.start()
+    wait_until(lambda: False, 0.2)
+    env.cleanup()
+    first.join(30)
+    second.join(30)
+    results = {type(outcome).__name__: outcome for outcome in outcomes}
+    result = results["CommandResult"]
+    assert (result.interrupted, result.exit_code, result.output) == (True, 130, "so far\n")
+    assert "cleaned up" in str(results["TerminalError"])
+    with pytest.raises(TerminalError, match="cleaned up"):
+        env.execute_oneshot("true")
+
+
+def test_many_processes_that_ignore_term_are_ended_side_by_side(env: BaseEnvironment) -> None:
+    word = unique()
+    for _ in range(12):
+        env.start(f"trap '' TERM; sh -c ': {word}; while :; do sleep 100; done'")
+    assert wait_until(lambda: len(having(word)) >= 12)
+    env.cleanup()
+    assert wait_until(lambda: not having(word), 2)
+
+
+def test_cleanup_from_two_threads_ends_once_and_both_return(env: BaseEnvironment) -> None:
+    env.start("sleep 1000")
+    threads = [threading.Thread(target=env.cleanup) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+
+
+def test_an_environment_that_is_dropped_is_cleaned_up_with_a_warning(tmp_path: Path) -> None:
+    word = unique()
+    gc.collect()
+    descriptors = _descriptors()
+    env = create_environment("local", cwd=str(tmp_path))
+    env.execute(f"exec -a {word} sleep 1000 >/dev/null 2>&1 &")
+    env.execute("true")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del env
+        assert wait_until(lambda: gc.collect() >= 0 and bool(caught))  # a thread of its own may hold it for a moment
+    assert [warning.category for warning in caught] == [ResourceWarning]
+    assert "local" in str(caught[0].message)
+    assert all_gone(word)
+    assert _descriptors() == descriptors
+
+
+def test_a_program_that_ends_without_cleanup_leaves_nothing() -> None:
+    word = unique()
+    done = _run(f"""
+        from environments import create_environment
+        env = create_environment("local")
+        env.execute("exec -a {word} sleep 1000 >/dev/null 2>&1 &")
+        print(env.scratch_directory())
+    """)
+    assert done.returncode == 0, done.stderr
+    assert all_gone(word)
+    assert not Path(done.stdout.strip()).exists()
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "sys.exit(0)", "del env; gc.collect(); sys.exit(0)"])
+def test_a_forked_child_ends_nothing_of_its_parents(end: str) -> None:
+    done = _run(f"""
+        import gc, os, sys, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        from environments import TerminalError, create_environment
+        from environments.manager import get_environment
+        env = create_environment("local")
+        env.execute("export A=1; plain=2; sleep 1000 >/dev/null 2>&1 & echo $! >/dev/null")
+        process = env.start("cat")
+        managed = get_environment("task")
+        managed.execute("kept=3")
+        if (child := os.fork()) == 0:
+            for use in (lambda: env.execute("true"), lambda: env.execute_oneshot("true"), lambda: env.start("true"),
+                        process.kill, lambda: process.write("x"), lambda: env.write_bytes("x", b""), env.interrupt):
+                try:
+                    use()
+                except TerminalError as error:
+                    assert "fork" in str(error), error
+                else:
+                    os._exit(3)
+            env.cleanup()
+            own = get_environment("task")
+            if own is managed or own.execute("echo own").output != "own\\n":
+                os._exit(4)
+            own.cleanup()
+            del process, managed
+            {end}
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert env.execute("echo $A $plain; kill -0 $!; echo $?").output == "1 2\\n0\\n"
+        assert managed.execute("echo $kept").output == "3\\n"
+        process.write("still here")
+        process.close_stdin()
+        assert process.wait(10) == 0 and process.read() == "still here"
+        env.cleanup()
+        managed.cleanup()
+        print("fine")
+    """)
+    assert (done.stdout, done.returncode) == ("fine\n", 0), done.stderr
