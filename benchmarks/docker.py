@@ -46,7 +46,7 @@ class ExecProcess:
 
 def rows() -> Iterator[Row]:
     """Measure everything in a container."""
-    with create_environment("docker", image=load_settings("docker").docker_image or IMAGE) as env:
+    with create_environment("docker", image=load_settings("docker").docker.image or IMAGE) as env:
         container = env.execute("cat /etc/hostname").output.strip()
         import docker
 

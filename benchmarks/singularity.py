@@ -18,7 +18,7 @@ IMAGE = Path(os.environ.get("E2E_STATE") or "/var/cache/e2e") / "e2e-python.sand
 
 def rows() -> Iterator[Row]:
     """Measure everything in an instance."""
-    image = load_settings("singularity").singularity_image or str(IMAGE)
+    image = load_settings("singularity").singularity.image or str(IMAGE)
     with create_environment("singularity", image=image) as env:
         env.execute("true")
         name = f"hermes-benchmark-{os.getpid()}"
