@@ -23,8 +23,8 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Ca
     A link is followed. The permissions and, where allowed, the owner of a file that is there already are kept.
 
     Args:
-        path: The file; missing parent directories are made. Nothing but a regular file is replaced, and that only if
-            this user owns it or may write to it.
+        path: The file; missing parent directories are made, unless it cannot be written. Nothing but a regular file
+            is replaced, and that only if this user owns it or may write to it.
         write: Writes the contents.
         mode: Permission bits to give it, or what returns them once it is written; None keeps those that are
             there, or takes the usual ones.
@@ -34,6 +34,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Ca
     """
     with naming(path, "write"):
         path = Path(os.path.realpath(path))  # `Path.resolve` has an error of its own for links in a circle
+        new = [folder for folder in path.parents if not folder.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         old = _replaceable(path)
         part = path.with_name(f".hermes-{os.urandom(6).hex()}")
@@ -53,6 +54,9 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Ca
             part.replace(path)
         except BaseException:
             part.unlink(missing_ok=True)
+            for folder in new:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
             raise
 
 

@@ -41,6 +41,11 @@ class CommandResult:
         """Whether the command ended by itself with exit code 0."""
         return self.exit_code == 0
 
+    @classmethod
+    def never_ran(cls, cwd: str) -> CommandResult:
+        """Return the result of a command whose scope was cancelled before it began."""
+        return cls("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=cwd)
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:

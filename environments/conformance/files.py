@@ -76,6 +76,13 @@ def what_cannot_be_read_or_written_says_why(subject: Subject) -> None:
         expect("/no/such/file" in str(error), "the path is named", str(error))
     else:
         expect(False, "a missing file raises FileNotFoundError")
+    with tempfile.TemporaryDirectory() as here:
+        try:
+            env.get_file("/no/such/file", Path(here, "new", "file"))
+        except FileNotFoundError:
+            expect(not Path(here, "new").exists(), "a file that is not there leaves nothing here")
+        else:
+            expect(False, "a missing file raises FileNotFoundError")
     for path, act in (
         ("/tmp", lambda: env.read_bytes("/tmp")),
         ("/tmp", lambda: env.write_bytes("/tmp", b"x")),

@@ -11,7 +11,7 @@ from typing import TypeVar
 from environments.base import Background
 from environments.call import Call
 from environments.cancellation import current_scope
-from environments.result import INTERRUPT_EXIT_CODE, CommandResult
+from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import UnreadOutput
@@ -71,7 +71,7 @@ class Beside:
         """Run a command, see `BaseEnvironment.execute_oneshot`."""
         scope = current_scope()
         if scope and scope.cancelled:
-            return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self._session_variable("PWD"))
+            return CommandResult.never_ran(self._session_variable("PWD"))
         there = self._requests.beside(call, self._session_variable("PWD"))
         return self._lent(
             there, call.separate, lambda sent: self._runner.result(sent, call, self._limit, self._directory(there))
@@ -108,7 +108,7 @@ class Beside:
         shell, marker = self._requests.sent(there, where, send, sink.separate)
         sent = Sent(shell, marker, where)
         try:
-            if where is not Where.SUBSHELL:
+            if where.takes_input:
                 shell.await_begin()
         except BaseException:
             shell.close()

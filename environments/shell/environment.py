@@ -178,16 +178,26 @@ class PersistentShellEnvironment(BaseEnvironment):
         """End everything, see `BaseEnvironment`."""
         if not self.life.begin_closing():
             return
-        if self.life.ever_started:
-            self._runner.abandon_all()
-            self._beside.abandon_all()
-            self._ours.abandon_all()
-            try:
-                if not self.stop_ends_all:
-                    self._end_everything()
-            finally:
-                self._close()
-        self.life.closed()
+        done = False
+        try:
+            if self.life.ever_started:
+                self._end_all()
+            done = True
+        except Exception:  # of the backend, which will not do better next time; control-C may come at any moment
+            done = True
+            raise
+        finally:
+            self.life.end_closing(done=done)
+
+    def _end_all(self) -> None:
+        self._runner.abandon_all()
+        self._beside.abandon_all()
+        self._ours.abandon_all()
+        try:
+            if not self.stop_ends_all:
+                self._end_everything()
+        finally:
+            self._close()
 
     def _end_everything(self) -> None:
         """End all processes, side by side, and remove our files."""

@@ -11,48 +11,25 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from environments.atomic_file import PERMISSIONS, open_regular, read_pieces, replace_file
-from environments.base import Background, Process
-from environments.call import Call
-from environments.capture import BoundedCapture
+from environments.base import Background
 from environments.errors import TerminalError
-from environments.result import CommandResult
-from environments.shell.dialect.files import NO_BASE64, NO_SUCH_FILE, decoding, placing, reading
-from environments.sink import Channel, OutputSink
+from environments.shell.dialect.files import NO_BASE64, decoding, placing, reading
+from environments.shell.transfer import BytesSink, Runner, Transfer, call_at
 
 SMALL = 16 * 1024
 """Bytes up to which base64 in a command is quicker than a stream of its own."""
-TIME_LIMIT = 60.0
-"""Seconds for a command that moves what is small."""
-_ERROR_LIMIT = 4096
 
 
-class Runner(Protocol):
-    """What runs commands where the files are, each beside all others, see `Beside`."""
+class ShellFiles(Transfer):
+    """Files of a target, see `Transfer`."""
 
-    def run(self, call: Call) -> CommandResult:
-        """Run a command and return what came of it."""
-
-    def start(self, call: Call, background: Background) -> Process:
-        """Start a command."""
-
-    def run_into(self, call: Call, sink: OutputSink) -> int:
-        """Run a command, without a limit of time or of output, and return its exit code."""
-
-
-class ShellFiles:
-    """Files of a target, by way of its shells.
-
-    Args:
-        runner: Runs commands there.
-        backend: The backend's name, for errors.
-    """
+    thing = "file"
 
     def __init__(self, runner: Runner, backend: str) -> None:
-        self._runner = runner
-        self._backend = backend
+        super().__init__(runner, backend)
         self._has_base64 = True
 
     def write(self, path: str, data: bytes, mode: str = "") -> None:
@@ -114,35 +91,3 @@ class ShellFiles:
         sink = BytesSink(take)
         code = self._runner.run_into(call_at(path, reading(path, command)), sink)
         self._raise_for("read", path, code, sink.error.text().text)
-
-    def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
-        if exit_code == NO_SUCH_FILE:
-            raise FileNotFoundError(2, f"no such file on backend {self._backend!r}", path)
-        if exit_code != 0:
-            reason = why.strip() or f"exit code {exit_code}"
-            raise TerminalError(f"cannot {verb} {path} on backend {self._backend!r}: {reason}")
-
-
-def call_at(path: str, command: str, *, separate: bool = False) -> Call:
-    """Return the call of a command about a path; only for a relative one the session's directory matters."""
-    return Call(command, None if not path.startswith(("/", "~")) else "/", TIME_LIMIT, separate=separate)
-
-
-class BytesSink:
-    """Hands on standard output as it comes, and keeps the words of standard error."""
-
-    separate = True
-
-    def __init__(self, take: Callable[[bytes], object]) -> None:
-        self._take = take
-        self.error = BoundedCapture(_ERROR_LIMIT)
-
-    def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
-        if channel is Channel.STDOUT:
-            self._take(data)
-        else:
-            self.error.add(data)
-
-    def freeze(self) -> None:
-        """Nothing is ended that is still wanted."""

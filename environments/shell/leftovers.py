@@ -55,7 +55,7 @@ class Leftovers:
         try:
             directory = outlet.new_pipes()
             shell.tell(shell.dialect.redirecting(directory))
-            if outlet.stream is not stream and not isinstance(stream, RedirectedStream):
+            if not isinstance(stream, RedirectedStream):
                 shell.stream = RedirectedStream(stream, outlet)
             shell.ask(shell.dialect.asking_for_leftovers)  # which it answers through the pipes
             outlet.opened()

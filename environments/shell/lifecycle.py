@@ -49,7 +49,7 @@ class Lifecycle:
         self._backend = backend
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._closed = threading.Event()
+        self._closing_ended = threading.Condition(self._lock)
         self._closing_thread: int | None = None
         self.stage = Stage.NEW
         self.ever_started = False
@@ -69,7 +69,7 @@ class Lifecycle:
 
     def check_process(self) -> None:
         """Raise TerminalError if the environment belongs to another process."""
-        if self._pid != os.getpid():
+        if not self.is_ours:
             raise TerminalError(
                 f"this environment (backend {self._backend!r}) belongs to process {self._pid}, of which this one is a "
                 "fork; create one here"
@@ -125,23 +125,27 @@ class Lifecycle:
     def begin_closing(self) -> bool:
         """Let nobody in any more. Returns whether the caller is the one to close; waits for whoever is at it.
 
-        An earlier attempt that was cut short, by control-C, is taken up.
+        An earlier attempt that was cut short, by control-C, is taken up. `end_closing` is to follow.
         """
         if not self.is_ours:
             return False
         with self._lock:  # a start that is under way is waited for, and then closed
-            if self.is_open or (self.stage is Stage.CLOSING and self._closing_thread == threading.get_ident()):
-                self.stage = Stage.CLOSING
-                self._closing_thread = threading.get_ident()
-                return True
-        self._closed.wait()
-        return False
+            mine = threading.get_ident()
+            self._closing_ended.wait_for(lambda: self._closing_thread in (None, mine))
+            if self.stage is Stage.CLOSED:
+                return False
+            self.stage = Stage.CLOSING
+            self._closing_thread = mine
+        return True
 
-    def closed(self) -> None:
-        """Note that nothing is left."""
-        self.stage = Stage.CLOSED
-        self._closed.set()
-        _open_environments.discard(self._token)
+    def end_closing(self, *, done: bool) -> None:
+        """Let others go on that wait for the end: it is `done`, or somebody else has to see to it."""
+        with self._lock:
+            if done:
+                self.stage = Stage.CLOSED
+                _open_environments.discard(self._token)
+            self._closing_thread = None
+            self._closing_ended.notify_all()
 
     # What nobody cleans up.
 
@@ -152,7 +156,7 @@ class Lifecycle:
 
     def abandoned(self, env: Cleanable) -> None:
         """Clean up an environment that nobody holds any more, with a warning."""
-        if not self.is_ours or not self.is_open:
+        if not self.is_ours or self.stage is Stage.CLOSED:
             return
         if self.stage is Stage.STARTED:
             warnings.warn(
@@ -172,5 +176,5 @@ _open_environments: set[weakref.ref[Cleanable]] = set()
 def _clean_up_all() -> None:
     for reference in list(_open_environments):
         env = reference()
-        if env is not None and env.life.is_ours:
+        if env is not None:
             env.life.abandoned(env)

@@ -33,9 +33,7 @@ class Outlet:
 
     def __init__(self, open_process: Callable[[list[str]], Stream], marker: str) -> None:
         self._word = os.urandom(8).hex()
-        self.stream = open_process(
-            outlet_argv(marker, f"hermes-{marker.rpartition(':')[2].replace('/', '-')}", self._word)
-        )
+        self.stream = open_process(outlet_argv(marker, self._word))
         self.last_read = time.monotonic()
 
     def new_pipes(self) -> str:

@@ -38,7 +38,8 @@ class ParkedShells:
     def _drain(self, shell: Shell) -> None:
         pause = FIRST_LOOK
         try:
-            while shell.fit and shell.drop_output(time.monotonic() + pause):
+            while shell.fit:
+                shell.drop_output(time.monotonic() + pause)
                 if not shell.ask(shell.dialect.asking_for_leftovers).left:
                     return
                 pause = min(pause * 2, LONGEST_PAUSE)

@@ -12,7 +12,7 @@ from environments.errors import EnvironmentLostError, TerminalError
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import Nowhere, UnreadOutput
 from environments.shell.request import Where
-from environments.shell.runner import Runner, Sent
+from environments.shell.runner import KILLED, SIGNAL_TIMEOUT, Runner, Sent
 from environments.shell.running import RunningCommand
 from environments.shell.shell import Shell
 from environments.sink import OutputSink
@@ -53,7 +53,7 @@ class ShellProcess(Process):
         self._done = threading.Event()
         self._exit_code: int | None = None
         self._error: Exception | None = None
-        self._input_closed = sent.where is Where.SUBSHELL
+        self._input_closed = not sent.where.takes_input
         self._thread = threading.Thread(target=self._pump, name=f"hermes-process-{self.pid}", daemon=True)
         self._thread.start()
 
@@ -80,10 +80,9 @@ class ShellProcess(Process):
         if failed:
             self._error = failed
             return ended.exit_code or 1
-        if self._running.reason and ended.exit_code is None:
-            return self._shell.stream.exit_code(1.0) or 137
         if self._running.reason:
-            return ended.exit_code or self._shell.stream.exit_code(1.0) or 0
+            unknown = KILLED if ended.exit_code is None else 0
+            return ended.exit_code or self._shell.stream.exit_code(SIGNAL_TIMEOUT) or unknown
         return self._runner.outcome(self._sent, self._running, ended).exit_code
 
     def abandon(self) -> None:
@@ -113,7 +112,7 @@ class ShellProcess(Process):
         if self._done.is_set():
             raise BrokenPipeError("the process has ended")
         if self._input_closed:
-            raise BrokenPipeError(_NO_INPUT if self._sent.where is Where.SUBSHELL else "its input was closed")
+            raise BrokenPipeError("its input was closed" if self._sent.where.takes_input else _NO_INPUT)
         self._shell.stream.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data))
 
     def close_stdin(self) -> None:

@@ -22,6 +22,16 @@ class Where(Enum):
     LAST_ON_TERMINAL = "tty"
     """The same on a terminal."""
 
+    @property
+    def takes_input(self) -> bool:
+        """Whether the command has the stream's input as its own. Where its output begins is then always said."""
+        return self not in (Where.MAIN, Where.SUBSHELL)
+
+    @property
+    def ends_shell(self) -> bool:
+        """Whether the shell ends with the command."""
+        return self in (Where.LAST, Where.LAST_ON_TERMINAL)
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -82,7 +82,7 @@ class Runner:
     def command(self, sent: Sent, on_cancel: Callable[[], None] | None, grace: float | None = None) -> RunningCommand:
         """Return the means to end a request."""
         shell = sent.shell
-        ends_shell = sent.where in (Where.LAST, Where.LAST_ON_TERMINAL)
+        ends_shell = sent.where.ends_shell
         quarry = Quarry(
             shell.marker if ends_shell else sent.marker,
             type(shell.dialect),

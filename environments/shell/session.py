@@ -10,7 +10,7 @@ from dataclasses import replace
 from environments.call import Call
 from environments.cancellation import current_scope
 from environments.errors import EnvironmentStartError, TerminalError
-from environments.result import INTERRUPT_EXIT_CODE, CommandResult
+from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.leftovers import Leftovers
 from environments.shell.opening import IN_PLACE, NOWHERE
@@ -88,15 +88,11 @@ class Session:
                 return self._run(call)
         while not self._lock.acquire(timeout=SCOPE_POLL):
             if scope.cancelled:
-                return self.never_ran()
+                return CommandResult.never_ran(self.variable("PWD"))
         try:
-            return self.never_ran() if scope.cancelled else self._run(call)
+            return CommandResult.never_ran(self.variable("PWD")) if scope.cancelled else self._run(call)
         finally:
             self._lock.release()
-
-    def never_ran(self) -> CommandResult:
-        """Return the result of a command whose scope was cancelled before it began."""
-        return CommandResult("", INTERRUPT_EXIT_CODE, interrupted=True, cwd=self.variable("PWD"))
 
     def interrupt(self) -> None:
         """End the command whose turn it is. One that is still on its way to the target is ended when it has begun."""
@@ -231,9 +227,12 @@ class Session:
         """End a shell, keeping the state that it reported last."""
         if shell.state in (ShellState.RUNNING, ShellState.UNFIT):  # something was raised, and may have cost a report
             shell.retire()
+        self._let_go(shell)
+        self._shells.end(shell)
+
+    def _let_go(self, shell: Shell) -> None:
         self._state = replace(shell.reported, variables=self._variables)
         self._shell = None
-        self._shells.end(shell)
 
     # What commands leave in the background.
 
@@ -243,8 +242,7 @@ class Session:
         except BrokenPipeError:
             self._replace(shell)
         except TerminalError:  # the target cannot do it, so that another shell has to
-            self._state = replace(shell.reported, variables=self._variables)
-            self._shell = None
+            self._let_go(shell)
             self._parked.park(shell)
 
     def _settle_soon(self, shell: Shell) -> None:

@@ -137,7 +137,7 @@ class Shell:
         reports = not self._knows_that_nothing_changes(request)
         if reports:
             self._due = number
-        announced = (self.lags or self.is_noisy) and stays(request.where)
+        announced = (self.lags or self.is_noisy) and not request.where.takes_input
         text = self.dialect.request(request, number, announced=announced, reports=reports)
         self._waiting = set(_BOTH if request.separate else _ONE)
         if announced:
@@ -188,17 +188,27 @@ class Shell:
     def _discard_late_output(self) -> None:
         """Drop what background jobs printed since the last command: it is not the next one's output."""
         for _ in range(LATE_READS):
-            chunk = self.stream.read(0)
-            if chunk is None:
+            if not self._overhear(0):
                 return
-            if not chunk.data:
-                self.state = ShellState.ENDED
-                raise BrokenPipeError
-            for part in self._scanners[chunk.channel].feed(chunk.data):
-                if isinstance(part, Message):
-                    self._note(part)
-                else:
-                    self.is_noisy = True
+
+    def _overhear(self, wait: float) -> bool:
+        """Read once while no request runs: what messages say is noted, and output dropped. Returns if anything came.
+
+        Raises:
+            BrokenPipeError: The shell has ended.
+        """
+        chunk = self.stream.read(min(wait, LONGEST_WAIT))
+        if chunk is None:
+            return False
+        if not chunk.data:
+            self.state = ShellState.ENDED
+            raise BrokenPipeError
+        for part in self._scanners[chunk.channel].feed(chunk.data):
+            if isinstance(part, Message):
+                self._note(part)
+            else:
+                self.is_noisy = True
+        return True
 
     def was_told_to_leave(self) -> None:
         """Note that a signal may be on its way, which is not to meet the next command."""
@@ -308,13 +318,9 @@ class Shell:
     def await_report(self, limit: float = REPORT_TIMEOUT) -> None:
         """Read until the shell has reported what it holds since its last command, or `limit` seconds are over."""
         deadline = time.monotonic() + limit
-        while self._reported_number < self._due and (left := deadline - time.monotonic()) > 0:
-            chunk = self.stream.read(left)
-            if chunk is None or not chunk.data:
-                return
-            for part in self._scanners[chunk.channel].feed(chunk.data):
-                if isinstance(part, Message):
-                    self._note(part)
+        with contextlib.suppress(BrokenPipeError):
+            while self._reported_number < self._due and (left := deadline - time.monotonic()) > 0:
+                self._overhear(left)
 
     def retire(self) -> None:
         """Have a shell that may be anywhere end, so that it reports what it holds."""
@@ -323,19 +329,14 @@ class Shell:
             self.stream.close_write()
             self.drop_output(deadline)
 
-    def drop_output(self, deadline: float) -> bool:
-        """Read and drop what comes while no request runs. Returns False if the shell ended before the deadline."""
+    def drop_output(self, deadline: float) -> None:
+        """Read and drop what comes while no request runs.
+
+        Raises:
+            BrokenPipeError: The shell ended before the deadline.
+        """
         while (left := deadline - time.monotonic()) > 0:
-            chunk = self.stream.read(min(left, LONGEST_WAIT))
-            if chunk is None:
-                continue
-            if not chunk.data:
-                self.state = ShellState.ENDED
-                return False
-            for part in self._scanners[chunk.channel].feed(chunk.data):
-                if isinstance(part, Message):
-                    self._note(part)
-        return True
+            self._overhear(left)
 
     @property
     def stream_ended(self) -> bool:
@@ -346,8 +347,3 @@ class Shell:
         """End the shell. Commands it has put into the background are not ended."""
         self.state = ShellState.CLOSED
         self.stream.close()
-
-
-def stays(where: Where) -> bool:
-    """Whether the shell can say where the output of a command begins, and goes on when that has ended."""
-    return where in (Where.MAIN, Where.SUBSHELL)

@@ -11,6 +11,7 @@ from environments.errors import EnvironmentLostError, EnvironmentStartError
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.boot import boot_argv
+from environments.shell.dialect.commands import directory_name
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.opening import Beginning, open_shell
 from environments.shell.shell import Shell
@@ -40,7 +41,6 @@ class TargetShells:
         # A command may use this package itself: what that starts is then also the command's.
         outer = os.environ.get(MARKER_VARIABLE, "")
         self._owner = f"{outer}:{owner}" if outer else owner
-        self.owner = owner
         self._life = life
         self._open_stream = open_stream
         self.why_lost = why_lost
@@ -81,7 +81,7 @@ class TargetShells:
         error: EnvironmentStartError | None = None
         for kept, functions in ((state, True), (state, False), (SessionState(), False)):
             marker = self._next_marker()
-            name = f"hermes-{marker.rpartition(':')[2].replace('/', '-')}nowhere" if nowhere else None
+            name = directory_name(marker) if nowhere else None
             try:
                 return self._opened(Beginning(marker, kept, functions, cwd, name, self.dialect, self._lags()))
             except EnvironmentStartError as failed:

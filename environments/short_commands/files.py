@@ -15,7 +15,8 @@ from typing import BinaryIO, Protocol
 
 from environments.atomic_file import PERMISSIONS, open_regular, replace_file
 from environments.shell.dialect.files import placing, reading
-from environments.shell.files import SMALL, Runner, ShellFiles, call_at
+from environments.shell.files import SMALL, ShellFiles
+from environments.shell.transfer import Runner, call_at
 
 INLINE = 128 * 1024
 """Bytes up to which a file comes with the answer to the question where it is."""

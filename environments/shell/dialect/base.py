@@ -13,6 +13,10 @@ from environments.shell.state import SessionState
 
 NEVER_RESTORED = frozenset({"noexec", "onecmd", "restricted", "interactive"})
 """Options with which a new shell would read nothing more of what we say."""
+FINISHING_NAMES = tuple(
+    f"{where.value}_{how}" for where in Where if not where.ends_shell for how in ("merge", "separate")
+)
+"""The names of the texts that stand behind commands, see `finishing_name`."""
 SURVIVED = "TERM INT HUP QUIT"
 """Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
 ignored, its children get as always."""
@@ -137,7 +141,7 @@ class Dialect(ABC):
             announced: Whether the shell is to say where the output begins.
             reports: Whether the session's shell is to say what it holds then, see `harmless`.
         """
-        before = self._announcing(request, number) if announced else ""
+        before = self._saying_begin(number, request.separate) if announced else ""
         if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
             before += f"{self.call} trap : {SURVIVED};"
         text = f"{self._running(request, number, reports)}\n"
@@ -147,12 +151,12 @@ class Dialect(ABC):
         where = request.where
         command = f"{self._entering(request)}{self._with_variables(request)}{self._evaluating(request)}"
         redirections = self._redirections(request)
-        if where in (Where.LAST, Where.LAST_ON_TERMINAL):
+        if where.ends_shell:
             return f"{self._last(request, number)};{command} {redirections};{self.call} exit"
         if where is Where.MAIN:
             run = self._there_and_back(request, f"{command} {redirections};{self._finishing(request, reports)}")
         else:
-            begin = f"{self._saying_begin(number)};" if where is Where.ATTACHED else ""
+            begin = self._saying_begin(number) if where.takes_input else ""
             run = f"{begin}({command}) {redirections};{self._finishing(request, reports)}"
         # In braces, so that a request of which the end is cut off is an error, and nothing of it runs.
         return f"{{ {run}; }}"
@@ -166,7 +170,7 @@ class Dialect(ABC):
         if request.where is Where.LAST_ON_TERMINAL:
             # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
             end, first = f"{self.call} trap - EXIT", f"{self.stty} sane <&{self.out};"
-        return f"{first}{self.call} trap - USR1 {SURVIVED};{self._saying_begin(number)};{end}"
+        return f"{first}{self.call} trap - USR1 {SURVIVED};{self._saying_begin(number)}{end}"
 
     def _there_and_back(self, request: Request, text: str) -> str:
         if request.cwd is None:
@@ -195,12 +199,9 @@ class Dialect(ABC):
         form, values = (_SESSION_FORM, f" {_SESSION_VALUES}") if session else ("", "")
         return f'{self.call} printf \'{self._head(kind)}%s\\0%s\\0%s\\0{form}\' "{number}" "{code}" "{left}"{values}'
 
-    def _saying_begin(self, number: int) -> str:
-        return f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0' >&{self.out}"
-
-    def _announcing(self, request: Request, number: int) -> str:
-        aside = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0' >&{self.err};" if request.separate else ""
-        return f"{aside}{self._saying_begin(number)};"
+    def _saying_begin(self, number: int, separate: bool = False) -> str:
+        said = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0'"
+        return "".join(f"{said} >&{end};" for end in ((self.err, self.out) if separate else (self.out,)))
 
     def _mark(self, number: str) -> str:
         return f'{self.call} export {MARKER_VARIABLE}="{self.marker}{number}/"'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from environments.shell.dialect.base import NEVER_RESTORED, Dialect, finishing_name
+from environments.shell.dialect.base import FINISHING_NAMES, NEVER_RESTORED, Dialect, finishing_name
 from environments.shell.framing import Kind
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState
@@ -15,14 +15,7 @@ SHORT = 200
 _COMMAND, _NUMBER, _CODE, _LEFT, _BUILTIN, _FLAGS, _PLACE, _BEFORE, _EXIT, _LEAVE, _SCRIPT, _AGAIN, _UNUSUAL = range(13)
 _WORKS, _FIRST_TEXT = 13, 14
 _PLAIN = "plain_merge"
-_FINISHING = [
-    _PLAIN,
-    *(
-        f"{where.value}_{how}"
-        for where in (Where.MAIN, Where.SUBSHELL, Where.ATTACHED)
-        for how in ("merge", "separate")
-    ),
-]
+_FINISHING = [_PLAIN, *FINISHING_NAMES]
 _STDIN, _NULL_IN, _NULL_OUT, _OUT, _ERR, _LEASH, _LEASH_END = 208, 209, 210, 211, 212, 29, 214
 _OURS = re.compile(r"^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n", re.MULTILINE | re.DOTALL)
 _FUNCTION_FLAG = re.compile(r"^(declare -f|alias )", re.MULTILINE)
@@ -218,7 +211,7 @@ class Bash(Dialect):
 
     def _redirections(self, request: Request) -> str:
         err = f"2>&{_ERR}" if request.separate else "2>&1"
-        if request.where in (Where.MAIN, Where.SUBSHELL):
+        if not request.where.takes_input:
             return f"<&{_STDIN if request.stdin_file else _NULL_IN} >&{_OUT} {err}"
         return f">&{_OUT} {err}"
 

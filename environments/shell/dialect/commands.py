@@ -141,9 +141,14 @@ def output_is_held(shell: int, marker: str, ends: tuple[int, int], outputs: tupl
     return head + _HOLDERS
 
 
-def outlet_argv(marker: str, name: str, word: str) -> list[str]:
+def outlet_argv(marker: str, word: str) -> list[str]:
     """Return the program that brings what comes out of pipes which it makes, see `outlet`."""
-    return ["/bin/sh", "-c", _OUTLET, marker, name, word]
+    return ["/bin/sh", "-c", _OUTLET, marker, f"{directory_name(marker)}-pipes", word]
+
+
+def directory_name(marker: str) -> str:
+    """Return a name for a directory that a shell makes for itself, by which it is known whose it was."""
+    return f"hermes-{marker.rpartition(':')[2].rstrip('/').replace('/', '-')}"
 
 
 def making_scratch(name: str) -> str:

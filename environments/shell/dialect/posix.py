@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from environments.shell.dialect.base import NEVER_RESTORED, Dialect, finishing_name
+from environments.shell.dialect.base import FINISHING_NAMES, NEVER_RESTORED, Dialect, finishing_name
 from environments.shell.framing import Kind
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState
@@ -35,8 +35,7 @@ class Posix(Dialect):
 
     def definitions(self) -> str:
         """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
-        names = [f"{where.value}_{how}" for where in Where for how in ("merge", "separate")][:6]
-        texts = {name: self._finishing_text(name) for name in names} | {"exit": self._farewell()}
+        texts = {name: self._finishing_text(name) for name in FINISHING_NAMES} | {"exit": self._farewell()}
         return "\n".join(
             [
                 f"\\exec {_OUT}>&1 {_ERR}>&2",
@@ -131,7 +130,7 @@ class Posix(Dialect):
 
     def _redirections(self, request: Request) -> str:
         stdin = ""
-        if request.where in (Where.MAIN, Where.SUBSHELL):
+        if not request.where.takes_input:
             stdin = "0<&4 4<&- " if request.stdin_file else "0</dev/null "
         err = _ERR if request.separate else _OUT
         ends = f'{_LEASH}<"{self._value("l")}" {_LEASH_END}>&-'

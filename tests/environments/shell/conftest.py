@@ -6,12 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from targets.local_shells import WAYS, local
 
-from environments import BaseEnvironment, create_environment
+from environments import BaseEnvironment
 
 
 @pytest.fixture
 def env(tmp_path: Path) -> Iterator[BaseEnvironment]:
     """This machine."""
-    with create_environment("local", cwd=str(tmp_path)) as made:
+    with local(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=WAYS, ids=lambda make: make.__name__)
+def each_way(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
+    """This machine, by each of the ways that a shell can be had."""
+    with request.param(tmp_path) as made:
         yield made

@@ -15,10 +15,10 @@ from pathlib import Path
 import psutil
 import pytest
 from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE
-from targets.per_command_local import PerCommandLocal
+from targets.local_shells import WAYS
 from targets.plain_local import PlainLocal
 
-from environments import BaseEnvironment, TerminalError, create_environment, load_settings
+from environments import BaseEnvironment, TerminalError, load_settings
 from environments.shell import directories
 
 TIME = 1_000_000_000
@@ -29,22 +29,10 @@ BUSYBOX_PATH = "/tmp/busybox:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/
 Described = dict[bytes, tuple[object, ...]]
 
 
-def local(cwd: Path) -> BaseEnvironment:
-    return create_environment("local", cwd=str(cwd))
-
-
-def without_bash(cwd: Path) -> BaseEnvironment:
-    return PlainLocal(load_settings("local", cwd=str(cwd)))
-
-
-def per_command(cwd: Path) -> BaseEnvironment:
-    return PerCommandLocal(load_settings("local", cwd=str(cwd)))
-
-
-@pytest.fixture(params=(local, without_bash, per_command), ids=lambda make: make.__name__)
-def env(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    with request.param(tmp_path) as environment:
-        yield environment
+@pytest.fixture
+def env(each_way: BaseEnvironment) -> BaseEnvironment:
+    """This machine by several ways."""
+    return each_way
 
 
 @pytest.fixture
@@ -157,7 +145,7 @@ def test_a_path_is_relative_to_the_session_or_to_the_home(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "-dir").mkdir()
-    for make in (local, without_bash, per_command):
+    for make in WAYS:
         with make(tmp_path) as env:
             env.execute("cd ./-dir")
             env.put_dir(source, f"-{make.__name__}")
@@ -400,7 +388,7 @@ def test_a_variable_does_not_change_what_tar_does(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TAR_OPTIONS", "--exclude=file --transform=s/^/../")
-    for make in (local, without_bash, per_command):
+    for make in WAYS:
         with make(tmp_path) as env:
             env.put_dir(source, str(tmp_path / make.__name__ / "there"))
             env.get_dir(str(source), tmp_path / make.__name__ / "here")

@@ -16,33 +16,21 @@ from pathlib import Path
 
 import pytest
 from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker
+from targets.local_shells import local, without_bash
 from targets.per_command_local import PerCommandLocal
-from targets.plain_local import PlainLocal
 from targets.ssh_server import SSHContainer
 
-from environments import BaseEnvironment, TerminalError, create_environment, load_settings
+from environments import BaseEnvironment, TerminalError, create_environment
 from environments.shell.files import SMALL
 
 SIZES = (5, SMALL + 1, 200_000)
 """What is small goes another way than what is large."""
 
 
-def local(cwd: Path) -> BaseEnvironment:
-    return create_environment("local", cwd=str(cwd))
-
-
-def without_bash(cwd: Path) -> BaseEnvironment:
-    return PlainLocal(load_settings("local", cwd=str(cwd)))
-
-
-def per_command(cwd: Path) -> BaseEnvironment:
-    return PerCommandLocal(load_settings("local", cwd=str(cwd)))
-
-
-@pytest.fixture(params=(local, without_bash, per_command), ids=lambda make: make.__name__)
-def env(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    with request.param(tmp_path) as environment:
-        yield environment
+@pytest.fixture
+def env(each_way: BaseEnvironment) -> BaseEnvironment:
+    """This machine by several ways."""
+    return each_way
 
 
 def permissions(path: Path) -> int:

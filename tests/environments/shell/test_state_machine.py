@@ -19,12 +19,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from targets import local_shells
 from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
 from targets.per_command_local import PerCommandLocal
-from targets.plain_local import PlainLocal
 from targets.ssh_server import SSHServer
 
-from environments import BaseEnvironment, create_environment, load_settings
+from environments import BaseEnvironment, create_environment
 from environments.conformance.check import wait_until
 from environments.errors import TerminalError
 from environments.owner import MARKER_VARIABLE
@@ -528,12 +528,12 @@ def kill_all(env: BaseEnvironment) -> None:
 
 @contextlib.contextmanager
 def local(cwd: Path) -> Iterator[Target]:
-    yield Target(lambda: create_environment("local", cwd=str(cwd)), lose=kill_all)
+    yield Target(lambda: local_shells.local(cwd), lose=kill_all)
 
 
 @contextlib.contextmanager
 def without_bash(cwd: Path) -> Iterator[Target]:
-    yield Target(lambda: PlainLocal(load_settings("local", cwd=str(cwd))), bash=False, lose=kill_all)
+    yield Target(lambda: local_shells.without_bash(cwd), bash=False, lose=kill_all)
 
 
 @contextlib.contextmanager
@@ -542,7 +542,7 @@ def per_command(cwd: Path) -> Iterator[Target]:
         assert isinstance(env, PerCommandLocal)
         env.lose()
 
-    yield Target(lambda: PerCommandLocal(load_settings("local", cwd=str(cwd))), lose=lose)
+    yield Target(lambda: local_shells.per_command(cwd), lose=lose)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,27 @@
+"""This machine as a target, by each of the ways that a shell can be had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from environments import BaseEnvironment, create_environment, load_settings
+from targets.per_command_local import PerCommandLocal
+from targets.plain_local import PlainLocal
+
+
+def local(cwd: Path) -> BaseEnvironment:
+    """Return what users have: a bash on pipes."""
+    return create_environment("local", cwd=str(cwd))
+
+
+def without_bash(cwd: Path) -> BaseEnvironment:
+    """Return what is had where there is only a plain sh."""
+    return PlainLocal(load_settings("local", cwd=str(cwd)))
+
+
+def per_command(cwd: Path) -> BaseEnvironment:
+    """Return what is had where a service runs one command at a time."""
+    return PerCommandLocal(load_settings("local", cwd=str(cwd)))
+
+
+WAYS = (local, without_bash, per_command)
