@@ -14,8 +14,9 @@ from environments.shell.process_tree import KILL_LIMIT, ProcessTree, Quarry, Run
 from environments.shell.shell import Ended, Shell
 from environments.sink import OutputSink
 
-LEAVE_TIMEOUT = 0.5
-"""Seconds a shell has to leave a command of which no process is left, before it is killed itself."""
+LEAVE_TIMEOUT = 2.0
+"""Seconds a shell has to leave a command of which no process is left, before it is killed itself, and what the command
+has changed is lost. It takes milliseconds, but on a loaded machine."""
 
 
 class RunningCommand:

@@ -138,8 +138,11 @@ class Session:
             self._granted = False
 
     def _run_in(self, shell: Shell, call: Call) -> CommandResult:
-        marker = self._requests.sent(call, Where.MAIN, shell.send)
-        sent, held = Sent(shell, marker, Where.MAIN), shell.reported if call.env else None
+        held = None
+        if call.env:
+            shell.await_report()
+            held = shell.reported
+        sent = Sent(shell, self._requests.sent(call, Where.MAIN, shell.send), Where.MAIN)
         try:
             return self._runner.result(sent, call, self._settings.max_output_bytes, announce=self._announce)
         finally:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from environments.shell.framing import Kind, Message
 
-_EXPORT = re.MULTILINE | re.DOTALL
+_WORD = r"""(?:"(?:[^"\\]|\\.)*"|\$'(?:[^'\\]|\\.)*'|'[^']*'|\\.|[^\s"'\\])*"""
+_EXPORT = re.compile(rf"(?:declare -\w+|export) (\w+)(?:={_WORD})?\n", re.DOTALL)
+"""One variable in the report of a shell. It takes the whole value, in which the same may stand once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class SessionState:
         return bool(self.exports)
 
 
-def with_variables_of(state: SessionState, held: SessionState, names: Iterable[str]) -> SessionState:
+def with_variables_of(state: SessionState, held: SessionState, names: Collection[str]) -> SessionState:
     """Return a state with some variables as they were before: those that one command had for its own.
 
     Args:
@@ -40,14 +42,9 @@ def with_variables_of(state: SessionState, held: SessionState, names: Iterable[s
         held: What had been reported before the command.
         names: The variables.
     """
-    lines = [state.exports]
-    for name in names:
-        lines.append(f"unset -v {name}")
-        found = re.search(
-            rf"^(?:declare -\w*|export) {name}(?:=.*?)?\n(?=declare -|export |umask )", held.exports, _EXPORT
-        )
-        lines += [found[0]] if found else []
-    return replace(state, exports="\n".join(lines))
+    before = "".join(found[0] for found in _EXPORT.finditer(held.exports) if found[1] in names)
+    others = _EXPORT.sub(lambda found: "" if found[1] in names else found[0], state.exports)
+    return replace(state, exports=before + others)
 
 
 class StateReports:

@@ -61,7 +61,9 @@ pause() { sleep "$1" 2>/dev/null || sleep 1; }
 # The position of a `cat` in its spool is the size of that, and reading it starts no process.
 _LOOK = r"""
 size() {
-  if { read -r word n <"/proc/$2/fdinfo/1"; } 2>/dev/null; then :; else n=$(wc -c <"$d/spool$1"); n=$((n)); fi
+  n=
+  { read -r word n <"/proc/$2/fdinfo/1"; } 2>/dev/null
+  case $n in ''|*[!0-9]*) n=$(wc -c <"$d/spool$1"); n=$((n)) ;; esac
 }
 sizes() { size 1 $p1; n1=$n; size 2 $p2; n2=$n; }
 gone() {
@@ -122,7 +124,7 @@ _FETCH = r"""
 fetch() {
   m=$(($3-$2))
   if [ $m -le 0 ]; then return; fi
-  if [ $m -le $inline ]; then tail -c +$(($2+1)) "$d/spool$1" | head -c $m | base64; return; fi
+  if [ $m -le $inline ]; then tail -c +$(($2+1)) "$d/spool$1" 2>/dev/null | head -c $m | base64; return; fi
   if [ $m -gt $piece ]; then m=$piece; fi
   rm -f "$d/part$1".*
   tail -c +$(($2+1)) "$d/spool$1" | head -c $m >"$d/part$1.$2.$m"

@@ -196,7 +196,7 @@ class PolledStream:
     def _take_or_end(self, lines: list[str]) -> None:
         try:
             self._take(lines)
-        except TerminalError:  # of a large piece of output, which is a file: the rest cannot be had
+        except (TerminalError, ValueError):  # the process's files are gone, or a large piece of output cannot be had
             self._ended = True
 
     def _take(self, lines: list[str]) -> None:
@@ -212,10 +212,7 @@ class PolledStream:
             skipped = begin - self._offsets[index]
             if skipped > 0 and self._on_skip:
                 self._on_skip(channel, skipped)
-            data = base64.b64decode(inline[index]) if size > 0 else b""
-            if size > 0 and not data:
-                size = min(size, PIECE)
-                data = self._target.get_native(f"{self._directory}/part{index + 1}.{begin}.{size}")
+            data = self._brought(index + 1, begin, size, inline[index]) if size > 0 else b""
             self._offsets[index] = begin + len(data)
             brought += len(data)
             if data:
@@ -225,6 +222,16 @@ class PolledStream:
             self._ended = True
             self._exit_code = int(words[6]) if len(words) > 6 else None
         self._quiet = min(LONGEST_QUIET, self._quiet * 2 + 0.02) if 0 < brought < INLINE else 0.0
+
+    def _brought(self, channel: int, begin: int, size: int, inline: str) -> bytes:
+        if self._target.has_base64 and size <= INLINE:
+            data = base64.b64decode(inline)
+        else:
+            size = min(size, PIECE)
+            data = self._target.get_native(f"{self._directory}/part{channel}.{begin}.{size}")
+        if len(data) != size:
+            raise TerminalError("a piece of output is not all there")
+        return data
 
     def read(self, timeout: float | None) -> Chunk | None:
         """Wait for bytes. See `Stream`.
@@ -266,10 +273,13 @@ class PolledStream:
     def exit_code(self, timeout: float) -> int | None:
         """Return how the process ended. See `Stream`."""
         deadline = time.monotonic() + timeout
-        with self._reading:
-            while not self._ended and not self._closed and time.monotonic() < deadline:
-                self._poll(max(0.0, deadline - time.monotonic()))
-                self._chunks.clear()
+        if self._reading.acquire(timeout=max(0.0, timeout)):  # whoever reads meanwhile brings it too
+            try:
+                while not self._ended and not self._closed and (left := deadline - time.monotonic()) > 0:
+                    self._poll(left)
+                    self._chunks.clear()
+            finally:
+                self._reading.release()
         return self._exit_code
 
     def close(self) -> None:

@@ -79,8 +79,11 @@ class PerCommandLocal(PerCommandEnvironment):
             shutil.copyfile(source, path)
 
     def fetch_native(self, path: str, file: BinaryIO) -> None:
-        with open(path, "rb") as source:
-            shutil.copyfileobj(source, file)
+        try:
+            with open(path, "rb") as source:
+                shutil.copyfileobj(source, file)
+        except OSError as error:
+            raise TerminalError(str(error)) from error
 
     def lose(self) -> None:
         """Have everything that runs there end, and no answer come until it is started again."""

@@ -91,8 +91,10 @@ class Bash(Dialect):
 
     def _arm(self) -> str:
         """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
-        exiting = f"{self._item(_CODE)}=$?;{self._behind} {_EXIT}"
-        return f"\\builtin trap '{exiting}' EXIT; \\builtin trap '{self._behind} {_LEAVE}' USR1\n"
+        return f"\\builtin trap '{self._exiting('$?')}' EXIT; \\builtin trap '{self._behind} {_LEAVE}' USR1\n"
+
+    def _exiting(self, code: str) -> str:
+        return f"{self._item(_CODE)}={code} {self.words}=;{self._behind} {_EXIT}"
 
     def _finishing_text(self, name: str) -> str:
         where, _, how = name.partition("_")
@@ -173,13 +175,18 @@ class Bash(Dialect):
 
         A trap on DEBUG that fails makes bash skip the next command, if `extdebug` is on. Before that it leaves all
         loops, and the function that it is in. Commands of ours behind the user's are known by their first word.
+
+        With `set -e` the shell ends at a command that failed because it was ended, if not here. This may run in the
+        middle of the trap on EXIT, so that what that has to say is said at once.
         """
+        saved = self._item(_FLAGS)
         out = f"{{ \\builtin break 999; \\builtin return 1; }} 2>&{_NULL_OUT}"
         runs = self._value(_COMMAND)
         skip = f"[[ ! {runs} || $BASH_COMMAND == {self.words}* ]] || {out}"
         return (
-            f"if [[ {runs} ]]; then {self._item(_FLAGS)}=$-x; \\builtin shopt -s extdebug; "
-            f"\\builtin trap {shlex.quote(skip)} DEBUG; {out}; fi"
+            f"if [[ ! {runs} ]]; then :; "
+            f"elif [[ $- = *e* ]]; then {self._exiting('124')}; \\builtin exit 124; else "
+            f"{saved}=$-x; \\builtin shopt -s extdebug; \\builtin trap {shlex.quote(skip)} DEBUG; {out}; fi"
         )
 
     # A request.

@@ -32,10 +32,10 @@ _output = st.lists(st.sampled_from([b"a", b"\n", b"\0", b"\x1e", MARK[:5], MARK[
 def test_output_is_exact_and_messages_are_found_however_the_stream_is_cut(
     before: bytes, after: bytes, sizes: list[int]
 ) -> None:
-    message = MARK + b"S7\x00declare -x A=\n\x00\x007\x00"
+    message = MARK + b"S7\x00posix\x00\x00declare -x A=\n\x00\x007\x00"
     output, messages = _fed(before + message + after, sizes)
     assert output == before + after
-    assert messages == [Message(Kind.STATE, (b"7", b"declare -x A=\n", b"", b"7"))]
+    assert messages == [Message(Kind.STATE, (b"7", b"posix", b"", b"declare -x A=\n", b"", b"7"))]
 
 
 def test_output_is_not_held_back_without_need() -> None:

@@ -26,7 +26,7 @@ from targets.ssh_server import SSHServer
 
 from environments import BaseEnvironment, create_environment
 from environments.conformance.check import wait_until
-from environments.errors import TerminalError
+from environments.errors import EnvironmentLostError, TerminalError
 from environments.owner import MARKER_VARIABLE
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
 
@@ -173,6 +173,8 @@ class Option:
     on: bool = True
 
     def text(self, held: Held, root: str) -> str:
+        if self.name == "posix" and not self.on:
+            return "set +o posix; shopt -s expand_aliases"  # which a bash then forgets
         return f"set {'-' if self.on else '+'}o {self.name}"
 
     def apply(self, held: Held, root: str) -> None:
@@ -248,6 +250,8 @@ class Target:
 
     make: Callable[[], BaseEnvironment]
     bash: bool = True
+    tells_late: bool = False
+    """Whether it takes time until the end of a process is known here. What is sent meanwhile ends with it."""
     lose: Callable[[BaseEnvironment], None] | None = None
 
 
@@ -483,7 +487,7 @@ class SessionMachine(RuleBasedStateMachine):
         state = f"cut -d ' ' -f 3 /proc/{pid}/stat 2>/dev/null"
         killed = self.env.execute_oneshot(
             f'until [ "$({state})" = S ]; do :; done; kill -9 {pid}\n'
-            f'while s=$({state}); [ "$s" ] && [ "$s" != Z ]; do :; done',
+            f'while s=$({state}); [ "$s" ] && [ "$s" != Z ]; do :; done\nsleep {0.3 if self.target.tells_late else 0}',
             timeout=LONG,
         )
         assert (killed.output, killed.exit_code) == ("", 0)
@@ -515,12 +519,16 @@ def marked(env: BaseEnvironment) -> list[psutil.Process]:
 
 
 def kill_all(env: BaseEnvironment) -> None:
-    """Kill all that runs in an environment."""
-    killed = marked(env)
-    for process in killed:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGKILL)
-    assert wait_until(lambda: not marked(env))
+    """Kill all that runs in an environment, also what is being opened just now."""
+
+    def nothing_was_left() -> bool:
+        found = marked(env)
+        for process in found:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGKILL)
+        return not found
+
+    assert wait_until(nothing_was_left)
 
 
 # Where it runs.
@@ -541,6 +549,8 @@ def per_command(cwd: Path) -> Iterator[Target]:
     def lose(env: BaseEnvironment) -> None:
         assert isinstance(env, PerCommandLocal)
         env.lose()
+        with contextlib.suppress(EnvironmentLostError):  # whether a command has begun cannot be known there
+            env.execute_oneshot(":")
 
     yield Target(lambda: local_shells.per_command(cwd), lose=lose)
 
@@ -548,7 +558,7 @@ def per_command(cwd: Path) -> Iterator[Target]:
 @contextlib.contextmanager
 def docker(_: Path) -> Iterator[Target]:
     require_docker().close()
-    yield Target(lambda: create_environment("docker", image=PYTHON_IMAGE))
+    yield Target(lambda: create_environment("docker", image=PYTHON_IMAGE), tells_late=True)
 
 
 @contextlib.contextmanager
@@ -557,7 +567,7 @@ def ssh(cwd: Path) -> Iterator[Target]:
     folder.mkdir()
     server = SSHServer(folder)
     server.start()
-    yield Target(lambda: create_environment("ssh", **server.settings, cwd=str(cwd)))
+    yield Target(lambda: create_environment("ssh", **server.settings, cwd=str(cwd)), tells_late=True)
     server.remove()
 
 
