@@ -19,8 +19,9 @@ from environments.shell.stream import Chunk, Terminal
 from environments.sink import Channel
 
 READ_SIZE = 256 * 1024
-PIPE_SIZE = 1024 * 1024
-"""Linux's limit for an unprivileged pipe. The default of 64 KB costs a large output many more switches."""
+PIPE_SIZE, LARGE_PIPE_SIZE = 64 * 1024, 256 * 1024
+"""Bytes that a pipe holds, and while a large output comes, which otherwise costs many more switches. A user's pipes may
+hold 64 MB in all, beyond which new ones are tiny, so that none is large without need."""
 _OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
 """A session leader without a terminal gets the first one that it opens."""
 
@@ -39,6 +40,7 @@ class ChildStream:
         self._read_lock = threading.Lock()
         self._write_lock = threading.Lock()
         self._closed = False
+        self._pipe_size = PIPE_SIZE
         try:
             if terminal is None:
                 self._open_pipes(argv, env, cwd)
@@ -64,9 +66,6 @@ class ChildStream:
         }
         for file in (self._child.stdin, self._child.stdout, self._child.stderr):
             file.close()
-        for descriptor in self._channels:
-            with contextlib.suppress(OSError):  # the user's share of pipe memory may be used up
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         self._terminal = False
 
     def _open_terminal(
@@ -96,17 +95,29 @@ class ChildStream:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
                 ready = [descriptor for descriptor, _ in self._poll.poll(left)]
                 if not ready:
+                    if timeout == 0:  # nobody waits for output
+                        self._size_pipes(PIPE_SIZE)
                     return None
                 for descriptor in ready:
                     if (channel := self._channels.get(descriptor)) is None:
                         continue
                     if data := self._read_some(descriptor):
+                        if len(data) >= PIPE_SIZE:
+                            self._size_pipes(LARGE_PIPE_SIZE)
                         return Chunk(channel, data)
                     self._poll.unregister(descriptor)
                 # The child is gone and has left nothing to read; its own children may hold the pipe open for hours.
                 if ready == [self._pidfd]:
                     break
         return Chunk(Channel.STDOUT, b"")
+
+    def _size_pipes(self, size: int) -> None:
+        if size == self._pipe_size:
+            return
+        self._pipe_size = size
+        for descriptor in self._channels:
+            with contextlib.suppress(OSError):  # the user's share may be used up
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size)
 
     @staticmethod
     def _read_some(descriptor: int) -> bytes:
