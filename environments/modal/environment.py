@@ -146,10 +146,10 @@ class ModalEnvironment(PerCommandEnvironment):
             return PersistentShellEnvironment.run_control(self, text, timeout)
         return super().run_control(text, timeout)
 
-    def shell_opened(self) -> None:
+    def command_sent(self) -> None:
         """Have what ends commands ready, where that needs a shell."""
         if self._duplex:
-            PersistentShellEnvironment.shell_opened(self)
+            PersistentShellEnvironment.command_sent(self)
 
     def make_scratch(self, name: str) -> str:
         """Make a private directory, see `PersistentShellEnvironment`."""

@@ -18,7 +18,6 @@ from environments.errors import EnvironmentStartError
 from environments.shell.stream import Chunk, Terminal
 from environments.sink import Channel
 
-READ_SIZE = 256 * 1024
 PIPE_SIZE, LARGE_PIPE_SIZE = 64 * 1024, 256 * 1024
 """Bytes that a pipe holds, and while a large output comes, which otherwise costs many more switches. A user's pipes may
 hold 64 MB in all, beyond which new ones are tiny, so that none is large without need."""
@@ -119,10 +118,9 @@ class ChildStream:
             with contextlib.suppress(OSError):  # the user's share may be used up
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size)
 
-    @staticmethod
-    def _read_some(descriptor: int) -> bytes:
+    def _read_some(self, descriptor: int) -> bytes:
         try:
-            return os.read(descriptor, READ_SIZE)
+            return os.read(descriptor, self._pipe_size)
         except OSError as error:
             if error.errno == errno.EIO:  # what Linux says when the last process has closed a terminal
                 return b""

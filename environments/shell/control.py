@@ -15,6 +15,8 @@ from environments.shell.target_shells import TargetShells
 
 CONTROL_TIMEOUT = 10.0
 """Seconds a command of our own may take: what does not answer by then is lost."""
+RESERVE_DELAY = 0.02
+"""Seconds until a shell is opened for what has not come up yet."""
 CONTROL_OUTPUT = 64_000_000
 """Bytes kept of what a command of our own prints."""
 
@@ -32,6 +34,7 @@ class ControlShells(ShellPool):
     def __init__(self, shells: TargetShells) -> None:
         super().__init__(shells)
         self._reserving: threading.Thread | None = None
+        self._wanted = threading.Event()
 
     @property
     def idle(self) -> list[Shell]:
@@ -41,13 +44,14 @@ class ControlShells(ShellPool):
             return list(self._idle)
 
     def reserve(self) -> None:
-        """Have one opened, without waiting for it."""
+        """Have one opened soon, without waiting for it, and without delaying the command that was just sent."""
         if self._reserving is None:
             thread = threading.Thread(target=self._reserve, name="hermes-reserve", daemon=True)
             thread.start()
             self._reserving = thread
 
     def _reserve(self) -> None:
+        self._wanted.wait(RESERVE_DELAY)
         try:
             shell = self._shells.open()
         except TerminalError:
@@ -89,6 +93,7 @@ class ControlShells(ShellPool):
 
     def _join_reservation(self) -> None:
         if (thread := self._reserving) and thread is not threading.current_thread():
+            self._wanted.set()
             thread.join()
 
     def close(self) -> None:

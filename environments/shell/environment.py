@@ -8,6 +8,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from environments.base import GRACE, Background, BaseEnvironment, Process
 from environments.call import Call, checked_data, checked_path
@@ -18,7 +19,6 @@ from environments.settings import EnvironmentSettings
 from environments.shell.beside import Beside
 from environments.shell.control import CONTROL_TIMEOUT, ControlShells
 from environments.shell.dialect.commands import making_scratch
-from environments.shell.directories import Directories
 from environments.shell.files import ShellFiles
 from environments.shell.leftovers import Leftovers
 from environments.shell.lifecycle import Lifecycle
@@ -30,6 +30,9 @@ from environments.shell.scratch import Scratch
 from environments.shell.session import Session
 from environments.shell.stream import Stream, Terminal
 from environments.shell.target_shells import TargetShells
+
+if TYPE_CHECKING:
+    from environments.shell.directories import Directories
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +64,12 @@ class PersistentShellEnvironment(BaseEnvironment):
         requests = Requests(shells, self._scratch)
         self._runner = Runner(shells, self.run_control, self.life, GRACE)
         leftovers = Leftovers(shells, self.run_control)
-        self._session = Session(shells, self._runner, requests, leftovers, settings, self.shell_opened)
+        self._session = Session(shells, self._runner, requests, leftovers, settings, self.command_sent)
         self._beside, self._ours = (
             Beside(shells, pool, requests, self._runner, self.life, settings, self._session.variable)
             for pool in (self._pool, self._control)
         )
         self._files = ShellFiles(self._ours, settings.env)
-        self._directories = Directories(self._ours, settings.env)
         self.life.watch(self)
 
     # What a backend answers.
@@ -170,8 +172,8 @@ class PersistentShellEnvironment(BaseEnvironment):
         self.life.check_process()
         self._session.interrupt()
 
-    def shell_opened(self) -> None:
-        """Have what ends commands ready, now that there may be one to end."""
+    def command_sent(self) -> None:
+        """Have what ends commands ready, now that there is one that may have to be ended."""
         self._control.reserve()
 
     def cleanup(self) -> None:
@@ -245,11 +247,16 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def put_dir(self, local: str | Path, remote: str | PurePosixPath, *, skip_unchanged: bool = False) -> None:
         """Copy a directory, see `BaseEnvironment`."""
-        self._directories.put(Path(local), checked_path(remote), skip_unchanged)
+        self._directories().put(Path(local), checked_path(remote), skip_unchanged)
 
     def get_dir(self, remote: str | PurePosixPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
         """Copy a directory, see `BaseEnvironment`."""
-        self._directories.get(checked_path(remote), Path(local), skip_unchanged)
+        self._directories().get(checked_path(remote), Path(local), skip_unchanged)
+
+    def _directories(self) -> Directories:
+        from environments.shell.directories import Directories  # few need it, and tarfile takes its time
+
+        return Directories(self._ours, self.settings.env)
 
     def scratch_directory(self) -> str:
         """Return our private directory in the target, made on first use."""

@@ -10,8 +10,8 @@ never taken for this one's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Kind(Enum):
@@ -59,8 +59,7 @@ _FIELD_COUNTS = {
 _KINDS = {kind.value: kind for kind in Kind}
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message of the shell."""
 
     kind: Kind

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./@%+:-]+(?: +[A-Za-z0-9_./@%+=:,^-]+)*")
-# All of its builtins and reserved words but echo, false, pwd, test and true.
+# All of its builtins and reserved words but :, echo, false, pwd, test and true.
 _WORDS_OF_BASH = """
-. : [ alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs disown
+. [ alias bg bind break builtin caller case cd command compgen complete compopt continue coproc declare dirs disown
 do done elif else enable esac eval exec exit export fc fg fi for function getopts hash help history if in jobs kill
 let local logout mapfile popd printf pushd read readarray readonly return select set shift shopt source suspend then
 time times trap type typeset ulimit umask unalias unset until wait while

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from environments.errors import TerminalError
 
+TICKS = 100
+"""A second in the unit of /proc, on every Linux there is."""
 _DEAD = "ZX"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One process."""
 
     parent: int
     group: int
     started: str
-    """When it was started, which tells it from a later one with the same id."""
+    """When it was started, in ticks, which tells it from a later one with the same id."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessTable:
+class ProcessTable(NamedTuple):
     """What a look found, see `dialect.commands.look`."""
 
     own: frozenset[int]
     """The processes that looked."""
     marked: frozenset[int]
     """Those that belong to the command by their environment, or by their leash."""
+    speaking: frozenset[int]
+    """Those that have its output as their own, as may what was there before it."""
     rows: Mapping[int, Row]
     """All that run, or none if nothing was of interest."""
 
@@ -39,11 +41,33 @@ class ProcessTable:
             TerminalError: It is something else, such as the error of a shell that cannot fork.
         """
         lines = text.split("\n")
-        heads = [line.split() for line in lines[:3]]
-        if len(lines) < 3 or len(heads[0]) != 2 or not all(word.isdigit() for head in heads for word in head):
+        heads = [line.split() for line in lines[:4]]
+        if len(lines) < 4 or len(heads[0]) != 2 or not all(word.isdigit() for head in heads for word in head):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500]}")
-        own, *marked = ([int(word) for word in head] for head in heads)
-        return cls(frozenset(own), frozenset(marked[0] + marked[1]), dict(_rows(lines[3:])))
+        own, marked, held, said = ([int(word) for word in head] for head in heads)
+        return cls(frozenset(own), frozenset(marked + held), frozenset(said), dict(_rows(lines[4:])))
+
+    @property
+    def moving(self) -> frozenset[int]:
+        """Those of the command that were gone when the table was made. What they have become is not known."""
+        return self.marked - self.rows.keys()
+
+    def groups(self, pids: Iterable[int]) -> set[int]:
+        """Return the process groups of those that run."""
+        return {self.rows[pid].group for pid in pids if pid in self.rows}
+
+    def younger_than(self, seconds: float) -> set[int]:
+        """Return what was started in the last `seconds`: the youngest of those that looked tells what time it is."""
+        now = max((int(self.rows[pid].started) for pid in self.own if pid in self.rows), default=0)
+        return {pid for pid, row in self.rows.items() if int(row.started) >= now - seconds * TICKS}
+
+    def ancestors(self, pid: int) -> set[int]:
+        """Return a process with all that it descends from."""
+        found: set[int] = set()
+        while pid in self.rows and pid not in found:
+            found.add(pid)
+            pid = self.rows[pid].parent
+        return found
 
     def family(self, roots: Iterable[int]) -> set[int]:
         """Return those of `roots` that run, with all that descend from them."""

@@ -1,16 +1,17 @@
 """Ending every process of a command, in the target, wherever it has moved to.
 
-What belongs to a command is found in four ways, as each alone can be escaped: it carries the command's marker in its
-environment, it holds the command's leash (see `dialect`), it descends from one that does, or did so at an earlier
-look. What an earlier command left in the background carries another marker and another leash, and is not touched.
+What belongs to a command is found in several ways, as each alone can be escaped: it carries the command's marker in
+its environment, it holds the command's leash (see `dialect`), it was started since and has the command's output as its
+own, it descends from one that does, or did so at an earlier look. What an earlier command left in the background
+carries another marker and another leash, and is not touched.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from environments.result import CommandResult
 from environments.shell.dialect.base import Dialect
@@ -39,8 +40,7 @@ class RunInTarget(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class Quarry:
+class Quarry(NamedTuple):
     """Whose processes are to be ended."""
 
     marker: str
@@ -54,6 +54,8 @@ class Quarry:
     would otherwise go on with what stands behind the command that was ended."""
     ends_shell: bool = False
     """Whether that shell is one of the processes to be ended."""
+    began: float = math.inf
+    """When the command began, on the monotonic clock."""
 
 
 class ProcessTree:
@@ -63,7 +65,8 @@ class ProcessTree:
         self._run = run
         self._quarry = quarry
         self._leash_ends = (quarry.dialect.leash, quarry.dialect.leash_end)
-        self._shell_holds_leash = quarry.shell_pid is not None
+        self._outputs = (quarry.dialect.out, quarry.dialect.err)
+        self._shell_runs_it = quarry.shell_pid is not None
         self._known: dict[int, str] = {}
         self._groups: set[int] = set()
 
@@ -72,7 +75,7 @@ class ProcessTree:
 
         Args:
             grace: Seconds between TERM and KILL.
-            running: Whether the shell still runs the command. Otherwise it holds the leash of another by now, if any.
+            running: Whether the shell still runs the command. Otherwise it has the leash of another by now, if any.
 
         Returns:
             The process ids of what could not be ended, mostly none.
@@ -80,7 +83,7 @@ class ProcessTree:
         Raises:
             TerminalError: The target does not answer.
         """
-        self._shell_holds_leash = self._shell_holds_leash and running
+        self._shell_runs_it = self._shell_runs_it and running
         left = self._pass("TERM", wake=self._quarry.wakes_shell)
         left = left and self._wait(grace)
         return tuple(sorted(self._kill())) if left else ()
@@ -131,29 +134,37 @@ class ProcessTree:
         """Look once, send `signal` (or nothing) to what is found, and return it."""
         quarry = self._quarry
         shell = quarry.shell_pid
-        holders = [shell] if shell and self._shell_holds_leash else []
+        running = shell if self._shell_runs_it else None
         text = look(
             quarry.marker,
             self._leash_ends,
-            [*holders, *list(self._known)[:BATCH]],
+            self._outputs,
+            [*([running] if running else []), *list(self._known)[:BATCH]],
             bool(self._known),
+            mouth=running,
             spare=None if quarry.ends_shell else shell,
             wake=shell if wake else None,
             signal=signal,
         )
+        runs_for = max(0.0, time.monotonic() - quarry.began)
         table = ProcessTable.parse(self._run(text, timeout=LOOK_TIMEOUT + LOOK_SHARE * len(self._known)).output)
-        remembered = [
-            pid for pid, start in self._known.items() if pid in table.rows and table.rows[pid].started == start
-        ]
-        found = table.family([*table.marked, *remembered]) - table.own
+        found = table.family(self._roots(table, runs_for)) - table.own
         if shell and not quarry.ends_shell:
             found.discard(shell)
         self._known = {pid: table.rows[pid].started for pid in found}
-        own = {table.rows[pid].group for pid in table.own if pid in table.rows}
-        self._groups = {table.rows[pid].group for pid in found} - own
+        moving = table.moving
+        self._groups |= table.groups(found | ({shell} if shell and moving else set())) - table.groups(table.own)
         if signal and (others := sorted(found - table.marked)):
             self._signal(signal, others)
-        return found
+        return found | moving
+
+    def _roots(self, table: ProcessTable, runs_for: float) -> set[int]:
+        """Return those that are the command's whatever they descend from."""
+        remembered = {
+            pid for pid, start in self._known.items() if pid in table.rows and table.rows[pid].started == start
+        }
+        speaking = table.speaking & table.younger_than(runs_for)
+        return remembered | table.marked | (speaking - table.ancestors(self._quarry.shell_pid or 0))
 
     def _signal(self, signal: str, targets: Sequence[int]) -> None:
         for begin in range(0, len(targets), BATCH):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
 
 
 class Where(Enum):
@@ -33,15 +34,14 @@ class Where(Enum):
         return self in (Where.LAST, Where.LAST_ON_TERMINAL)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One command, and how to run it."""
 
     command: str
     where: Where = Where.MAIN
     cwd: str | None = None
     """The directory to run in; `~` is the target user's home. Without it nothing runs. For this command only."""
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = MappingProxyType({})
     """Variables for this command only."""
     stdin_file: str | None = None
     """A file of the target that the command reads, and that is removed when it is open."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from environments.call import Call
 from environments.errors import EnvironmentLostError
@@ -31,8 +31,7 @@ SKIP_MARGIN = 256 * 1024
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(NamedTuple):
     """A request that a shell was sent."""
 
     shell: Shell
@@ -41,8 +40,7 @@ class Sent:
     where: Where
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What came of a request."""
 
     exit_code: int
@@ -89,6 +87,7 @@ class Runner:
             shell.pid,
             wakes_shell=sent.where is Where.MAIN,
             ends_shell=ends_shell,
+            began=time.monotonic(),
         )
         return RunningCommand(shell, quarry, self._run_control, self._grace if grace is None else grace, on_cancel)
 

@@ -44,7 +44,7 @@ class Session:
         requests: Makes a request of a call.
         leftovers: Sets a shell apart from what its last command has left.
         settings: Where the session begins, whether it keeps its shell, and how much of an output is kept.
-        on_open: Called when it has opened a shell.
+        on_sent: Called when a shell has been sent a command.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Session:
         requests: Requests,
         leftovers: Leftovers,
         settings: EnvironmentSettings,
-        on_open: Callable[[], object],
+        on_sent: Callable[[], object],
     ) -> None:
         self._shells = shells
         self._runner = runner
@@ -62,7 +62,7 @@ class Session:
         self._leftovers = leftovers
         self._parked = ParkedShells(shells)
         self._settings = settings
-        self._on_open = on_open
+        self._on_sent = on_sent
         self._lock = threading.RLock()
         self._shell: Shell | None = None
         self._is_nowhere = False
@@ -144,6 +144,7 @@ class Session:
             held = shell.reported
         sent = Sent(shell, self._requests.sent(call, Where.MAIN, shell.send), Where.MAIN)
         try:
+            self._on_sent()
             return self._runner.result(sent, call, self._settings.max_output_bytes, announce=self._announce)
         finally:
             self._command_ended(shell, call, held)
@@ -223,7 +224,6 @@ class Session:
         self._is_nowhere = where != IN_PLACE
         if first:
             self._variables = dict(shell.variables)
-        self._on_open()
         return where
 
     def _replace(self, shell: Shell) -> None:

@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from environments.errors import TerminalError
 from environments.shell.dialect.base import Dialect
@@ -49,8 +49,7 @@ class ShellState(Enum):
     """Its stream is closed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How a request ended."""
 
     exit_code: int | None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from environments.shell.framing import Kind, Message
 
 _WORD = r"""(?:"(?:[^"\\]|\\.)*"|\$'(?:[^'\\]|\\.)*'|'[^']*'|\\.|[^\s"'\\])*"""
-_EXPORT = re.compile(rf"(?:declare -\w+|export) (\w+)(?:={_WORD})?\n", re.DOTALL)
+_EXPORT = rf"(?s)(?:declare -\w+|export) (\w+)(?:={_WORD})?\n"
 """One variable in the report of a shell. It takes the whole value, in which the same may stand once more."""
 
 
@@ -42,8 +42,8 @@ def with_variables_of(state: SessionState, held: SessionState, names: Collection
         held: What had been reported before the command.
         names: The variables.
     """
-    before = "".join(found[0] for found in _EXPORT.finditer(held.exports) if found[1] in names)
-    others = _EXPORT.sub(lambda found: "" if found[1] in names else found[0], state.exports)
+    before = "".join(found[0] for found in re.finditer(_EXPORT, held.exports) if found[1] in names)
+    others = re.sub(_EXPORT, lambda found: "" if found[1] in names else found[0], state.exports)
     return replace(state, exports=before + others)
 
 

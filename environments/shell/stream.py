@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from environments.sink import Channel
 from environments.terminal import Terminal
@@ -12,8 +11,7 @@ from environments.terminal import Terminal
 __all__ = ["Channel", "Chunk", "SkippingStream", "Stream", "StreamOpener", "Terminal"]
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """Bytes that arrived. No bytes at all means that the process has ended and nothing more will come."""
 
     channel: Channel

@@ -132,7 +132,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         except TerminalError as error:
             raise self.lost(str(error)) from error
 
-    def shell_opened(self) -> None:
+    def command_sent(self) -> None:
         """Have nothing ready, see `PersistentShellEnvironment`: what ends a command needs no shell."""
 
     def make_scratch(self, name: str) -> str:

@@ -17,9 +17,9 @@ _WORKS, _FIRST_TEXT = 13, 14
 _PLAIN = "plain_merge"
 _FINISHING = [_PLAIN, *FINISHING_NAMES]
 _STDIN, _NULL_IN, _NULL_OUT, _OUT, _ERR, _LEASH, _LEASH_END = 208, 209, 210, 211, 212, 29, 214
-_OURS = re.compile(r"^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n", re.MULTILINE | re.DOTALL)
-_FUNCTION_FLAG = re.compile(r"^(declare -f|alias )", re.MULTILINE)
-_ESCAPED = re.compile(rb"[\x80-\xff'\\]")
+_OURS = r"(?ms)^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n"
+_FUNCTION_FLAG = r"(?m)^(declare -f|alias )"
+_ESCAPED = rb"[\x80-\xff'\\]"
 _USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
 
 
@@ -206,7 +206,7 @@ class Bash(Dialect):
         """Return what reads a command by its length, at one system call. That counts characters, whatever they are."""
         if command.isascii():
             return f"\\builtin read -rN{len(command)} {self.words}\n".encode() + command
-        escaped = _ESCAPED.sub(lambda found: b"\\%03o" % found[0][0], command)
+        escaped = re.sub(_ESCAPED, lambda found: b"\\%03o" % found[0][0], command)
         script = self.words.encode() + b"=$'" + escaped + b"'"
         read = f"\\builtin read -rN{len(script)} {self._item(_SCRIPT)}\n"
         return read.encode() + script + f'\\builtin eval "{self._value(_SCRIPT)}";'.encode()
@@ -264,7 +264,7 @@ class Bash(Dialect):
                 f"extdebug|login_shell|restricted_shell) ;; *) \\builtin shopt -u ${name} ;; esac; done"
             )
         if functions and state.functions:
-            named = _FUNCTION_FLAG.sub(r"\\builtin \1", _OURS.sub("", state.functions))
+            named = re.sub(_FUNCTION_FLAG, r"\\builtin \1", re.sub(_OURS, "", state.functions))
             text.append(f"\\builtin eval {shlex.quote(named)}")
         text.append(f"\\builtin unset -v {name} {value}\n")
         # Behind everything that they could disturb.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import shlex
 
 from environments.owner import MARKER_VARIABLE
@@ -43,9 +43,9 @@ class Prelude:
     """
 
     def __init__(self, marker: str, known: type[Dialect] | None) -> None:
-        self.nonce = secrets.token_hex(8)
+        self.nonce = os.urandom(8).hex()
         self._known = known
-        words = f"_{secrets.token_hex(2)[:3]}"  # short, as it is read byte by byte
+        words = f"_{os.urandom(2).hex()[:3]}"  # short, as it is read byte by byte
         self._dialects = {name: kind(self.nonce, marker, words) for name, kind in DIALECTS.items()}
 
     def dialect(self, name: str) -> Dialect:

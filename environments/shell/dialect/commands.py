@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from environments.owner import MARKER_VARIABLE
 
-# Only builtins, grep and cat, as a target may lack ps, pgrep and find. Set in front: $marker, $leash, $holders, $spare,
-# $wake and $signal. The table of all processes comes first, as the parents of what is ended cannot be told afterwards.
+# Only builtins, grep and cat, as a target may lack ps, pgrep and find. Set in front are the arguments of `look`. The
+# table of all processes comes first, as the parents of what is ended cannot be told afterwards.
 _LOOK = r"""
 read -r self rest </proc/self/stat
 rope=
@@ -21,20 +21,24 @@ for p in $(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ); do
   p=${p%/environ} p=${p#/proc/}
   case " $spare $$ $self " in *" $p "*) ;; *) if [ -e "/proc/$p" ]; then found="$found $p"; fi ;; esac
 done
-held=
+held= said=
 if [ -n "$rope" ]; then
   for d in /proc/[0-9]*; do
+    p=${d#/proc/}
     if [ "$d/fd/$leash" -ef "$rope" ]; then
-      p=${d#/proc/}
       case " $spare $$ $self " in *" $p "*) ;; *) held="$held $p" ;; esac
+    elif [ "$d/fd/1" -ef "/proc/$mouth/fd/$out" ] || [ "$d/fd/2" -ef "/proc/$mouth/fd/$out" ] ||
+      [ "$d/fd/2" -ef "/proc/$mouth/fd/$err" ]; then
+      case " $mouth $$ $self " in *" $p "*) ;; *) said="$said $p" ;; esac
     fi
   done
 fi
 echo "$$ $self"
 echo "$found"
 echo "$held"
+echo "$said"
 # Mostly nothing is left, and the table is not needed.
-if [ -n "$found$held$known" ]; then command -p cat /proc/[0-9]*/stat 2>/dev/null; fi
+if [ -n "$found$held$said$known" ]; then command -p cat /proc/[0-9]*/stat 2>/dev/null; fi
 if [ -n "$wake" ]; then kill -s USR1 "$wake" 2>/dev/null; fi
 if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $found $held 2>/dev/null; fi
 :
@@ -97,22 +101,26 @@ def _settings(**values: object) -> str:
 def look(
     marker: str,
     ends: tuple[int, int],
+    outputs: tuple[int, int],
     holders: Sequence[int],
     known: bool,
+    mouth: int | None,
     spare: int | None,
     wake: int | None,
     signal: str,
 ) -> str:
     """Return what looks for the processes of a command.
 
-    It prints its own two process ids; those that carry the marker; those that hold the leash; and then the `stat` of
-    all processes, if any of them is of interest.
+    It prints its own two process ids; those that carry the marker; those that hold the leash; others whose output is
+    that of the command's shell; and then the `stat` of all processes, if any of them is of interest.
 
     Args:
         marker: What is in the environment of the processes.
         ends: The descriptors by which a command and its shell hold the leash.
-        holders: Processes that may hold it.
+        outputs: The descriptors by which a shell holds the command's output.
+        holders: Processes that may hold the leash.
         known: Whether processes are known from an earlier look.
+        mouth: The shell whose output the command's processes have as their own.
         spare: A shell that is not to be found.
         wake: A shell that is to leave its command.
         signal: What to send to those with the marker or the leash; empty is nothing.
@@ -121,8 +129,11 @@ def look(
         marker=marker,
         leash=ends[0],
         end=ends[1],
+        out=outputs[0],
+        err=outputs[1],
         holders=" ".join(map(str, holders)),
         known="1" if known else "",
+        mouth=mouth or "none",
         spare=spare or "",
         wake=wake or "",
         signal=signal,

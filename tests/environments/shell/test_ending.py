@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 import subprocess
 import sys
 import textwrap
@@ -53,6 +56,27 @@ def test_a_time_out_that_ends_a_child_leaves_the_shell(env: BaseEnvironment) -> 
         assert env.execute("echo $$; echo $plain ${array[1]}; umask").output == f"{pid}1 b\n0027\n"
 
 
+DAEMON = "import subprocess; subprocess.Popen(['sleep', '{}'], env={{}}, close_fds=True, start_new_session=True)"
+"""Starts a process without our marker, without our leash and, as its parent ends, without a parent of ours."""
+
+
+def test_a_process_that_has_only_the_commands_output_left_is_ended_and_that_of_an_earlier_one_is_not(
+    env: BaseEnvironment,
+) -> None:
+    earlier, later = (f"{random.uniform(50_000, 100_000):.6f}" for _ in range(2))
+    env.execute(f'{sys.executable} -c "{DAEMON.format(earlier)}"')
+    time.sleep(0.1)  # by its time of birth it is told from others to a hundredth of a second
+    assert env.execute(f'{sys.executable} -c "{DAEMON.format(later)}"; sleep 1000', timeout=1).timed_out
+    assert not sleeping(later)
+    assert sleeping(earlier)
+    for process in sleeping(earlier):
+        process.kill()
+
+
+def sleeping(seconds: str) -> list[psutil.Process]:
+    return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", seconds]]
+
+
 def test_five_thousand_processes_are_ended(env: BaseEnvironment) -> None:
     word = unique()
     result = env.execute(f"for i in $(seq 5000); do exec -a {word} sleep 1000 & done; echo started; wait", timeout=40)
@@ -65,12 +89,16 @@ def test_a_process_that_forks_and_exits_without_end_is_ended_or_told_of(env: Bas
     word = unique()
     hopper = tmp_path / "hopper.py"
     hopper.write_text("import os, time\nwhile True:\n    if os.fork():\n        os._exit(0)\n    time.sleep(0.005)\n")
-    pid = env.execute("kept=1; echo $$").output
-    result = env.execute(f"{sys.executable} -IS {hopper} {word}; sleep 1000", timeout=1)
-    assert result.timed_out
-    assert result.survivors or wait_until(lambda: not having(word), 2)
-    assert not having(word)
-    assert env.execute("echo $$ $kept").output == f"{pid.strip()} 1\n"
+    pid = env.execute("kept=1; echo $$").output.strip()
+    try:
+        result = env.execute(f"{sys.executable} -IS {hopper} {word}; sleep 1000", timeout=1)
+        assert result.timed_out
+        assert not result.survivors
+        assert not having(word)
+        assert env.execute("echo $$ $kept").output == f"{pid} 1\n"
+    finally:
+        if having(word):  # else it would go on for ever
+            os.killpg(int(pid), signal.SIGKILL)
 
 
 def test_an_environment_within_a_command_ends_with_it(env: BaseEnvironment, tmp_path: Path) -> None:
@@ -152,6 +180,6 @@ def test_what_could_not_be_ended_is_said(env: BaseEnvironment, monkeypatch: pyte
     monkeypatch.setattr(process_tree, "look", lambda *args, **kwargs: look(*args, **{**kwargs, "signal": ""}))
     monkeypatch.setattr(process_tree, "signalling", harmless)
     monkeypatch.setattr(process_tree, "KILL_LIMIT", 0.2)
-    result = env.execute("sleep 7 & echo $!; wait", timeout=0.3)
+    result = env.execute("sleep 600 & echo $!; wait", timeout=0.3)
     assert result.survivors == (int(result.output),)
     psutil.Process(result.survivors[0]).kill()
