@@ -20,8 +20,10 @@ from environments.shell.process_table import ProcessTable
 
 KILL_LIMIT = 2.0
 """Seconds in which KILL must have ended everything. A process in an uninterruptible wait outlives it."""
-FREEZE_AFTER = 3
-"""How often KILL is sent before processes that go on being born are stopped first, all at once."""
+LEAST_LOOKS = 3
+"""How often KILL is sent at least, however long that takes."""
+EMPTY_LOOKS = 3
+"""How many looks in a row must find nothing, if what they found was another each time."""
 BATCH = 1000
 """Processes to signal with one command."""
 LOOK_TIMEOUT, LOOK_SHARE = 10.0, 0.01
@@ -68,7 +70,8 @@ class ProcessTree:
         self._outputs = (quarry.dialect.out, quarry.dialect.err)
         self._shell_runs_it = quarry.shell_pid is not None
         self._known: dict[int, str] = {}
-        self._groups: set[int] = set()
+        self._looked = self._restless = False
+        self._groups = {quarry.shell_pid} if quarry.shell_pid else set()
 
     def end(self, grace: float, running: bool = True) -> tuple[int, ...]:
         """Send TERM, wait, send KILL, and wait again.
@@ -84,9 +87,9 @@ class ProcessTree:
             TerminalError: The target does not answer.
         """
         self._shell_runs_it = self._shell_runs_it and running
-        left = self._pass("TERM", wake=self._quarry.wakes_shell)
-        left = left and self._wait(grace)
-        return tuple(sorted(self._kill())) if left else ()
+        if self._pass("TERM", wake=self._quarry.wakes_shell):
+            self._wait(grace)
+        return tuple(sorted(self._kill()))
 
     def look(self) -> set[int]:
         """Return the process ids of what there is, and signal nothing. Raises as `end` does."""
@@ -97,41 +100,41 @@ class ProcessTree:
         if self._quarry.shell_pid:
             self._run(signalling("KILL", [self._quarry.shell_pid]))
 
-    def _wait(self, limit: float) -> set[int]:
+    def _wait(self, limit: float) -> None:
         deadline = time.monotonic() + limit
         pause, left = _FIRST_PAUSE, {0}
         while left and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
             left = self._pass("")
-        return left
 
     def _kill(self) -> set[int]:
+        """Send KILL until nothing is found any more, and return what could not be ended.
+
+        What forks and exits without end may not be found at a look although it is there, so that each look is at
+        processes that are stopped.
+        """
         deadline = time.monotonic() + KILL_LIMIT
-        pause, passes = _FIRST_PAUSE, 0
-        while left := self._pass("KILL"):
-            if passes >= FREEZE_AFTER and time.monotonic() > deadline:
-                return left
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
-            passes += 1
-            if passes >= FREEZE_AFTER:
-                self._kill_frozen()
+        pause, looks, empty = _FIRST_PAUSE, 0, 0
+        while empty < (EMPTY_LOOKS if self._restless else 1):
+            left = self._pass("KILL", freeze=True)
+            looks += 1
+            empty = 0 if left else empty + 1
+            if left:
+                if looks > LEAST_LOOKS and time.monotonic() > deadline:
+                    return left
+                time.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
         return set()
 
-    def _kill_frozen(self) -> None:
-        """Stop whole groups of processes, so that none can fork and exit between a look and the signal."""
-        groups = [-group for group in self._groups if group > 1]
-        if not groups:
-            return
-        try:
-            self._signal("STOP", groups)
-            self._pass("KILL")
-        finally:
-            self._signal("CONT", groups)
+    def _pass(self, signal: str, wake: bool = False, freeze: bool = False) -> set[int]:
+        """Look once, send `signal` (or nothing) to what is found, and return it.
 
-    def _pass(self, signal: str, wake: bool = False) -> set[int]:
-        """Look once, send `signal` (or nothing) to what is found, and return it."""
+        Args:
+            signal: What to send.
+            wake: Whether to have the shell leave the command.
+            freeze: Whether to stop the groups of processes that are known of, for as long as the look takes.
+        """
         quarry = self._quarry
         shell = quarry.shell_pid
         running = shell if self._shell_runs_it else None
@@ -141,19 +144,22 @@ class ProcessTree:
             self._outputs,
             [*([running] if running else []), *list(self._known)[:BATCH]],
             bool(self._known),
-            mouth=running,
+            mouth=running if signal else None,  # it takes its time, and who was found once is known
             spare=None if quarry.ends_shell else shell,
             wake=shell if wake else None,
             signal=signal,
+            freeze=[group for group in self._groups if group > 1] if freeze else (),
         )
         runs_for = max(0.0, time.monotonic() - quarry.began)
         table = ProcessTable.parse(self._run(text, timeout=LOOK_TIMEOUT + LOOK_SHARE * len(self._known)).output)
         found = table.family(self._roots(table, runs_for)) - table.own
         if shell and not quarry.ends_shell:
             found.discard(shell)
-        self._known = {pid: table.rows[pid].started for pid in found}
         moving = table.moving
-        self._groups |= table.groups(found | ({shell} if shell and moving else set())) - table.groups(table.own)
+        self._restless = self._restless or bool(self._looked and (found | moving) - self._known.keys())
+        self._looked = True
+        self._known = {pid: table.rows[pid].started for pid in found}
+        self._groups |= table.groups(found | ({running} if running else set())) - table.groups(table.own)
         if signal and (others := sorted(found - table.marked)):
             self._signal(signal, others)
         return found | moving

@@ -11,6 +11,10 @@ from environments.owner import MARKER_VARIABLE
 # table of all processes comes first, as the parents of what is ended cannot be told afterwards.
 _LOOK = r"""
 read -r self rest </proc/self/stat
+set -- $rest
+frozen=
+for p in $freeze; do if [ "$p" != "$4" ]; then frozen="$frozen -$p"; fi; done
+if [ -n "$frozen" ]; then kill -s STOP -- $frozen 2>/dev/null; fi
 rope=
 for p in $holders; do
   if [ -e "/proc/$p/fd/$leash" ]; then rope=/proc/$p/fd/$leash; break; fi
@@ -27,8 +31,8 @@ if [ -n "$rope" ]; then
     p=${d#/proc/}
     if [ "$d/fd/$leash" -ef "$rope" ]; then
       case " $spare $$ $self " in *" $p "*) ;; *) held="$held $p" ;; esac
-    elif [ "$d/fd/1" -ef "/proc/$mouth/fd/$out" ] || [ "$d/fd/2" -ef "/proc/$mouth/fd/$out" ] ||
-      [ "$d/fd/2" -ef "/proc/$mouth/fd/$err" ]; then
+    elif [ -n "$mouth" ] && { [ "$d/fd/1" -ef "/proc/$mouth/fd/$out" ] ||
+      [ "$d/fd/2" -ef "/proc/$mouth/fd/$out" ] || [ "$d/fd/2" -ef "/proc/$mouth/fd/$err" ]; }; then
       case " $mouth $$ $self " in *" $p "*) ;; *) said="$said $p" ;; esac
     fi
   done
@@ -41,6 +45,7 @@ echo "$said"
 if [ -n "$found$held$said$known" ]; then command -p cat /proc/[0-9]*/stat 2>/dev/null; fi
 if [ -n "$wake" ]; then kill -s USR1 "$wake" 2>/dev/null; fi
 if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $found $held 2>/dev/null; fi
+if [ -n "$frozen" ]; then kill -s CONT -- $frozen 2>/dev/null; fi
 :
 """
 # Set in front: $shell, $marker, and $leash, $end, $out, $err as above. Says whether somebody else holds its output.
@@ -108,6 +113,7 @@ def look(
     spare: int | None,
     wake: int | None,
     signal: str,
+    freeze: Sequence[int] = (),
 ) -> str:
     """Return what looks for the processes of a command.
 
@@ -120,10 +126,11 @@ def look(
         outputs: The descriptors by which a shell holds the command's output.
         holders: Processes that may hold the leash.
         known: Whether processes are known from an earlier look.
-        mouth: The shell whose output the command's processes have as their own.
+        mouth: The shell whose output the command's processes have as their own; None is not to look for that.
         spare: A shell that is not to be found.
         wake: A shell that is to leave its command.
         signal: What to send to those with the marker or the leash; empty is nothing.
+        freeze: Groups of processes to stop meanwhile, but not the one of the shell that looks.
     """
     head = _settings(
         marker=marker,
@@ -133,10 +140,11 @@ def look(
         err=outputs[1],
         holders=" ".join(map(str, holders)),
         known="1" if known else "",
-        mouth=mouth or "none",
+        mouth=mouth or "",
         spare=spare or "",
         wake=wake or "",
         signal=signal,
+        freeze=" ".join(map(str, freeze)),
     )
     return head + _LOOK
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -85,20 +86,32 @@ def test_five_thousand_processes_are_ended(env: BaseEnvironment) -> None:
     assert wait_until(lambda: not having(word), 2)
 
 
+HOPPER = """
+import os, sys, time
+while True:
+    if os.fork():
+        os._exit(0)
+    with open(sys.argv[1], "a") as trace:
+        trace.write("x")
+    time.sleep(0.005)
+"""
+
+
 def test_a_process_that_forks_and_exits_without_end_is_ended_or_told_of(env: BaseEnvironment, tmp_path: Path) -> None:
-    word = unique()
-    hopper = tmp_path / "hopper.py"
-    hopper.write_text("import os, time\nwhile True:\n    if os.fork():\n        os._exit(0)\n    time.sleep(0.005)\n")
+    hopper, trace = tmp_path / "hopper.py", tmp_path / "trace"
+    hopper.write_text(HOPPER)
     pid = env.execute("kept=1; echo $$").output.strip()
     try:
-        result = env.execute(f"{sys.executable} -IS {hopper} {word}; sleep 1000", timeout=1)
+        result = env.execute(f"{sys.executable} -IS {hopper} {trace}; sleep 1000", timeout=1)
         assert result.timed_out
         assert not result.survivors
-        assert not having(word)
+        size = trace.stat().st_size
+        time.sleep(1)
+        assert trace.stat().st_size == size > 0
         assert env.execute("echo $$ $kept").output == f"{pid} 1\n"
     finally:
-        if having(word):  # else it would go on for ever
-            os.killpg(int(pid), signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(pid), signal.SIGKILL)  # else it would go on for ever
 
 
 def test_an_environment_within_a_command_ends_with_it(env: BaseEnvironment, tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_a_scratch_file_is_private_from_the_beginning(tmp_path: Path) -> None:
 
 
 AS_NOBODY = """
-import os, sys
+import os, sys, tarfile  # the last is imported when it is needed, and then this user may not read it
 from pathlib import Path
 from environments.local import LocalEnvironment
 from environments import TerminalError, load_settings

@@ -282,7 +282,8 @@ class SessionMachine(RuleBasedStateMachine):
         self.env.cleanup()
         self.is_over = True
         assert wait_until(lambda: not marked(self.env)), "cleanup leaves nothing that runs"
-        assert wait_until(lambda: set(threading.enumerate()) <= self.threads), "nor a thread"
+        wait_until(lambda: set(threading.enumerate()) <= self.threads)
+        assert not set(threading.enumerate()) - self.threads, "nor a thread"
         with pytest.raises(TerminalError):
             self.env.execute("echo no")
 
