@@ -46,5 +46,5 @@ def test_a_script_uses_the_programs_own_tools(tmp_path: Path) -> None:
 
 def test_the_code_in_the_readme_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     commands, scripts = (run("-c", code, home=tmp_path) for code in README_CODE)
-    assert commands == "hello world\n\n124 True\n2\n\n"
+    assert commands == "hello world\n\n124 True\na build for arm64\n\n2\n\n"
     assert scripts == "success 37\n\n"

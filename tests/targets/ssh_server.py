@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from targets.engines import SSHD_IMAGE, require_docker, require_sshd
+from targets.engines import SSHD_IMAGE, require_docker, require_sshd, run_as_root
 
 START_TIMEOUT = 10.0
 SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server")
@@ -174,8 +174,7 @@ class SSHContainer:
 
     def run(self, command: str) -> None:
         """Run a shell command in it, as root."""
-        result = self._container.exec(["bash", "-c", command])
-        assert result.exit_code == 0, result.output
+        run_as_root(self._container.get_wrapped_container().id, command)
 
     def set_password(self, user: str, password: str) -> None:
         self.run(f"echo '{user}:{password}' | chpasswd -c SHA512")

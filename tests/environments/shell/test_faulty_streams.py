@@ -162,9 +162,9 @@ def test_a_cut_stream_of_a_shell_beside_the_session_harms_nobody_else(
         expect_right(caller)
 
 
-@pytest.mark.parametrize("kind", ["split", "delay"])
-def test_how_a_stream_is_cut_into_pieces_and_when_they_come_changes_nothing(kind: str) -> None:
-    with Caller(Fault(kind)) as caller:  # type: ignore[arg-type]
+@pytest.mark.parametrize("fault", [Fault("split", 0), Fault("split", 1), Fault("delay")], ids=str)
+def test_how_a_stream_is_cut_into_pieces_and_when_they_come_changes_nothing(fault: Fault) -> None:
+    with Caller(fault) as caller:
         for number in range(COMMANDS):
             caller.count(number)
         caller.count(COMMANDS, beside=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker
+from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker, run_as_root
 from targets.local_shells import local, without_bash
 from targets.per_command_local import PerCommandLocal
 from targets.ssh_server import SSHContainer
@@ -315,11 +315,10 @@ class Unprivileged:
 
 @contextlib.contextmanager
 def _docker(image: str) -> Iterator[Unprivileged]:
-    client = require_docker()
+    require_docker().close()
     with create_environment("docker", image=image, docker_user="1000:1000") as env:
-        container = client.containers.get(env.execute("hostname").output.strip())
-        yield Unprivileged(env, lambda text: container.exec_run(["sh", "-c", text], user="0"))
-    client.close()
+        container = env.execute("hostname").output.strip()
+        yield Unprivileged(env, lambda text: run_as_root(container, text))
 
 
 def docker_bash(_: Path) -> AbstractContextManager[Unprivileged]:

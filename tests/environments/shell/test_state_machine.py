@@ -502,6 +502,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule()
     def lose_target(self) -> None:
         assert self.target.lose
+        self.env.execute(":", timeout=LONG)  # what a shell holds it says behind a command's end
         self.target.lose(self.env)
         self.shell_replaced()
 
