@@ -130,24 +130,29 @@ class Session:
                 if shell is None:
                     return self._nowhere_to_run()
                 try:
-                    return self._run_in(shell, call)
+                    sent, held = self._send(shell, call)
                 except BrokenPipeError:  # it had died since its last command, and got nothing of this one
                     self._replace(shell)
+                else:
+                    return self._run_to_end(sent, call, held)
             raise self._shells.lost("its shells end as soon as they are opened")
         finally:
             self._granted = False
 
-    def _run_in(self, shell: Shell, call: Call) -> CommandResult:
+    def _send(self, shell: Shell, call: Call) -> tuple[Sent, SessionState | None]:
+        """Send a command, and return what the shell held before, if the command has variables of its own."""
         held = None
         if call.env:
             shell.await_report()
             held = shell.reported
-        sent = Sent(shell, self._requests.sent(call, Where.MAIN, shell.send), Where.MAIN)
+        return Sent(shell, self._requests.sent(call, Where.MAIN, shell.send), Where.MAIN), held
+
+    def _run_to_end(self, sent: Sent, call: Call, held: SessionState | None) -> CommandResult:
         try:
             self._on_sent()
             return self._runner.result(sent, call, self._settings.max_output_bytes, announce=self._announce)
         finally:
-            self._command_ended(shell, call, held)
+            self._command_ended(sent.shell, call, held)
 
     def _command_ended(self, shell: Shell, call: Call, held: SessionState | None) -> None:
         """Note what a command has left behind.

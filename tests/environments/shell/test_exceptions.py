@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -41,6 +42,19 @@ def test_a_callback_that_raises_is_raised_and_the_next_command_is_right(env: Bas
                 getattr(env, run)(command, on_output=refuse)
             assert env.execute("echo y").output == "y\n"
             assert env.execute_oneshot("echo z").output == "z\n"
+
+
+def test_an_error_of_the_callback_that_looks_like_a_dead_shells_runs_nothing_twice(
+    env: BaseEnvironment, tmp_path: Path
+) -> None:
+    def fail(_: str) -> None:
+        raise BrokenPipeError
+
+    for run in (env.execute, env.execute_oneshot):
+        with pytest.raises(BrokenPipeError):
+            run(f"echo ran >>{tmp_path}/ran; echo out", on_output=fail)
+    assert (tmp_path / "ran").read_text() == "ran\nran\n"
+    assert env.execute("echo on").output == "on\n"
 
 
 def test_a_signal_that_raises_at_any_moment_leaves_the_next_command_right(env: BaseEnvironment, alarm: None) -> None:
