@@ -41,5 +41,6 @@ def _presented(call: Callable[P, R], tool: Callable[..., R]) -> Callable[P, R]:
     # Without these two, tools that inspect a function would find the environment parameter again.
     del call.__dict__["__wrapped__"]
     call.__annotations__ = {name: kind for name, kind in tool.__annotations__.items() if name != environment.name}
+    call.__dict__["__presents__"] = tool
     call.__dict__["__signature__"] = signature.replace(parameters=parameters)
     return call

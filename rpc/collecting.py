@@ -41,7 +41,7 @@ printf '\\n%s end\\n' {nonce}
 """
 
 
-def collecting_command(queue: str, taken: Sequence[str], nonce: str) -> str:
+def collecting_command(queue: str, taken: Sequence[str], nonce: str, at_once: int = REQUESTS_AT_ONCE) -> str:
     """Return the command that waits until there are requests, and prints them.
 
     Args:
@@ -49,13 +49,14 @@ def collecting_command(queue: str, taken: Sequence[str], nonce: str) -> str:
         taken: Numbers of requests that were brought before; their files are removed first. Because that is
             only done now, a request that got lost on its way here is still there.
         nonce: A word no request can hold, because it is made after they were written.
+        at_once: How many it is to bring at most.
     """
     return _COLLECT.format(
         queue=shlex.quote(queue),
         taken=" ".join(f"req_{number}" for number in taken) or "req_",
         nonce=nonce,
         limit=MAX_MESSAGE_BYTES + 1,
-        at_once=REQUESTS_AT_ONCE,
+        at_once=at_once,
     )
 
 

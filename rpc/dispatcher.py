@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import hmac
-import inspect
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from typing import cast
 
 from environments.cancellation import CancelScope
-from rpc.messages import JsonValue, MessageError, Request, Response
+from rpc.answers import Answer, Answers
+from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix
+from rpc.signatures import ToolSignature
 
 Handlers = Mapping[str, Callable[..., object]]
 
 MAX_ERROR_CHARACTERS = 10_000
 """An exception's message may hold a whole file; a script's author needs the start of it."""
+FREE_REFUSALS = 100
+"""How many requests are refused at once. A script that goes on regardless is answered more slowly, so that it does not
+take the time of others."""
+REFUSAL_PAUSE = 0.05
+"""Seconds before each further refusal."""
+REFUSED_BYTES_PER_SECOND = 8_000_000
+"""How fast what is refused is taken: it costs time to bring and to read."""
+_WRONG_TOKEN = "the token is wrong: only the script it was made for may call tools"  # noqa: S105 - no secret
 
 
 class _RefusedError(Exception):
@@ -35,7 +43,7 @@ class Dispatcher:
         Args:
             handlers: Tool name to function; nothing else can be called.
             token: What each request must carry.
-            max_calls: How many calls are accepted; answers are remembered for that many.
+            max_calls: How many calls are accepted; requests are remembered for that many.
 
         Raises:
             ValueError: The token is empty.
@@ -43,13 +51,16 @@ class Dispatcher:
         if not token:
             raise ValueError("the token is empty: any request would be accepted")
         self._handlers = dict(handlers)
-        self._signatures = {name: _signature(handler) for name, handler in self._handlers.items()}
-        self._token = token.encode()
+        self._signatures = {name: ToolSignature.of(handler) for name, handler in self._handlers.items()}
+        self.prefix = request_prefix(token)
+        """What every request begins with. Of a line that does not, nothing more need be read."""
         self._max_calls = max_calls
-        self._answers: dict[str, Future[bytes]] = {}
+        self._answers = Answers()
         self._lock = threading.Lock()
-        self._scope = CancelScope()
-        self._closed = False
+        self.scope = CancelScope()
+        """What the handlers do their work in."""
+        self._refused = self._refused_bytes = 0
+        self._ended = threading.Event()
 
     @property
     def calls_made(self) -> int:
@@ -62,75 +73,83 @@ class Dispatcher:
         A request whose id was seen before does not run again: it gets the first one's answer, waiting for it
         where the first one is still running. Nothing is raised, whatever the line holds.
         """
+        if not hmac.compare_digest(line[: len(self.prefix)], self.prefix):
+            return self.refusal(len(line))
         try:
             request = Request.decode(line)
-        except MessageError as error:
-            return Response("", error=f"the request was not understood: {error}").encode()
-        try:
             answer, is_new = self._accept(request)
+        except MessageError as error:
+            return self._refusal(Response("", error=f"the request was not understood: {error}"), len(line))
         except _RefusedError as refusal:
-            return _error_answer(request, str(refusal))
-        if is_new:
-            answer.set_result(self._run(request))
-        return answer.result()
+            return self._refusal(_error_response(request, str(refusal)), len(line))
+        if not is_new:
+            return answer.wait(self._ended) or _error_response(request, "it ran, and its answer is gone").encode()
+        encoded = self._run(request)
+        answer.give(encoded)
+        with self._lock:
+            self._answers.given(request.id)
+        return encoded
+
+    def refusal(self, size: int) -> bytes:
+        """Return the answer to what does not begin with the token, of which `size` bytes have come."""
+        return self._refusal(Response("", error=_WRONG_TOKEN), size)
 
     def close(self) -> None:
         """End the commands that running handlers started, and refuse every later request."""
-        with self._lock:
-            self._closed = True
-        self._scope.cancel()
+        self._ended.set()
+        self.scope.cancel()
 
-    def _accept(self, request: Request) -> tuple[Future[bytes], bool]:
+    def _refusal(self, response: Response, size: int) -> bytes:
+        self._refused += 1
+        self._refused_bytes += size
+        pause = REFUSAL_PAUSE if self._refused > FREE_REFUSALS else 0.0
+        if self._refused_bytes > MAX_MESSAGE_BYTES:  # one that is too large may be a mistake
+            pause += size / REFUSED_BYTES_PER_SECOND
+        if pause:
+            self._ended.wait(pause)
+        return response.encode()
+
+    def _accept(self, request: Request) -> tuple[Answer, bool]:
         """Return where the request's answer will be, and whether this caller is the one to find it."""
-        if not hmac.compare_digest(request.token.encode(errors="backslashreplace"), self._token):
-            raise _RefusedError("the token is wrong: only the script it was made for may call tools")
         self._check_call(request)
         with self._lock:
             known = self._answers.get(request.id)
             if known is not None:
                 return known, False
-            if self._closed:
+            if self._ended.is_set():
                 raise _RefusedError("no more tool calls are accepted: the script has ended")
             if len(self._answers) >= self._max_calls:
                 raise _RefusedError(
                     f"the limit of {self._max_calls} tool calls for one script is reached; "
                     "do more with each call, or go on in another script"
                 )
-            answer = self._answers[request.id] = Future()
-            return answer, True
+            return self._answers.begin(request.id), True
 
     def _check_call(self, request: Request) -> None:
         if request.tool not in self._handlers:
             names = ", ".join(sorted(self._handlers)) or "none"
             raise _RefusedError(f"there is no such tool; those that can be called: {names}")
         signature = self._signatures[request.tool]
-        if signature is None:
-            return
         try:
-            signature.bind(*request.args, **request.kwargs)
+            signature.check(list(request.args), dict(request.kwargs))
         except TypeError as error:
-            raise _RefusedError(f"wrong arguments: {error}; the call is {request.tool}{signature}") from error
+            raise _RefusedError(f"wrong arguments: {error}; the call is {request.tool}{signature.shown()}") from error
 
     def _run(self, request: Request) -> bytes:
         try:
-            with self._scope.active():
+            with self.scope.active():
                 result = self._handlers[request.tool](*request.args, **request.kwargs)
         # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
         except BaseException as error:
-            return _error_answer(request, _describe(error))
+            return self._failure(request, _describe(error))
         try:
             return Response(request.id, cast("JsonValue", result)).encode()
         except Exception as error:
             kind = type(result).__name__
-            return _error_answer(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
+            return self._failure(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
 
-
-def _signature(handler: Callable[..., object]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(handler)
-    except (TypeError, ValueError):
-        # Some functions written in C have none; they check their arguments themselves.
-        return None
+    def _failure(self, request: Request, text: str) -> bytes:
+        return _error_response(request, self._signatures[request.tool].without_bound(text)).encode()
 
 
 def _describe(error: BaseException) -> str:
@@ -144,5 +163,5 @@ def _describe(error: BaseException) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def _error_answer(request: Request, text: str) -> bytes:
-    return Response(request.id, error=f"{request.tool}: {text}"[:MAX_ERROR_CHARACTERS]).encode()
+def _error_response(request: Request, text: str) -> Response:
+    return Response(request.id, error=f"{request.tool}: {text}"[:MAX_ERROR_CHARACTERS])

@@ -9,14 +9,16 @@ import math
 import secrets
 import shlex
 import threading
-import time
+from functools import partial
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.errors import TerminalError
-from rpc.collecting import collected_requests, collecting_command
+from rpc.collecting import REQUESTS_AT_ONCE, collected_requests, collecting_command
 from rpc.dispatcher import Dispatcher
+from rpc.messages import MAX_MESSAGE_BYTES
 from rpc.target_source import target_source
+from rpc.workers import Workers
 
 ECHO_BYTES = 20 * 1024
 """Answers up to this size go out as base64 in one command, which stays under the 32 KB above which environments
@@ -24,16 +26,23 @@ ship a command as a file; larger answers are written as a file at once."""
 WRITE_ATTEMPTS = 3
 COLLECT_ATTEMPTS = 5
 CLOSE_GRACE_SECONDS = 2.0
+MAX_COLLECTED = MAX_MESSAGE_BYTES + 1024 * 1024
+"""Characters that one collection may bring."""
 _PAUSE_SECONDS = 0.2
 
 _log = logging.getLogger(__name__)
+
+
+class _TooMuchError(Exception):
+    """More was collected than is to be held here."""
 
 
 class FileQueueTransport:
     """Takes requests from scripts in any environment.
 
     A script renames its request into place as `req_000001` and waits for `res_000001`. One command waits in
-    the target until there are requests and brings all of them; each is dispatched in its own thread, once.
+    the target until there are requests and brings all of them; each is dispatched once, by one of a few threads. While
+    these are all busy, further requests stay in the target.
     """
 
     def __init__(self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str) -> None:
@@ -50,7 +59,8 @@ class FileQueueTransport:
         self._scope = CancelScope()
         self._closing = threading.Event()
         self._collector: threading.Thread | None = None
-        self._calls: list[threading.Thread] = []
+        self._workers = Workers()
+        self._at_once = REQUESTS_AT_ONCE
         self.failure: Exception | None = None
         """Why no more requests are taken, when it wasn't `close` that ended it."""
 
@@ -80,11 +90,10 @@ class FileQueueTransport:
         if self._closing.is_set():
             return
         self._closing.set()
+        self._workers.close()
         if self._collector is not None:
             self._stop_collector(self._collector)
-        deadline = time.monotonic() + CLOSE_GRACE_SECONDS
-        for call in self._calls:
-            call.join(max(0.0, deadline - time.monotonic()))
+        self._workers.join(CLOSE_GRACE_SECONDS)
 
     def _stop_collector(self, collector: threading.Thread) -> None:
         if collector.is_alive():
@@ -110,7 +119,12 @@ class FileQueueTransport:
         taken: list[str] = []
         failed = 0
         while not self._closing.is_set():
-            requests = self._collect(taken)
+            try:
+                requests = self._collect(taken)
+            except _TooMuchError:
+                # One by one they can't be too large: what is longer than any request is cut in the target.
+                requests = None
+                self._at_once = 1
             if requests is None:
                 failed += 1
                 if failed >= COLLECT_ATTEMPTS:
@@ -120,22 +134,25 @@ class FileQueueTransport:
             failed = 0
             # One that was brought before is still there only because its file could not be removed.
             for number in requests.keys() - set(taken):
-                self._begin(number, requests[number])
+                self._workers.put(len(requests[number]), partial(self._call, number, requests[number]))
             taken = list(requests)
 
     def _collect(self, taken: list[str]) -> dict[str, bytes] | None:
         nonce = secrets.token_hex(16)
         # Piece by piece, because a result's own output has a cap.
         pieces: list[str] = []
-        self._env.execute_oneshot(
-            collecting_command(self._queue, taken, nonce), timeout=math.inf, on_output=pieces.append
-        )
-        return collected_requests("".join(pieces), nonce)
+        room = MAX_COLLECTED
 
-    def _begin(self, number: str, line: bytes) -> None:
-        call = threading.Thread(target=self._call, args=(number, line), name="hermes-rpc-call", daemon=True)
-        call.start()
-        self._calls = [*(running for running in self._calls if running.is_alive()), call]
+        def take(piece: str) -> None:
+            nonlocal room
+            room -= len(piece)
+            if room < 0:
+                raise _TooMuchError
+            pieces.append(piece)
+
+        command = collecting_command(self._queue, taken, nonce, self._at_once)
+        self._env.execute_oneshot(command, timeout=math.inf, on_output=take)
+        return collected_requests("".join(pieces), nonce)
 
     def _call(self, number: str, line: bytes) -> None:
         answer = self._dispatcher.dispatch(line)

@@ -16,6 +16,11 @@ MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """The longest line either side accepts, newline included. A tool result of 10 MB fits with escapes in it."""
 MAX_ID_CHARACTERS = 200
 """Ids are remembered as long as a script runs, so a forged one must not be able to take memory."""
+MAX_VALUES = 250_000
+"""How many values a message may be made of. Millions of small ones take seconds to decode, in which no other thread of
+Python runs, and many times the memory of the line."""
+SMALL_MESSAGE_BYTES = 64 * 1024
+"""Messages up to this size can't hold enough to be worth counting."""
 
 
 class MessageError(TerminalError):
@@ -38,13 +43,13 @@ class Request:
     """Proof that the request comes from the script it was given to."""
 
     def encode(self) -> bytes:
-        """Return the request as one line.
+        """Return the request as one line, which begins with the token, see `request_prefix`.
 
         Raises:
             MessageError: It is too large, or holds what JSON can't carry.
         """
         return _encode(
-            {"id": self.id, "tool": self.tool, "args": self.args, "kwargs": self.kwargs, "token": self.token}
+            {"token": self.token, "id": self.id, "tool": self.tool, "args": self.args, "kwargs": self.kwargs}
         )
 
     @classmethod
@@ -104,6 +109,11 @@ class Response:
         return cls(identity, result=fields["result"])
 
 
+def request_prefix(token: str) -> bytes:
+    """Return what every request with this token begins with, so that all others can be refused unread."""
+    return json.dumps({"token": token}, separators=(",", ":")).encode("ascii").removesuffix(b"}") + b","
+
+
 def too_large(size: int | None = None) -> str:
     """Return the text for a message above the limit, with its size in bytes where that is known."""
     found = "more" if size is None else f"{size} bytes"
@@ -126,6 +136,7 @@ def _encode(fields: dict[str, JsonValue]) -> bytes:
 def _decode(line: bytes) -> dict[str, JsonValue]:
     if len(line) > MAX_MESSAGE_BYTES:
         raise MessageError(too_large(len(line)))
+    _check_values(line)
     try:
         fields = json.loads(line, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -133,6 +144,27 @@ def _decode(line: bytes) -> dict[str, JsonValue]:
     if not isinstance(fields, dict):
         raise MessageError(f"the message is a JSON {type(fields).__name__} and not an object")
     return cast("dict[str, JsonValue]", fields)
+
+
+def _check_values(line: bytes) -> None:
+    """Count the values of a message, without making any of them.
+
+    Raises:
+        MessageError: There are too many.
+    """
+    if len(line) <= SMALL_MESSAGE_BYTES:
+        return
+    # What stands within quotes is not counted. Without escapes, every second part between quotes does.
+    bare = line.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in line else line
+    count = bare.count(b'"') // 2
+    if count <= MAX_VALUES:
+        outside = b"".join(bare.split(b'"')[::2])
+        count = max(count, sum(outside.count(mark) for mark in (b",", b"[", b"{")))
+    if count > MAX_VALUES:
+        raise MessageError(
+            f"the message is made of over {MAX_VALUES} values; put the data in a file and pass its path, or pass it as "
+            "one text"
+        )
 
 
 def _refuse_constant(name: str) -> None:

@@ -5,29 +5,29 @@ from __future__ import annotations
 import contextlib
 import shlex
 import threading
-import time
 from collections.abc import Callable
-from queue import SimpleQueue
+from functools import partial
 
 from environments.base import BaseEnvironment, Process
 from environments.errors import TerminalError
 from environments.sink import Channel
 from rpc.dispatcher import Dispatcher
 from rpc.messages import MAX_MESSAGE_BYTES, Response, too_large
+from rpc.relay_lines import RelayedRequest, RelayLines
 from rpc.target_source import target_source
+from rpc.workers import Workers
 
 CONNECT_SECONDS = 20.0
 """How long a script's first call waits for the relay, which starts at the same time as the script."""
 CLOSE_GRACE_SECONDS = 2.0
-
-_Take = Callable[[bytes], None]
-_Answer = Callable[[bytes, bytes], None]
+RELAY_GRACE = 0.2
+"""Seconds between TERM and KILL for a relay that does not end when it is told to: it has nothing to tidy up."""
 
 
 class RelayTransport:
     """Takes requests from scripts in any environment that can run a process with a duplex stream.
 
-    A connection's requests are answered in a thread of its own.
+    A few threads answer them. While these are all busy, the stream is not read, and the script has to wait.
     """
 
     def __init__(self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str, python: str) -> None:
@@ -44,8 +44,9 @@ class RelayTransport:
         self._directory = directory
         self._python = python
         self._process: Process | None = None
+        self._workers = Workers()
         self._write_lock = threading.Lock()
-        self._connections: dict[bytes, _Connection] = {}
+        self._closing = threading.Event()
 
     @property
     def client_source(self) -> str:
@@ -68,82 +69,57 @@ class RelayTransport:
         )
         # Without the site module, which the relay has no use for, Python starts in half the time.
         command = shlex.join([self._python, "-IS", "-c", f"{program}main()\n"])
-        self._process = self._env.start(command, stdin="consumed", sink=_Lines(self._take))
+        sink = _Requests(self._dispatcher.prefix, self._take)
+        self._process = self._env.start(command, stdin="consumed", sink=sink, grace=RELAY_GRACE)
 
     def close(self) -> None:
         """End as `Transport.close` says."""
-        with self._write_lock:
-            process, self._process = self._process, None
-            if process is None:
-                return
-            with contextlib.suppress(BrokenPipeError):
-                process.write(b"\n")
-        with contextlib.suppress(TerminalError):
-            if process.wait(CLOSE_GRACE_SECONDS) is None:
-                process.kill()
-        deadline = time.monotonic() + CLOSE_GRACE_SECONDS
-        for connection in list(self._connections.values()):
-            connection.close(max(0.0, deadline - time.monotonic()))
-
-    def _take(self, line: bytes) -> None:
-        """Hand a line of the relay's to the thread of its connection."""
-        number, _, request = line.partition(b" ")
-        number = number.strip()
-        connection = self._connections.get(number)
-        if not request:
-            if connection:
-                connection.requests.put(None)  # it is waited for when the transport is closed
+        process = self._process
+        if process is None or self._closing.is_set():
             return
-        if connection is None:
-            connection = self._connections[number] = _Connection(number, self._answer)
-        connection.requests.put(request)
+        self._closing.set()
+        self._workers.close()
+        # A relay that was stopped takes nothing, and whoever tells it something waits until it is killed.
+        teller = threading.Thread(target=self._tell_to_end, args=(process,), name="hermes-rpc-call", daemon=True)
+        teller.start()
+        with contextlib.suppress(TerminalError):
+            if process.wait(CLOSE_GRACE_SECONDS) != 0:
+                process.kill()
+        teller.join(CLOSE_GRACE_SECONDS)
+        self._workers.join(CLOSE_GRACE_SECONDS)
 
-    def _answer(self, number: bytes, request: bytes) -> None:
-        answer = self._dispatcher.dispatch(request)
+    def _tell_to_end(self, process: Process) -> None:
+        with self._write_lock, contextlib.suppress(BrokenPipeError, TerminalError):
+            process.write(b"\n")
+
+    def _take(self, request: RelayedRequest) -> None:
+        """Have a request answered. While there are too many, this waits, and with it the reading of the stream."""
+        self._workers.put(len(request.line) + request.dropped, partial(self._answer, request))
+
+    def _answer(self, request: RelayedRequest) -> None:
+        dispatcher, dropped = self._dispatcher, request.dropped
+        answer = dispatcher.refusal(dropped) if dropped else dispatcher.dispatch(request.line)
         # Nothing may be written behind the line that ends the relay: a shell would read it.
         with self._write_lock, contextlib.suppress(BrokenPipeError):
-            if self._process is not None:
-                self._process.write(number + b" " + answer)
+            if self._process is not None and not self._closing.is_set():
+                self._process.write(request.connection + b" " + answer)
 
 
-class _Connection:
-    """One connection of a script, and the thread that answers it."""
-
-    def __init__(self, number: bytes, answer: _Answer) -> None:
-        self.requests: SimpleQueue[bytes | None] = SimpleQueue()
-        self._number = number
-        self._answer = answer
-        self._thread = threading.Thread(target=self._serve, name="hermes-rpc-call", daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while (request := self.requests.get()) is not None:
-            self._answer(self._number, request)
-
-    def close(self, timeout: float) -> None:
-        """Have the thread end after the requests it has, and wait for it that many seconds."""
-        self.requests.put(None)
-        self._thread.join(timeout)
-
-
-class _Lines:
-    """Cuts what the relay says into lines."""
+class _Requests:
+    """Takes what the relay says. What is no relay's ends it."""
 
     separate = True
 
-    def __init__(self, take: _Take) -> None:
+    def __init__(self, prefix: bytes, take: Callable[[RelayedRequest], None]) -> None:
+        self._lines = RelayLines(prefix)
         self._take = take
-        self._begun = bytearray()
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes. What is said on standard error is of no use to anybody."""
         if channel is Channel.STDERR:
             return
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._take(bytes(self._begun) + line + b"\n" if self._begun else line + b"\n")
-            self._begun.clear()
-        self._begun += rest
+        for request in self._lines.feed(data):
+            self._take(request)
 
     def freeze(self) -> None:
         """What comes at the end is of no use either."""

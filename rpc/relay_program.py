@@ -1,7 +1,7 @@
 """The relay: a program in the target that joins scripts' connections to one stream, for Python 3.8 and no library.
 
-It speaks lines. `7 {...}` on its output is a request of connection 7, the same on its input is the answer to it, and
-`7` alone says that connection 7 is closed. It ends with its input, or at an empty line: then it has read all of it.
+It speaks lines. `7 {...}` on its output is a request of connection 7, and the same on its input is the answer to it. It
+ends with its input, or at an empty line: then it has read all of it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ def _serve(number: int, connection: socket.socket) -> None:
         pass  # the script died
     finally:
         del _connections[number]
-        _say(b"%d\n" % number)
 
 
 def _accept(listener: socket.socket) -> None:

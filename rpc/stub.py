@@ -7,12 +7,12 @@ import builtins
 import inspect
 import keyword
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 
 from rpc import stub_runtime
 from rpc.messages import MAX_MESSAGE_BYTES
+from rpc.signatures import ToolSignature, Verbatim, documentation
 from rpc.target_source import target_source
 
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
@@ -42,7 +42,8 @@ def generate_stub(handlers: Mapping[str, Callable[..., object]], client_source: 
     """Return the source of `hermes_tools.py`, which runs in the target on Python 3.8 or later.
 
     It has one function for each handler, with the handler's signature and docstring, and the helpers
-    `json_parse`, `shell_quote`, `retry` and `ToolError`. It holds the token, so others must not read it.
+    `json_parse`, `shell_quote`, `retry` and `ToolError`. It holds the token, so others must not read it. What was
+    bound to a handler by `functools.partial` stays here, and so do defaults that do not stand in a `def` as literals.
 
     Args:
         handlers: Tool name to function, as given to the dispatcher.
@@ -77,18 +78,10 @@ def _check_names(names: Iterable[str]) -> None:
             raise ValueError(f"the tool name {name!r} is taken: the module hermes_tools needs it itself")
 
 
-@dataclass(frozen=True, slots=True)
-class _Verbatim:
-    """Source text in the place of a default or an annotation; `str(signature)` prints it as it is."""
-
-    text: str
-
-    def __repr__(self) -> str:
-        return self.text
-
-
 def _render_function(name: str, handler: Callable[..., object]) -> str:
-    signature = _signature(handler)
+    known = ToolSignature.of(handler)
+    # Some functions written in C have no signature; they check what they are given themselves.
+    signature = known.parameters or inspect.signature(lambda *args, **kwargs: None)
     names: dict[object, list[str]] = {}
     for parameter in signature.parameters.values():
         if parameter.name == "_call":
@@ -102,9 +95,9 @@ def _render_function(name: str, handler: Callable[..., object]) -> str:
         *names.get(kind.VAR_POSITIONAL, ["()"]),
         _dict_of(names.get(kind.KEYWORD_ONLY, []), names.get(kind.VAR_KEYWORD, [])),
     ]
-    doc = inspect.getdoc(handler)
+    doc = documentation(handler)
     lines = [
-        f"def {name}{_rendered(signature)}:",
+        f"def {name}{_rendered(signature, known.hidden)}:",
         *([f"    {doc!r}"] if doc else []),
         f"    return _call({', '.join(arguments)})",
     ]
@@ -116,29 +109,23 @@ def _dict_of(names: list[str], unpacked: Sequence[str] = ()) -> str:
     return "{" + ", ".join(items) + "}"
 
 
-def _signature(handler: Callable[..., object]) -> inspect.Signature:
-    try:
-        return inspect.signature(handler)
-    except (TypeError, ValueError):
-        # Some functions written in C have none; the handler itself checks what it is given.
-        return inspect.signature(lambda *args, **kwargs: None)
-
-
-def _rendered(signature: inspect.Signature) -> str:
+def _rendered(signature: inspect.Signature, hidden: Collection[str]) -> str:
     parameters = [
         parameter.replace(
             annotation=_annotation(parameter.annotation),
-            default=parameter.empty if parameter.default is parameter.empty else _default(parameter.default),
+            default=parameter.empty
+            if parameter.default is parameter.empty
+            else _default(parameter.default, hidden=name in hidden),
         )
-        for parameter in signature.parameters.values()
+        for name, parameter in signature.parameters.items()
     ]
     returned = _annotation(signature.return_annotation)
     return str(signature.replace(parameters=parameters, return_annotation=returned))
 
 
-def _default(value: object) -> _Verbatim:
-    # Only what arrives as the same value: a tuple would come as a list. The tool itself has the others.
-    return _Verbatim(repr(value) if _is_plain(value) else "_NOT_GIVEN")
+def _default(value: object, *, hidden: bool) -> Verbatim:
+    # Only what is no secret, and arrives as the same value: a tuple would come as a list. The tool has the others.
+    return Verbatim(repr(value) if _is_plain(value) and not hidden else "_NOT_GIVEN")
 
 
 def _is_plain(value: object) -> bool:
@@ -156,7 +143,7 @@ def _annotation(annotation: object) -> object:
         return annotation
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     found = _portable_type(text)
-    return inspect.Signature.empty if found is None else _Verbatim(found)
+    return inspect.Signature.empty if found is None else Verbatim(found)
 
 
 @cache

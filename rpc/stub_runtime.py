@@ -81,7 +81,8 @@ def _call(
     kwargs = {name: value for name, value in by_name.items() if value is not _NOT_GIVEN}
     # Random, so that threads, forked children and other processes need nothing in common to be told apart.
     identity = _os.urandom(16).hex()
-    request = {"id": identity, "tool": tool, "args": [*args, *rest], "kwargs": kwargs, "token": _TOKEN}
+    # The token stands first: what does not begin with it is refused unread.
+    request = {"token": _TOKEN, "id": identity, "tool": tool, "args": [*args, *rest], "kwargs": kwargs}
     try:
         line = _dump(request)
     except (TypeError, ValueError, RecursionError):

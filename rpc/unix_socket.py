@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
+import select
 import socket
 import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import BinaryIO
 
 from environments.owner import Owner
+from environments.removal import remove_tree
+from rpc.connection import Connection, Connections
 from rpc.dispatcher import Dispatcher
-from rpc.messages import MAX_MESSAGE_BYTES, Response, too_large
 from rpc.target_source import target_source
 
+MAX_THREADS = 32
+"""How many calls of one script run side by side. Others wait in the script's own connections."""
+BACKLOG = 64
 CLOSE_GRACE_SECONDS = 2.0
-_DRAIN_BYTES = 65536
+FREE_REFUSALS = 64
+"""Connections without the token that are closed at once; further ones have to wait for their turn."""
+REFUSAL_PAUSE = 0.02
+
+_ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
 
 class UnixSocketTransport:
-    """Takes requests from scripts on this machine. Each connection has a thread, its requests run in it."""
+    """Takes requests from scripts on this machine.
+
+    A few threads wait for all connections together, and the one that a request wakes runs it: a call costs no change of
+    threads, and connections, which a script may open by the thousand, cost none.
+    """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
+        self._connections = Connections(dispatcher)
+        self._closing = threading.Event()
         self._lock = threading.Lock()
-        self._connections: dict[socket.socket, threading.Thread] = {}
-        self._closed = False
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._refused = 0
         self._directory: Path | None = None
         self._listener: socket.socket | None = None
-        self._acceptor: threading.Thread | None = None
+        self._poll: select.epoll | None = None
+        self._wake: tuple[int, int] | None = None
 
     @property
     def client_source(self) -> str:
@@ -47,81 +63,130 @@ class UnixSocketTransport:
         """
         # In /tmp whatever TMPDIR says: a socket's path may have no more than 107 bytes (103 on macOS).
         self._directory = Path(tempfile.mkdtemp(prefix=f"hermes-{Owner.this_process().mark}-", dir="/tmp"))
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._listener.bind(str(self._directory / "socket"))
-            self._listener.listen(128)
+            self._listener = listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener.bind(str(self._directory / "socket"))
+            listener.listen(BACKLOG)
+            listener.setblocking(False)
+            self._poll = poll = select.epoll()
+            self._wake = os.pipe()
+            poll.register(self._wake[0], select.EPOLLIN)
+            poll.register(listener, _ONCE)
         except OSError:
             self.close()
             raise
-        self._acceptor = threading.Thread(target=self._accept, args=(self._listener,), name="hermes-rpc", daemon=True)
-        self._acceptor.start()
+        self._add_thread()
 
     def close(self) -> None:
         """End as `Transport.close` says."""
         with self._lock:
-            if self._closed:
+            if self._closing.is_set():
                 return
-            self._closed = True
-            connections = dict(self._connections)
-        self._stop_listening()
-        for connection in connections:
-            _shut_down(connection)
+            self._closing.set()
+            threads = list(self._threads)
+            if self._wake:
+                os.write(self._wake[1], b"x")  # which nobody reads, so that it wakes every thread
+        self._connections.shut_down()
         deadline = time.monotonic() + CLOSE_GRACE_SECONDS
-        for thread in connections.values():
+        for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        if not any(thread.is_alive() for thread in threads):
+            self._free()
         if self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
+            remove_tree(self._directory)
 
-    def _stop_listening(self) -> None:
-        if self._listener is None:
-            return
-        # A blocked accept() returns from shutdown() on Linux; elsewhere it takes a connection to wake it.
-        _shut_down(self._listener)
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as waker:
-            waker.connect(str(self._listener.getsockname()))
-        if self._acceptor is not None:
-            self._acceptor.join(CLOSE_GRACE_SECONDS)
-        self._listener.close()
-
-    def _accept(self, listener: socket.socket) -> None:
-        while not self._closed:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                if not self._closed:
-                    time.sleep(0.05)  # out of descriptors: the connection stays in the backlog
-            else:
-                self._begin(connection)
-
-    def _begin(self, connection: socket.socket) -> None:
-        thread = threading.Thread(target=self._serve, args=(connection,), name="hermes-rpc-call", daemon=True)
+    def _free(self) -> None:
+        """Close every descriptor, once no thread uses them. A handler that never ends is the last to do so."""
         with self._lock:
-            if not self._closed:
-                with contextlib.suppress(RuntimeError):  # no more threads: the script sees its connection close
-                    thread.start()
-                    self._connections[connection] = thread
-                    return
-        connection.close()
+            descriptors, self._wake = self._wake or (), None
+            poll, self._poll = self._poll, None
+            listener, self._listener = self._listener, None
+        if poll:
+            poll.close()
+        if listener:
+            listener.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+        self._connections.close_all()
 
-    def _serve(self, connection: socket.socket) -> None:
+    # Threads: there is always one that waits, until there are enough of them.
+
+    def _add_thread(self) -> None:
+        with self._lock:
+            if self._closing.is_set() or self._idle or len(self._threads) >= MAX_THREADS:
+                return
+            thread = threading.Thread(target=self._serve, name="hermes-rpc-call", daemon=True)
+            self._idle += 1
+            self._threads.append(thread)
         try:
-            # OSError: the script died or the transport was closed, so nobody waits for the answer.
-            with connection, connection.makefile("rb") as reader, contextlib.suppress(OSError):
-                while line := reader.readline(MAX_MESSAGE_BYTES + 1):
-                    connection.sendall(self._answer(line, reader))
+            thread.start()
+        except RuntimeError:  # no more threads: those that there are go on
+            with self._lock:
+                self._idle -= 1
+                self._threads.remove(thread)
+
+    def _serve(self) -> None:
+        poll, listener = self._poll, self._listener
+        assert poll and listener and self._wake
+        wake = self._wake[0]
+        try:
+            while not self._closing.is_set():
+                ((descriptor, _),) = poll.poll(maxevents=1) or ((wake, 0),)
+                with self._lock:
+                    self._idle -= 1
+                try:
+                    if descriptor == listener.fileno():
+                        self._accept(listener, poll)
+                    elif descriptor != wake:
+                        self._read(descriptor, poll)
+                finally:
+                    with self._lock:
+                        self._idle += 1
         finally:
             with self._lock:
-                self._connections.pop(connection, None)
+                self._idle -= 1
+                self._threads.remove(threading.current_thread())
+                last = not self._threads
+            if last and self._closing.is_set():
+                self._free()
 
-    def _answer(self, line: bytes, reader: BinaryIO) -> bytes:
-        if len(line) <= MAX_MESSAGE_BYTES:
-            return self._dispatcher.dispatch(line)
-        while line and not line.endswith(b"\n"):
-            line = reader.readline(_DRAIN_BYTES)
-        return Response("", error=too_large()).encode()
+    # What they do.
 
+    def _accept(self, listener: socket.socket, poll: select.epoll) -> None:
+        if self._refused > FREE_REFUSALS:
+            self._closing.wait(REFUSAL_PAUSE)
+        with contextlib.suppress(OSError):  # it has left again, or there is no descriptor for it
+            if self._connections.make_room():
+                connected, _ = listener.accept()
+                connection = self._connections.add(connected)
+                poll.register(connection.descriptor, _ONCE)
+        if self._closing.is_set() or self._connections.are_full:
+            return  # the next one is taken when one of these is free
+        with contextlib.suppress(OSError):
+            poll.modify(listener.fileno(), _ONCE)
 
-def _shut_down(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
+    def _read(self, descriptor: int, poll: select.epoll) -> None:
+        connection = self._connections.taken(descriptor)
+        if connection is None:  # it was closed, or another thread is at it, since this was told
+            return
+        goes_on = False
+        try:
+            goes_on = self._answer(connection)
+        finally:
+            waiting = [self._listener.fileno()] if self._listener and self._connections.are_many else []
+            self._connections.released(connection, goes_on=goes_on)
+            for ready in (*waiting, *self._connections.ready()):
+                with contextlib.suppress(OSError, ValueError):  # of what is being closed
+                    poll.modify(ready, _ONCE)
+
+    def _answer(self, connection: Connection) -> bool:
+        """Answer what has come on a connection, and return whether it goes on."""
+        lines = connection.receive()
+        if lines is None:
+            self._refused += connection.refused
+            return False
+        if lines:
+            self._add_thread()
+        for line in lines:
+            connection.send(self._dispatcher.dispatch(line))
+        return not self._closing.is_set()

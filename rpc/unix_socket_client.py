@@ -9,6 +9,7 @@ import time as _time
 
 _SOCKET_PATH = ""
 _CONNECT_SECONDS = 0.0
+_ATTEMPTS = 20
 
 _local = _threading.local()
 
@@ -25,9 +26,13 @@ class _Connection:
         self.socket.close()
 
 
+_has_connected = False
+
+
 def _connect() -> _Connection:
-    # What listens may still be starting.
-    give_up = _time.monotonic() + _CONNECT_SECONDS
+    global _has_connected  # noqa: PLW0603
+    # What listens may still be starting. Once it has answered, it is there or it is gone.
+    give_up = _time.monotonic() + (0 if _has_connected else _CONNECT_SECONDS)
     while True:
         connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
@@ -38,15 +43,27 @@ def _connect() -> _Connection:
                 raise
             _time.sleep(0.001)
         else:
+            _has_connected = True
             return _Connection(connected)
 
 
 def _exchange(request_line: bytes) -> bytes:
     connection = getattr(_local, "connection", None)
-    if connection is None or connection.process != _os.getpid():
-        connection = _connect()
     # Kept only after a whole exchange: one cut short by a signal leaves an answer that the next would read.
     _local.connection = None
+    if connection is None or connection.process != _os.getpid():
+        connection = _connect()
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _exchange_on(connection, request_line)
+        except ConnectionError:
+            # It had to make room for another. A request that is sent twice runs once.
+            _time.sleep(attempt * 0.01)
+            connection = _connect()
+    return _exchange_on(connection, request_line)
+
+
+def _exchange_on(connection: _Connection, request_line: bytes) -> bytes:
     connection.socket.sendall(request_line)
     answer = connection.reader.readline()
     if not answer.endswith(b"\n"):

@@ -21,6 +21,8 @@ from environments.sink import Channel
 PIPE_SIZE, LARGE_PIPE_SIZE = 64 * 1024, 256 * 1024
 """Bytes that a pipe holds, and while a large output comes, which otherwise costs many more switches. A user's pipes may
 hold 64 MB in all, beyond which new ones are tiny, so that none is large without need."""
+WRITE_POLL = 0.1
+"""Seconds between looks at whether the stream is being closed, while its child does not read."""
 _OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
 """A session leader without a terminal gets the first one that it opens."""
 
@@ -38,7 +40,7 @@ class ChildStream:
     ) -> None:
         self._read_lock = threading.Lock()
         self._write_lock = threading.Lock()
-        self._closed = False
+        self._closed = self._closing = False
         self._pipe_size = PIPE_SIZE
         try:
             if terminal is None:
@@ -47,6 +49,7 @@ class ChildStream:
                 self._open_terminal(argv, env, cwd, terminal)
         except OSError as error:
             raise EnvironmentStartError(f"cannot start {argv[0]}: {error.strerror or error}") from error
+        os.set_blocking(self._stdin, False)
         self._pidfd = os.pidfd_open(self._child.pid)
         self._poll = select.poll()
         for descriptor in (*self._channels, self._pidfd):
@@ -127,13 +130,18 @@ class ChildStream:
             raise
 
     def write(self, data: bytes) -> None:
-        """Send all of `data`, see `Stream.write`."""
+        """Send all of `data`, see `Stream.write`. Whoever waits for a child that reads nothing is let go by `close`."""
         view = memoryview(data)
         with self._write_lock:
             while view:
-                if self._stdin < 0:
+                if self._stdin < 0 or self._closing:
                     raise BrokenPipeError(errno.EPIPE, "the stream is closed")
-                view = view[os.write(self._stdin, view) :]
+                try:
+                    view = view[os.write(self._stdin, view) :]
+                except BlockingIOError:
+                    room = select.poll()
+                    room.register(self._stdin, select.POLLOUT)
+                    room.poll(WRITE_POLL * 1000)
 
     def close_write(self) -> None:
         """Let the process see end of file: close the pipe, or type control-D on a terminal."""
@@ -161,6 +169,7 @@ class ChildStream:
 
     def close(self) -> None:
         """Kill the child, reap it, and close the descriptors."""
+        self._closing = True
         if not self._closed and self._child.poll() is None:
             self._child.kill()  # which also wakes a reader, so that the lock below is free soon
         with self._read_lock, self._write_lock:

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 import logging
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from environments.cancellation import current_scope
-from rpc import Dispatcher, Request, Response
+from rpc import MAX_MESSAGE_BYTES, Dispatcher, Request, Response, generate_stub
+from rpc.dispatcher import FREE_REFUSALS, REFUSAL_PAUSE
 
 _ids = itertools.count()
 
@@ -33,11 +37,96 @@ def test_a_call_is_answered_with_the_result():
     assert call(make(add=add), "add", 2, b=3).result == 5
 
 
+def forged(dispatcher, tool, *args, token="tokem\ud800"):
+    return Response.decode(dispatcher.dispatch(Request("forged", tool, list(args), {}, token).encode()))
+
+
 def test_a_wrong_token_is_refused_and_nothing_runs():
     ran = []
-    answer = call(make(tool=lambda: ran.append(1)), "tool", token="tokem\ud800")
+    answer = forged(make(tool=lambda: ran.append(1)), "tool")
     assert "token is wrong" in answer.error
     assert ran == []
+
+
+def test_what_does_not_begin_with_the_token_is_never_decoded(monkeypatch):
+    dispatcher = make(add=add)
+    monkeypatch.setattr(Request, "decode", None)
+    for line in (b"", b"[" * 1_000_000, b"[],[]," * 1_000_000, b'{"id":"1","token":"token"}\n'):
+        assert "token is wrong" in Response.decode(dispatcher.dispatch(line)).error
+
+
+def test_what_is_refused_again_and_again_is_answered_more_slowly(monkeypatch):
+    pauses = []
+    dispatcher = make(max_calls=0)
+    monkeypatch.setattr(dispatcher._ended, "wait", pauses.append)
+    for _ in range(FREE_REFUSALS):
+        forged(dispatcher, "tool")
+    assert pauses == []
+    forged(dispatcher, "tool")
+    forged(dispatcher, "tool", "x" * (MAX_MESSAGE_BYTES - 1000))
+    assert pauses[0] == REFUSAL_PAUSE
+    assert pauses[1] > 1
+
+
+def test_a_message_of_millions_of_values_is_refused_before_any_is_made():
+    line = Request("id", "add", [], {}, "token").encode().rstrip(b"}\n") + b',"x":[' + b"[]," * 1_000_000 + b"[]]}\n"
+    assert "values" in Response.decode(make(add=add).dispatch(line)).error
+
+
+def test_a_text_full_of_brackets_and_quotes_is_one_value():
+    text = '\\",[{' * 500_000
+    assert call(make(echo=lambda value: value), "echo", text).result == text
+
+
+def test_answers_are_not_kept_beyond_their_share():
+    """50 answers of 9 MB, as a script that reads large files gets them."""
+    dispatcher = make(max_calls=50, large=lambda: "x" * 9_000_000)
+    process = psutil.Process()
+    call(dispatcher, "large")
+    before = process.memory_info().rss
+    for _ in range(49):
+        call(dispatcher, "large")
+    assert process.memory_info().rss - before < 60_000_000
+
+
+def test_a_request_that_comes_again_when_its_answer_is_gone_does_not_run_again():
+    runs = []
+    dispatcher = make(large=lambda: runs.append(1) or "x" * 9_000_000)
+    assert call(dispatcher, "large", request_id="same").error is None
+    assert "its answer is gone" in call(dispatcher, "large", request_id="same").error
+    assert runs == [1]
+
+
+def query(sql, api_key, limit=5):
+    """Run a query."""
+    raise RuntimeError(f"cannot connect with {api_key}")
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        functools.partial(query, api_key="sk-live-1234"),
+        functools.partial(functools.partial(query, limit=1), api_key="sk-live-1234"),
+        functools.wraps(query)(functools.partial(query, api_key="sk-live-1234")),
+        lambda sql, api_key="sk-live-1234": query(sql, api_key),
+    ],
+    ids=["partial", "twice", "wrapped", "lambda"],
+)
+def test_what_is_bound_to_a_tool_is_in_no_stub_and_in_no_error(tool):
+    dispatcher = make(query=tool)
+    assert "sk-live" not in generate_stub({"query": tool}, "", "token")
+    assert "sk-live" not in call(dispatcher, "query").error  # wrong arguments, named with the right call
+    if not inspect.isfunction(tool):
+        assert "sk-live" not in call(dispatcher, "query", "SELECT 1").error
+        assert "unexpected keyword argument 'api_key'" in call(dispatcher, "query", "x", api_key="other").error
+
+
+def test_a_bound_argument_cannot_be_overridden_where_a_tool_takes_any_keyword():
+    seen = []
+    tool = functools.partial(lambda **given: seen.append(given), api_key="sk-live-1234")
+    assert "unexpected keyword argument 'api_key'" in call(make(tool=tool), "tool", api_key="other").error
+    assert call(make(tool=tool), "tool", other=1).error is None
+    assert seen == [{"api_key": "sk-live-1234", "other": 1}]
 
 
 def test_an_empty_token_is_refused():
@@ -72,9 +161,10 @@ def test_a_handler_without_a_signature_can_be_called():
     assert call(make(pick=max), "pick", [1, 3, 2]).result == 3
 
 
-@pytest.mark.parametrize("line", [b"", b"{}", b"\0\xff\n", b'{"id": 1}', b"x" * 40_000_000])
+@pytest.mark.parametrize("line", [b"", b"}", b"\0\xff\n", b'"id": 1}', b"x" * 40_000_000], ids=len)
 def test_a_malformed_request_is_answered_with_an_error(line):
-    answer = Response.decode(make().dispatch(line))
+    dispatcher = make()
+    answer = Response.decode(dispatcher.dispatch(dispatcher.prefix + line))
     assert answer.id == ""
     assert answer.error.startswith("the request was not understood")
 
@@ -90,7 +180,7 @@ def test_refused_calls_do_not_count():
     dispatcher = make(max_calls=1, add=add)
     call(dispatcher, "nope")
     call(dispatcher, "add")
-    call(dispatcher, "add", 1, token="forged")
+    forged(dispatcher, "add", 1)
     assert dispatcher.calls_made == 0
     assert call(dispatcher, "add", 1).result == 2
 
@@ -216,6 +306,6 @@ def test_arguments_results_and_token_are_never_logged(caplog):
     caplog.set_level(logging.DEBUG)
     dispatcher = make(add=add)
     call(dispatcher, "add", "hunter2")
-    call(dispatcher, "add", 1, token="hunter2")
+    forged(dispatcher, "add", 1, token="hunter2")
     call(dispatcher, "hunter2")
     assert "hunter2" not in caplog.text

@@ -7,10 +7,12 @@ import shlex
 import threading
 import time
 
+import psutil
 import pytest
 
 from environments import CommandResult, EnvironmentLostError, TerminalError
 from rpc import MAX_MESSAGE_BYTES, Dispatcher, FileQueueTransport, Request, Response
+from rpc.workers import MAX_THREADS
 
 
 class FaultyEnvironment:
@@ -76,19 +78,19 @@ def valid(line):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "not JSON"),
-        (b"\n\n\n", "not JSON"),
-        (b"\0\x01\xff\n\0" * 1000, "not JSON"),
-        (b"\n0123456789abcdef0123456789abcdef end\n", "not JSON"),
-        (b"null", "JSON NoneType"),
+        (b"", "token is wrong"),
+        (b"\n\n\n", "token is wrong"),
+        (b"\0\x01\xff\n\0" * 1000, "token is wrong"),
+        (b"\n0123456789abcdef0123456789abcdef end\n", "token is wrong"),
+        (b"TOKEN\n", "not JSON"),
         (Request("f", "echo", [1], {}, "forged").encode(), "token is wrong"),
         (Request("f", "echo", ["x" * 5_000_000], {}, "forged").encode(), "token is wrong"),
-        (b"x" * (MAX_MESSAGE_BYTES + 1000), "too large"),
+        (b"TOKEN" + b"x" * (MAX_MESSAGE_BYTES + 1000), "too large"),
     ],
-    ids=["empty", "newlines", "binary", "framing", "no object", "forged", "forged, large", "huge"],
+    ids=["empty", "newlines", "binary", "framing", "no JSON", "forged", "forged, large", "huge"],
 )
 def test_a_bad_request_gets_an_error_and_the_next_one_is_served(line, content, expected):
-    put(line, "000001", content)
+    put(line, "000001", content.replace(b"TOKEN", line.dispatcher.prefix))
     put(line, "000002", valid(line))
     assert expected in answer(line, "000001").error
     assert answer(line, "000002").result == "ok"
@@ -154,6 +156,42 @@ def test_a_request_that_comes_twice_runs_once(open_line, local_env):
     put(line, "000002", valid(line))
     assert answer(line, "000001") == answer(line, "000002")
     assert runs == ["ok"]
+
+
+def test_links_to_one_huge_request_are_brought_one_by_one(line):
+    """16 hard links to a sparse file of 32 MB, of which all would be collected at once."""
+    queue = line.directory / "rpc"
+    with (queue / "huge").open("wb") as file:
+        file.truncate(MAX_MESSAGE_BYTES)
+    process = psutil.Process()
+    before = most = process.memory_info().rss
+    for number in range(1, 17):
+        (queue / f"req_{number:06d}").hardlink_to(queue / "huge")
+    wake(line)
+    deadline = time.monotonic() + 8
+    while time.monotonic() < deadline:
+        most = max(most, process.memory_info().rss)
+        time.sleep(0.02)
+    assert "token is wrong" in answer(line, "000001").error
+    assert most - before < 400_000_000
+
+
+def threads_of_calls():
+    return [thread.name for thread in threading.enumerate()].count("hermes-rpc-call")
+
+
+def test_requests_by_the_thousand_under_one_id_take_few_threads(open_line, local_env):
+    release = threading.Event()
+    line = open_line({"wait": lambda: release.wait(60)}, local_env)
+    request = Request("same", "wait", [], {}, line.token).encode()
+    for number in range(1000):
+        (line.directory / "rpc" / f"req_{number:06d}").write_bytes(request)
+    wake(line)
+    wait_for(lambda: threads_of_calls() >= MAX_THREADS)
+    time.sleep(1)
+    assert threads_of_calls() == MAX_THREADS
+    release.set()
+    assert answer(line, "000000").result is True
 
 
 def fail_times(times, matches):

@@ -1,0 +1,32 @@
+"""Removing a directory of this machine, whatever somebody has put into it."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+from pathlib import Path
+
+REMOVAL_TIMEOUT = 5.0
+"""Seconds for a directory that takes more than Python's own way."""
+
+
+def remove_tree(path: Path, timeout: float = REMOVAL_TIMEOUT) -> bool:
+    """Remove a directory with all that is in it, of any depth and whatever its permissions, as far as we may.
+
+    Args:
+        path: The directory. A symbolic link is removed, and what it points to is not.
+        timeout: Seconds for one that is deep or locked.
+
+    Returns:
+        Whether nothing of it is left.
+    """
+    # shutil calls itself for each level, and so fails at a depth of some hundreds.
+    with contextlib.suppress(OSError, RecursionError):
+        shutil.rmtree(path)
+    if not path.exists() and not path.is_symlink():
+        return True
+    for command in (["chmod", "-R", "u+rwX", "--", str(path)], ["rm", "-rf", "--", str(path)]):
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, timeout=timeout, capture_output=True, check=False)
+    return not path.exists()

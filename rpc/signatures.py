@@ -1,0 +1,166 @@
+"""A tool's parameters as its callers may know them: without what was bound to it, and without what may be secret."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+from typing import TypeGuard
+
+MIN_HIDDEN_CHARACTERS = 6
+"""Shorter texts that were bound to a tool are not looked for in its errors: they are words of every sentence."""
+HIDDEN = "[bound argument]"
+"""What stands in an error in the place of a value that was bound to the tool."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Source text in the place of a default or an annotation; `str(signature)` prints it as it is."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSignature:
+    """What a caller may pass, and what is kept from it."""
+
+    parameters: inspect.Signature | None
+    """None for some functions written in C, which check their arguments themselves."""
+    hidden: frozenset[str] = frozenset()
+    """Parameters of which the default may be a credential, and is not told to anybody."""
+    bound: frozenset[str] = frozenset()
+    """Names that were bound by `functools.partial`; a caller may not pass them again."""
+    values: tuple[str, ...] = field(default=(), repr=False)
+    """Texts that were bound, the longest first."""
+
+    @classmethod
+    def of(cls, tool: Callable[..., object]) -> ToolSignature:
+        """Find out about a tool."""
+        partials = list(_partials(tool))
+        bound = frozenset(name for partial in partials for name in partial.keywords)
+        given = [value for partial in partials for value in (*partial.args, *partial.keywords.values())]
+        texts = {value for value in given if isinstance(value, str) and len(value) >= MIN_HIDDEN_CHARACTERS}
+        parameters = _without(bound, _signature(tool))
+        hidden = _hidden_defaults(tool, parameters) if parameters else frozenset()
+        return cls(parameters, hidden, bound, tuple(sorted(texts, key=len, reverse=True)))
+
+    def check(self, args: list[object], kwargs: dict[str, object]) -> None:
+        """Refuse arguments that the tool cannot be called with.
+
+        Raises:
+            TypeError: It cannot, or one of them is bound already.
+        """
+        if taken := sorted(self.bound & kwargs.keys()):
+            raise TypeError(f"got an unexpected keyword argument {taken[0]!r}")
+        if self.parameters is not None:
+            self.parameters.bind(*args, **kwargs)
+
+    def shown(self) -> str:
+        """Return the parameters as text for a script's author."""
+        if self.parameters is None:
+            return "(...)"
+        shown = [
+            parameter.replace(default=Verbatim("...")) if name in self.hidden else parameter
+            for name, parameter in self.parameters.parameters.items()
+        ]
+        return str(self.parameters.replace(parameters=shown))
+
+    def without_bound(self, text: str) -> str:
+        """Return a text without the values that were bound to the tool."""
+        for value in self.values:
+            text = text.replace(value, HIDDEN)
+        return text
+
+
+def documentation(tool: Callable[..., object]) -> str | None:
+    """Return the docstring of a tool; of a partial, that of its function."""
+    for partial in _partials(tool):
+        tool = partial.func
+    return inspect.getdoc(tool)
+
+
+def _layers(tool: object) -> Iterator[object]:
+    """Go through what a tool is made of, the outermost first: partials, wrappers, methods, and a function at last."""
+    seen: set[int] = set()
+    while id(tool) not in seen:
+        yield tool
+        seen.add(id(tool))
+        for inner in ("func", "__wrapped__", "__presents__", "__func__"):
+            if inner != "func" or isinstance(tool, functools.partial):
+                tool = getattr(tool, inner, tool)
+
+
+def _partials(tool: object) -> list[functools.partial[object]]:
+    return [layer for layer in _layers(tool) if isinstance(layer, functools.partial)]
+
+
+def _hidden_defaults(tool: object, parameters: inspect.Signature) -> frozenset[str]:
+    """Return the parameters whose defaults are of unknown origin: no number or the like, and not written in a `def`."""
+    doubtful = {
+        name: parameter.default
+        for name, parameter in parameters.parameters.items()
+        if parameter.default is not parameter.empty and not _is_number(parameter.default)
+    }
+    if doubtful:
+        for function in filter(_is_def, _layers(tool)):
+            written = _written_defaults(function.__code__)
+            doubtful = {name: value for name, value in doubtful.items() if (name, repr(value)) not in written}
+    return frozenset(doubtful)
+
+
+def _is_number(value: object) -> bool:
+    return value is None or type(value) in (bool, int) or (type(value) is float and math.isfinite(value))
+
+
+def _is_def(tool: object) -> TypeGuard[FunctionType]:
+    return isinstance(tool, FunctionType) and tool.__name__ != "<lambda>"
+
+
+@functools.lru_cache(maxsize=256)
+def _written_defaults(code: CodeType) -> frozenset[tuple[str, str]]:
+    """Return the defaults that stand in a function's source as literals, as pairs of name and `repr`."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
+    except (OSError, TypeError, SyntaxError, ValueError, IndexError):
+        return frozenset()  # made by `exec` or at a prompt
+    if not isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return frozenset()
+    arguments = tree.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    by_place = zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True)
+    by_name = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    found = set()
+    for argument, default in (*by_place, *by_name):
+        if default is not None:
+            try:
+                found.add((argument.arg, repr(ast.literal_eval(default))))
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                continue
+    return frozenset(found)
+
+
+def _signature(tool: Callable[..., object]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(tool)
+    except (TypeError, ValueError):
+        return None
+
+
+def _without(bound: frozenset[str], signature: inspect.Signature | None) -> inspect.Signature | None:
+    if signature is None or not bound:
+        return signature
+    return signature.replace(
+        parameters=[
+            parameter
+            for name, parameter in signature.parameters.items()
+            if name not in bound or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+        ]
+    )
