@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from code_execution.child_environment import scrubbing
+from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
 from code_execution.interpreter import find_python, forget_python
 from code_execution.passthrough import allowed_variables
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
@@ -30,8 +30,8 @@ from rpc import Dispatcher, FileQueueTransport, RelayTransport, Transport, UnixS
 TransportName = Literal["auto", "socket", "relay", "file"]
 Tools = Mapping[str, Callable[..., object]]
 
-GRACE = 5.0
-"""Seconds a script has between TERM and KILL."""
+PREPARING_LIMIT = 60.0
+"""Seconds for each command that comes before the script."""
 INTERRUPT_POLL = 0.05
 """Seconds between looks at the caller's event, which can't be waited for together with the script."""
 NOT_CALLABLE = ("execute_code", "delegate_task", "delegate")
@@ -137,6 +137,11 @@ def _checked(
     return limits
 
 
+def _left(deadline: float) -> float:
+    """Return how many seconds there are for one more command of ours."""
+    return min(max(1.0, deadline - time.monotonic()), PREPARING_LIMIT)
+
+
 def _not_run(why: str, seconds: float = 0.0) -> ExecutionResult:
     return ExecutionResult("error", why, 0, seconds, None, why)
 
@@ -161,31 +166,36 @@ class _Run:
         self._dispatcher = Dispatcher(handlers, token=self._token, max_calls=limits.max_tool_calls)
 
     def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult:
-        python = find_python(self._env, self._limits.mode)
-        with staging_directory(self._env) as directory, self._transport(directory, python) as transport:
-            stub = generate_stub(self._handlers, transport.client_source, self._token)
-            stage(self._env, directory, {STUB: stub, SCRIPT: code})
-            deadline = began + self._limits.timeout
-            process = self._start(python, directory, argv)
+        deadline = began + self._limits.timeout
+        python = find_python(self._env, self._limits.mode, _left(deadline))
+        with staging_directory(self._env, _left(deadline)) as staging:
+            transport = self._chosen_transport(staging.path, python)
+            process = None
             try:
+                transport.start()
+                stub = generate_stub(self._handlers, transport.client_source, self._token)
+                stage(self._env, staging.path, {STUB: stub, SCRIPT: code}, _left(deadline))
+                process = self._start(python, staging.path, argv)
                 ended_by_us = self._wait(process, deadline)
             finally:
                 self._output.freeze()
-                self._dispatcher.close()
-                process.kill()  # also what a script that ended by itself left in the background
-            return self._result(process, ended_by_us, began)
-
-    @contextlib.contextmanager
-    def _transport(self, directory: str, python: str) -> Iterator[Transport]:
-        transport = self._chosen_transport(directory, python)
-        transport.start()
-        try:
-            yield transport
+                staging.removal_limit = self._end(process, transport)
             if failure := getattr(transport, "failure", None):
                 raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
-        finally:
-            self._dispatcher.close()
-            transport.close()
+            return self._result(process, ended_by_us, began)
+
+    def _end(self, process: Process | None, transport: Transport) -> float:
+        """End the script, its calls and its transport, and return how many seconds are left for its directory."""
+        deadline = Deadline()
+        self._dispatcher.close()
+
+        def end_processes() -> None:
+            if process:
+                process.kill()  # also what a script that ended by itself left in the background
+            self._dispatcher.scope.end_remains()
+
+        side_by_side((end_processes, transport.close), deadline)
+        return deadline.left_for_removal
 
     def _chosen_transport(self, directory: str, python: str) -> Transport:
         capabilities, wanted = self._env.capabilities, self._limits.transport
@@ -207,7 +217,7 @@ class _Run:
         path = f'export PYTHONPATH={shlex.quote(directory)}"${{PYTHONPATH:+:$PYTHONPATH}}"\n'
         command = scrubbing(allowed_variables(self._env)) + path + arguments
         cwd = directory if self._limits.mode == "strict" else None
-        return self._env.start(command, cwd=cwd, stdin="none", sink=self._output, grace=GRACE)
+        return self._env.start(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
 
     def _wait(self, process: Process, deadline: float) -> Status | None:
         """Wait for the script's end, its deadline or the interrupt, and say which of the latter two it was."""

@@ -16,11 +16,16 @@ OLDEST = (3, 8)
 _found: WeakKeyDictionary[BaseEnvironment, dict[tuple[str, ...], str]] = WeakKeyDictionary()
 
 
-def find_python(env: BaseEnvironment, mode: Mode) -> str:
+def find_python(env: BaseEnvironment, mode: Mode, timeout: float) -> str:
     """Return the path or name of the Python to run a script with.
 
     In project mode that is the active virtual or conda environment's, if it works and is 3.8 or later. Otherwise it
     is our own: on this machine the one that runs us, elsewhere the target's `python3` or `python`.
+
+    Args:
+        env: Where the script is to run.
+        mode: See `execute_code`.
+        timeout: Seconds to look for it.
 
     Raises:
         UnsupportedError: The target has none.
@@ -32,7 +37,7 @@ def find_python(env: BaseEnvironment, mode: Mode) -> str:
         return sys.executable
     known = _found.setdefault(env, {})
     if candidates not in known:
-        known[candidates] = _first_that_works(env, candidates)
+        known[candidates] = _first_that_works(env, candidates, timeout)
     return known[candidates]
 
 
@@ -46,12 +51,12 @@ def _active_pythons(env: BaseEnvironment) -> tuple[str, ...]:
     return tuple(f"{prefix}/bin/python" for prefix in prefixes if prefix)
 
 
-def _first_that_works(env: BaseEnvironment, candidates: tuple[str, ...]) -> str:
+def _first_that_works(env: BaseEnvironment, candidates: tuple[str, ...], timeout: float) -> str:
     check = f"import sys; sys.exit(sys.version_info < {OLDEST})"
     names = " ".join(shlex.quote(candidate) for candidate in candidates)
     result = env.execute_oneshot(
         f'for p in {names}; do if "$p" -c {shlex.quote(check)} >/dev/null 2>&1; then printf %s "$p"; break; fi; done',
-        timeout=60,
+        timeout=timeout,
     )
     if not result.output:
         wanted = ".".join(map(str, OLDEST))

@@ -5,49 +5,72 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.removal import remove_tree
 
 SCRIPT = "script.py"
 STUB = "hermes_tools.py"
 
 
+@dataclass(slots=True)
+class Staging:
+    """The directory."""
+
+    path: str
+    removal_limit: float = 10.0
+    """Seconds to remove it."""
+
+
 @contextlib.contextmanager
-def staging_directory(env: BaseEnvironment) -> Iterator[str]:
+def staging_directory(env: BaseEnvironment, timeout: float) -> Iterator[Staging]:
     """Make a directory in the target that only its user can enter, and remove it after the block.
 
     On this machine it is made without a command, which would cost as much as a tenth of starting Python.
 
+    Args:
+        env: Where.
+        timeout: Seconds to make it.
+
     Raises:
         TerminalError: It could not be made.
     """
-    path = f"{env.scratch_directory()}/script-{os.urandom(6).hex()}"
+    staging = Staging(f"{env.scratch_directory()}/script-{os.urandom(6).hex()}")
     local = env.capabilities.same_machine
     if local:
         try:
-            Path(path).mkdir(mode=0o700)
+            Path(staging.path).mkdir(mode=0o700)
         except OSError as error:
             raise TerminalError(f"no directory for the script could be made: {error}") from error
     else:
-        _run(env, f"mkdir -m 700 -- {shlex.quote(path)}", "no directory for the script could be made")
+        _run(env, f"mkdir -m 700 -- {shlex.quote(staging.path)}", timeout, "no directory for the script could be made")
     try:
-        yield path
+        yield staging
     finally:
         if local:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(Path(staging.path), staging.removal_limit)
         else:
+            path = shlex.quote(staging.path)
+            # A script may have taken itself the right to look into what it made.
+            command = f"rm -rf -- {path} 2>/dev/null || {{ chmod -R u+rwX -- {path}; rm -rf -- {path}; }}"
             with contextlib.suppress(TerminalError):
-                _run(env, f"rm -rf -- {shlex.quote(path)}", "the script's directory could not be removed")
+                _run(env, command, staging.removal_limit, "the script's directory could not be removed")
 
 
-def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str]) -> None:
+def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str], timeout: float) -> None:
     """Write text files into the directory.
 
     On another machine all of them travel in one command, since there each file written costs a round trip.
+
+    Args:
+        env: Where the directory is.
+        directory: Its path.
+        files: Texts, by the names of the files.
+        timeout: Seconds for all of it.
 
     Raises:
         TerminalError: They could not be written.
@@ -57,10 +80,11 @@ def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str]) -> Non
             env.write_bytes(f"{directory}/{name}", text.encode())
         return
     writes = [f"printf %s {shlex.quote(text)} >{name}" for name, text in files.items()]
-    _run(env, " && ".join([f"cd -- {shlex.quote(directory)}", *writes]), "the script could not be written")
+    command = " && ".join([f"cd -- {shlex.quote(directory)}", *writes])
+    _run(env, command, timeout, "the script could not be written")
 
 
-def _run(env: BaseEnvironment, command: str, problem: str) -> None:
-    result = env.execute_oneshot(command, timeout=60)
+def _run(env: BaseEnvironment, command: str, timeout: float, problem: str) -> None:
+    result = env.execute_oneshot(command, timeout=timeout)
     if not result.ok:
         raise TerminalError(f"{problem} on backend {env.settings.env!r}: {result.output.strip()}")

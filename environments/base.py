@@ -155,7 +155,11 @@ class BaseEnvironment(ABC):
 
     @abstractmethod
     def session_variable(self, name: str) -> str:
-        """Return `PWD`, `VIRTUAL_ENV` or `CONDA_PREFIX` as the session's last command left it; empty if not set."""
+        """Return `PWD`, `VIRTUAL_ENV` or `CONDA_PREFIX` as the session's last command left it; empty if not set.
+
+        Of the latter two, what a script's tool calls make of them does not count: the next script's Python is no
+        choice of theirs.
+        """
 
     @property
     @abstractmethod

@@ -31,6 +31,8 @@ class Call:
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables for this command alone."""
     on_output: OutputCallback | None = None
+    is_own: bool = False
+    """Whether it is a command of the package's own, which leaves nothing behind."""
 
     def at(self, cwd: str) -> Call:
         """Return the same for another directory."""

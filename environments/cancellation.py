@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from typing import Protocol, TypeVar
+
+from environments.errors import TerminalError
 
 _current: ContextVar[CancelScope | None] = ContextVar("hermes_cancel_scope", default=None)
+
+
+_log = logging.getLogger(__name__)
+
+
+class Remains(Protocol):
+    """What may be left of what was done in a scope."""
+
+    def end(self) -> None:
+        """End it. It raises TerminalError if it can't."""
+
+
+_Remains = TypeVar("_Remains", bound=Remains)
 
 
 class CancelScope:
     """Commands run inside `with scope.active():` end when `scope.cancel()` is called, from any thread.
 
     A script's tool calls run in the script's scope, so that nothing they started outlives the script.
+
+    Args:
+        is_trusted: Whether the session's owner asked for what is done in the scope, and not a script that nobody read.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_trusted: bool = True) -> None:
+        self.is_trusted = is_trusted
         self._lock = threading.Lock()
         self._callbacks: set[Callable[[], None]] = set()
+        self._remains: dict[object, Remains] = {}
         self._cancelled = False
 
     @property
@@ -33,6 +55,24 @@ class CancelScope:
             callbacks = list(self._callbacks)
         for callback in callbacks:
             callback()
+
+    def remains(self, key: object, make: Callable[[], _Remains]) -> _Remains:
+        """Return what notes, for one environment, what may be left of this scope; made when it is first asked for."""
+        with self._lock:
+            found = self._remains.get(key)
+            if found is None:
+                found = self._remains[key] = make()
+            return found  # type: ignore[return-value]  # one key has remains of one kind
+
+    def end_remains(self) -> None:
+        """End what the scope, once it is cancelled, has left behind, such as processes in the background."""
+        with self._lock:
+            remains, self._remains = list(self._remains.values()), {}
+        for each in remains:
+            try:
+                each.end()
+            except TerminalError as error:
+                _log.warning("what a tool call left in the background could not be ended: %s", type(error).__name__)
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import logging
 import os
 import threading
+from collections.abc import Iterator
 
 from environments.base import BaseEnvironment
 from environments.factory import create_environment
@@ -12,6 +15,7 @@ from environments.factory import create_environment
 REAP_INTERVAL = 5.0
 """Seconds between looks for idle environments."""
 
+_log = logging.getLogger(__name__)
 _lock = threading.RLock()
 _environments: dict[str, BaseEnvironment] = {}
 _reaper: threading.Thread | None = None
@@ -47,9 +51,19 @@ def cleanup_environment(task_id: str = "default") -> None:
 
 
 def cleanup_all() -> None:
-    """Clean up every environment."""
+    """Clean up every environment. What one of them raises is logged, and the others follow."""
     for task_id in list(_environments):
-        cleanup_environment(task_id)
+        with _logged(task_id):
+            cleanup_environment(task_id)
+
+
+@contextlib.contextmanager
+def _logged(task_id: str) -> Iterator[None]:
+    """Log what is raised: there are others to be seen to."""
+    try:
+        yield
+    except Exception as error:  # a backend installed apart may raise anything
+        _log.warning("the environment of task %r could not be cleaned up: %s", task_id, type(error).__name__)
 
 
 def _ensure_reaper() -> None:
@@ -74,9 +88,14 @@ os.register_at_fork(after_in_child=_forget)
 def _reap() -> None:
     while not _stop.wait(REAP_INTERVAL):
         for task_id, env in list(_environments.items()):
-            with _lock:
-                idle = env.idle_seconds > env.settings.lifetime_seconds
-                if idle and _environments.get(task_id) is env:
-                    del _environments[task_id]
-            if idle:
-                env.cleanup()
+            with _logged(task_id):
+                _clean_up_if_idle(task_id, env)
+
+
+def _clean_up_if_idle(task_id: str, env: BaseEnvironment) -> None:
+    with _lock:
+        idle = env.idle_seconds > env.settings.lifetime_seconds
+        if idle and _environments.get(task_id) is env:
+            del _environments[task_id]
+    if idle:
+        env.cleanup()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 REMOVAL_TIMEOUT = 5.0
@@ -26,7 +27,11 @@ def remove_tree(path: Path, timeout: float = REMOVAL_TIMEOUT) -> bool:
         shutil.rmtree(path)
     if not path.exists() and not path.is_symlink():
         return True
-    for command in (["chmod", "-R", "u+rwX", "--", str(path)], ["rm", "-rf", "--", str(path)]):
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(command, timeout=timeout, capture_output=True, check=False)
+    deadline = time.monotonic() + timeout
+    remove = ["rm", "-rf", "--", str(path)]
+    for command in (remove, ["chmod", "-R", "u+rwX", "--", str(path)], remove):
+        if path.exists():
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                left = max(0.1, deadline - time.monotonic())
+                subprocess.run(command, timeout=left, capture_output=True, check=False)
     return not path.exists()

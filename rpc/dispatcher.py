@@ -57,7 +57,7 @@ class Dispatcher:
         self._max_calls = max_calls
         self._answers = Answers()
         self._lock = threading.Lock()
-        self.scope = CancelScope()
+        self.scope = CancelScope(is_trusted=False)
         """What the handlers do their work in."""
         self._refused = self._refused_bytes = 0
         self._ended = threading.Event()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from environments.errors import TerminalError
 from rpc.incoming import IncomingLines, RefusedError, TooLargeError
 from rpc.messages import MAX_MESSAGE_BYTES
 
 NUMBER_DIGITS = 9
 
 
-class BrokenRelayError(Exception):
+class BrokenRelayError(TerminalError):
     """The relay says what no relay of ours does."""
 
 

@@ -8,11 +8,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from environments.call import Call
+from environments.cancellation import current_scope
 from environments.errors import EnvironmentLostError
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import CommandOutput
 from environments.shell.process_tree import Quarry, RunInTarget
+from environments.shell.remains import ScopeRemains
 from environments.shell.request import Where
 from environments.shell.running import RunningCommand
 from environments.shell.shell import Ended, Shell
@@ -76,6 +78,11 @@ class Runner:
         """Take all requests for interrupted, as everything is about to be ended."""
         for running in list(self._running):
             running.abandon()
+
+    def remains(self) -> ScopeRemains | None:
+        """Return what notes the remains of the scope that the current thread works in, if a script's calls do so."""
+        scope, run = current_scope(), self._run_control
+        return scope.remains(run, lambda: ScopeRemains(run)) if scope and not scope.is_trusted else None
 
     def command(self, sent: Sent, on_cancel: Callable[[], None] | None, grace: float | None = None) -> RunningCommand:
         """Return the means to end a request."""
@@ -190,6 +197,8 @@ class Runner:
         finally:
             if skipping:
                 skipping.keep_all()
+        if not call.is_own and (remains := self.remains()):
+            remains.add_command(shell, sent.marker)
         output.finish()
         out = output.stdout.text()
         err = output.stderr.text() if output.stderr else None

@@ -29,6 +29,7 @@ OPENING_POLL = 0.02
 """Seconds between looks at a session that another thread opens."""
 ATTEMPTS = 3
 """How many shells are tried that have died while they were idle."""
+INTERPRETER_VARIABLES = ("VIRTUAL_ENV", "CONDA_PREFIX")
 _LEAVES = re.compile(r"\s*cd\b")
 
 
@@ -69,6 +70,8 @@ class Session:
         self._state = SessionState()
         self._generation = 0
         self._variables: Mapping[str, str] = {}
+        self._trusted: dict[str, str] = {}
+        """Variables that a script's tool call has changed, with the values they had before."""
         self._running: RunningCommand | None = None
         self._granted = self._end_asked = False
         self._settling: threading.Thread | None = None
@@ -108,6 +111,8 @@ class Session:
     def variable(self, name: str) -> str:
         """Return a watched variable as the last command left it, without waiting for one that runs.
 
+        One of `INTERPRETER_VARIABLES` is returned as the session's owner left it, whatever scripts do.
+
         Raises:
             TerminalError: The session could not be opened.
         """
@@ -118,7 +123,7 @@ class Session:
                     self._open()
                 finally:
                     self._lock.release()
-        return self._variables.get(name, "")
+        return self._trusted.get(name, self._variables.get(name, ""))
 
     # One command.
 
@@ -166,6 +171,7 @@ class Session:
         if shell.state is ShellState.ENDED or not self._settings.persistent_shell:
             shell.await_report()
         values = dict(shell.variables)
+        self._note_doubtful(values)
         stays = call.cwd is not None or (self._is_nowhere and "hermes-" in values.get("PWD", ""))
         if stays:  # it ran in a directory of its own, which the session does not keep
             values |= {name: self._variables.get(name, "") for name in ("PWD", "OLDPWD")}
@@ -176,6 +182,18 @@ class Session:
                 self._state = with_variables_of(self._state, held, call.env)
         elif shell.has_leftovers:
             self._settle_soon(shell)
+
+    def _note_doubtful(self, values: Mapping[str, str]) -> None:
+        """Keep apart what a script's tool call made of variables by which a later script's Python is chosen."""
+        scope = current_scope()
+        for name in INTERPRETER_VARIABLES:
+            known = self._variables.get(name, "")
+            if values.get(name, "") == known:
+                continue
+            if scope and not scope.is_trusted:
+                self._trusted.setdefault(name, known)
+            else:
+                self._trusted.pop(name, None)
 
     def _nowhere_to_run(self) -> CommandResult:
         place = self._variables["PWD"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import tempfile
 from pathlib import Path
 
 from environments.claim import Claim
 from environments.config import hermes_home
 from environments.errors import EnvironmentStartError, SettingsError, UnsupportedError
+from environments.removal import remove_tree
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client
 from environments.singularity.settings import SingularitySettings
@@ -114,7 +114,7 @@ class Overlay:
     def mounted(self) -> None:
         """Note that an instance has the layer open: a file that is not kept needs no name any more."""
         if self._passing:
-            shutil.rmtree(self._passing, ignore_errors=True)
+            remove_tree(self._passing)
             self._passing = None
 
     def release(self) -> None:

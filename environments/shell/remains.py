@@ -1,0 +1,55 @@
+"""What the commands of one scope have left running in the background, which ends with the scope."""
+
+from __future__ import annotations
+
+import contextlib
+
+from environments.base import GRACE, Process
+from environments.errors import TerminalError
+from environments.shell.process_tree import ProcessTree, Quarry, RunInTarget
+from environments.shell.shell import Shell
+
+
+class ScopeRemains:
+    """Notes, for one environment, by what signs that is found which a scope's commands have left.
+
+    Args:
+        run: Runs a command of our own in the target.
+    """
+
+    def __init__(self, run: RunInTarget) -> None:
+        self._run = run
+        self._shell: Shell | None = None
+        self._markers: list[str] = []
+        self._trees: list[ProcessTree] = []
+        self._processes: list[Process] = []
+
+    def add_command(self, shell: Shell, marker: str) -> None:
+        """Note a command that has ended. What holds its leash is looked for now: later the shell has another.
+
+        Args:
+            shell: The shell that ran it.
+            marker: The value of its marker variable.
+        """
+        self._shell = shell
+        self._markers.append(marker)
+        if shell.has_leftovers:
+            tree = ProcessTree(self._run, Quarry(marker, type(shell.dialect), shell.pid))
+            with contextlib.suppress(TerminalError):  # the marker is looked for again
+                if tree.look():
+                    self._trees.append(tree)
+
+    def add_process(self, process: Process) -> None:
+        """Note a command that runs in the background."""
+        self._processes.append(process)
+
+    def end(self) -> None:
+        """End all of it, see `Remains`."""
+        for process in self._processes:
+            process.kill()
+        for tree in self._trees:
+            tree.end(GRACE, running=False)
+        if self._shell:
+            # grep, which looks for the marker, takes each line of it for one.
+            quarry = Quarry("\n".join(self._markers), type(self._shell.dialect))
+            ProcessTree(self._run, quarry).end(GRACE, running=False)
