@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import posixpath
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, get_args
 
 from environments.base import BaseEnvironment
-from hermes_tools.files.long_lines import cut_line
+from hermes_tools.files.long_lines import cut_line, quoted
 from hermes_tools.files.target_paths import failed_command_error
+from hermes_tools.interruption import raise_if_interrupted
 from hermes_tools.search.engines import (
     NAME_END,
     SECTION,
@@ -23,11 +24,21 @@ from hermes_tools.search.engines import (
 )
 from hermes_tools.search.name_pattern import NamePattern
 from hermes_tools.search.pattern import SearchPattern
-from hermes_tools.search.results import Match, SearchError, SearchResult, is_decoded, run_search, shown_path
+from hermes_tools.search.results import (
+    Match,
+    SearchError,
+    SearchResult,
+    is_decoded,
+    printed_number,
+    run_search,
+    shown_path,
+    with_skipped,
+)
 
 _MOST_SKIPPED = 1000
 """Lines of a file that may be sent and dropped here, to search all files with one process."""
-_COUNTED = re.compile(r"([^\0]+)\0 *(\d+)\n")
+_LINE_OVERHEAD = 10
+"""Characters that a line counts for beyond its own, as empty ones are shown too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +85,17 @@ def search_content(env: BaseEnvironment, query: ContentQuery, engine: Engine | N
     else:
         matches = _lines(env, query, found)
     result = SearchResult(matches=matches, total_count=total, truncated=last < entries)
-    if found.skipped:
-        result["skipped"] = found.skipped
-    return result
+    return with_skipped(result, found.skipped)
 
 
 def _count(env: BaseEnvironment, query: ContentQuery, engine: Engine | None) -> _Found:
     prefilters = query.names.prefilters() if query.names else []
     command = count_command(query.where, query.pattern, prefilters, engine)
     header, body = run_search(env, query.where, query.shown, command)
-    kind, used = header.split()
-    found = [(path.removeprefix("./"), int(count)) for path, count in _COUNTED.findall(body) if int(count) > 0]
+    kind, _, used = header.partition(" ")
+    if used not in get_args(Engine):
+        raise SearchError(f"searching {query.shown} gave no answer but {quoted(header)}")
+    found = list(_counted(body))
     if kind == "file":
         found = [(posixpath.basename(query.where), count) for _, count in found]
     chosen = sorted(pair for pair in found if query.names is None or query.names.matches(pair[0]))
@@ -96,6 +107,20 @@ def _count(env: BaseEnvironment, query: ContentQuery, engine: Engine | None) -> 
     )
 
 
+def _counted(output: str) -> Iterator[tuple[str, int]]:
+    """Read what `count_command` printed: each path, NUL, the number of its lines and a newline."""
+    at = 0
+    while at < len(output):
+        raise_if_interrupted()
+        path_end = output.find("\0", at)
+        end = output.find("\n", path_end)
+        if path_end < 0 or end < 0:
+            raise SearchError("the search program of the target printed a file without its number of lines")
+        if count := printed_number(output[path_end + 1 : end]):
+            yield output[at:path_end].removeprefix("./"), count
+        at = end + 1
+
+
 def _lines(env: BaseEnvironment, query: ContentQuery, found: _Found) -> list[Match]:
     requests = _requests(found.counts, query.offset, query.limit)
     if not requests:
@@ -104,16 +129,22 @@ def _lines(env: BaseEnvironment, query: ContentQuery, found: _Found) -> list[Mat
     files: list[tuple[LineRequest, list[tuple[int, str]]]] = []
     for request, section in zip(requests, _fetched(env, query, directory, requests, found.engine), strict=False):
         numbered = [line.partition(":") for line in section[: request.count]]
-        files.append((request, [(int(number), cut_line(text)) for number, _, text in numbered]))
+        files.append((request, [(printed_number(number), cut_line(text)) for number, _, text in numbered]))
     around = _surroundings(env, query, directory, files) if query.context else {}
     matches = []
+    room = env.settings.max_output_bytes
     for request, lines in files:
+        known = around.get(request.path, {})
         for number, text in lines:
+            raise_if_interrupted()
             match = Match(path=shown_path(query.shown, found.is_file, request.path), line=number, content=text)
             if query.context:
-                known = around[request.path]
-                match["before"] = _present(known, range(number - query.context, number))
+                match["before"] = _present(known, range(number - 1, number - 1 - query.context, -1))[::-1]
                 match["after"] = _present(known, range(number + 1, number + 1 + query.context))
+                # The same lines are shown again for each match that they are near to.
+                room -= sum(len(line) + _LINE_OVERHEAD for line in (*match["before"], *match["after"]))
+            if room < 0:
+                raise _too_long(query.shown)
             matches.append(match)
     return matches
 
@@ -131,7 +162,9 @@ def _fetched(
         start = f"./{request.path}{NAME_END}"
         lines = []
         while output.startswith(start, at):
-            end = output.index("\n", at + len(start))
+            end = output.find("\n", at + len(start))
+            if end < 0:
+                raise SearchError(f"the search program of the target printed a line of {request.path} in part")
             lines.append(output[at + len(start) : end])
             at = end + 1
         sections.append(lines[request.skip :])
@@ -179,7 +212,8 @@ def _surroundings(
 
 
 def _present(known: dict[int, str], numbers: range) -> list[str]:
-    return [known[number] for number in numbers if number in known]
+    """Return the lines with these numbers, up to the first that the file does not have."""
+    return [known[number] for number in itertools.takewhile(known.__contains__, numbers)]
 
 
 def _sections(env: BaseEnvironment, shown: str, command: str) -> list[list[str]]:
@@ -188,7 +222,7 @@ def _sections(env: BaseEnvironment, shown: str, command: str) -> list[list[str]]
     for line in _output(env, shown, command).split("\n"):
         if line == SECTION:
             sections.append([])
-        elif line:
+        elif line and sections:
             sections[-1].append(line)
     return sections
 
@@ -198,5 +232,9 @@ def _output(env: BaseEnvironment, shown: str, command: str) -> str:
     if error := failed_command_error(result, f"searching {shown}"):
         raise SearchError(error)
     if result.omitted_bytes:
-        raise SearchError(f"the lines found in {shown} are too long to return together: lower the limit")
+        raise _too_long(shown)
     return result.output
+
+
+def _too_long(shown: str) -> SearchError:
+    return SearchError(f"the lines found in {shown} are too long to return together: lower the limit or the context")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-_MOST_ALTERNATIVES = 64
-_PART = re.compile(r"\*\*/|\*\*|\*|\?|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
+from hermes_tools.search.braces import alternatives
+
+LONGEST_PATTERN = 1000
+_STARS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_STAR = re.compile(r"\*\*/|\*\*|[*?]")
+_NOTHING = r"^\x{0}-\x{10ffff}"
 _PLAIN = re.compile(r"[A-Za-z0-9_.,=+@ *?-]+")
 
 
@@ -19,63 +24,104 @@ class NamePattern:
     """
 
     pattern: str
-    regex: re.Pattern[str]
+    alternatives: tuple[str, ...]
+    """What its braces stand for."""
+    _fullmatch: Callable[[str], object]
 
     @classmethod
     def parse(cls, pattern: str) -> NamePattern:
         """Read a glob.
 
         Raises:
-            ValueError: It is empty, holds a NUL character, or has more than 64 alternatives in braces.
+            ValueError: It is empty, has more than 1,000 characters, holds a NUL character or half of a UTF-16 pair, or
+                has more than 64 alternatives in braces.
         """
         if not pattern or "\0" in pattern:
             raise ValueError("a file name pattern must not be empty or hold NUL characters")
-        alternatives = _alternatives(pattern.removeprefix("./"))
-        return cls(pattern, re.compile("|".join(_regex(one) for one in alternatives), re.DOTALL))
+        if len(pattern) > LONGEST_PATTERN:
+            raise ValueError(f"a file name pattern has at most {LONGEST_PATTERN:,} characters, not {len(pattern):,}")
+        try:
+            pattern.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the file name pattern {pattern!r} is not text that UTF-8 can hold") from None
+        expanded = alternatives(pattern.removeprefix("./"))
+        return cls(pattern, expanded, _compiled("|".join(map(_regex, expanded))))
 
     def matches(self, path: str) -> bool:
-        """Whether the file at `path`, relative to the directory that is searched, is meant."""
-        return bool(self.regex.fullmatch(path if "/" in self.pattern else posixpath.basename(path)))
+        """Whether the file at `path`, relative to the directory that is searched, is meant.
+
+        The time it takes grows with the length of the path times that of the pattern, and no faster.
+        """
+        return bool(self._fullmatch(path if "/" in self.pattern else posixpath.basename(path)))
 
     def prefilters(self) -> list[str]:
         """Return globs for `find -name` and `rg -g` that let through all this one matches, and maybe more.
 
         Empty when nothing can be left out safely. They have `*` alone, which no program reads differently.
         """
-        names = [posixpath.basename(one) for one in _alternatives(self.pattern)]
+        names = [posixpath.basename(one) for one in self.alternatives]
         if not all(_PLAIN.fullmatch(name) for name in names):
             return []
         # In the C locale, `?` is one byte to `find` and not a whole character.
         return [re.sub(r"[*?]+", "*", name) for name in names]
 
 
-def _alternatives(pattern: str) -> list[str]:
-    """Expand braces, innermost first."""
-    found = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
-    if not found:
-        return [pattern]
-    before, after = pattern[: found.start()], pattern[found.end() :]
-    expanded = [one for middle in found.group(1).split(",") for one in _alternatives(before + middle + after)]
-    if len(expanded) > _MOST_ALTERNATIVES:
-        raise ValueError(f"the file name pattern {pattern!r} has more than {_MOST_ALTERNATIVES} alternatives")
-    return expanded
+def _compiled(regex: str) -> Callable[[str], object]:
+    # Python's own `re` goes back and forth: `*a*a*a*[b]` takes it hours, with all threads waiting.
+    # Imported with the first glob, as a search without one can do without it.
+    import re2
+
+    options = re2.Options()
+    options.dot_nl = True
+    options.never_capture = True
+    options.log_errors = False
+    fullmatch: Callable[[str], object] = re2.compile(regex, options).fullmatch
+    return fullmatch
 
 
 def _regex(glob: str) -> str:
-    return "".join(_part_regex(part) for part in _PART.findall(glob))
+    return "".join(_parts(glob))
 
 
-def _part_regex(part: str) -> str:
-    if part == "**/":
-        return "(?:.*/)?"
-    if part == "**":
-        return ".*"
-    if part == "*":
-        return "[^/]*"
-    if part == "?":
-        return "[^/]"
-    if len(part) > 1:
-        negated = part[1] in "!^"
-        items = re.sub(r"([\[\]\\^&~|])", r"\\\1", part[2 if negated else 1 : -1])
-        return f"(?!/)[{'^' if negated else ''}{items}]"
-    return re.escape(part)
+def _parts(glob: str) -> Iterator[str]:
+    """Write a glob without braces as a regular expression, part by part."""
+    at = 0
+    last_closing = glob.rfind("]")
+    while at < len(glob):
+        if star := _STAR.match(glob, at):
+            yield _STARS[star.group()]
+            at = star.end()
+            continue
+        negated = glob[at + 1 : at + 2] in ("!", "^")
+        first = at + (2 if negated else 1)
+        # A set has at least one character, so that `]` stands for itself at its beginning.
+        if glob[at] == "[" and first + 1 <= last_closing:
+            end = glob.index("]", first + 1)
+            yield _set(glob[first:end], negated)
+            at = end + 1
+        else:
+            yield _character(ord(glob[at]))
+            at += 1
+
+
+def _set(items: str, negated: bool) -> str:
+    """Write a set, which never holds the slash; a range whose ends are the wrong way round is empty."""
+    ranges = []
+    at = 0
+    while at < len(items):
+        is_range = items[at + 1 : at + 2] == "-" and at + 2 < len(items)
+        ranges.append((ord(items[at]), ord(items[at + 2 if is_range else at])))
+        at += 3 if is_range else 1
+    if negated:
+        return f"[^/{_written(ranges)}]"
+    below = [(low, min(high, ord("/") - 1)) for low, high in ranges]
+    above = [(max(low, ord("/") + 1), high) for low, high in ranges]
+    return f"[{_written(below + above) or _NOTHING}]"
+
+
+def _written(ranges: Iterable[tuple[int, int]]) -> str:
+    return "".join(f"{_character(low)}-{_character(high)}" for low, high in ranges if low <= high)
+
+
+def _character(code: int) -> str:
+    return f"\\x{{{code:x}}}"

@@ -10,10 +10,12 @@ count), groups, `|`, `* + ? {m,n}`, lazy or not, and `(?i)` at the start. `.` an
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hermes_tools.files.long_lines import quoted
 from hermes_tools.search import character_sets
 from hermes_tools.search.character_sets import ALL, CLASS_ESCAPES, POSIX_CLASSES
 
@@ -21,9 +23,14 @@ _CHARACTER_ESCAPES = {"t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a", "e"
 _ANCHOR_ESCAPES = {"A": "^", "Z": "$", "z": "$", "b": "b", "B": "B"}
 _FLAGS = re.compile(r"\(\?([ims]+)\)")
 _GROUP = re.compile(r"\((?:\?:|\?P?<[A-Za-z_]\w*>)?(?!\?)")
-_COUNT = re.compile(r"\{(?:(\d+)(,?)(\d*)|,(\d+))\}")
+_COUNT = re.compile(r"\{(?:([0-9]+)(?:(,)([0-9]*))?|,([0-9]+))\}")
 _CODE = re.compile(r"x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})")
 _POSIX_CLASS = re.compile(r"\[:([a-z]+):\]")
+LONGEST_PATTERN = 10_000
+_MOST_WRITTEN = 1_000_000
+"""Characters of a pattern as the programs take it: five characters can stand for 512 alternatives."""
+_DEEPEST = 200
+"""Groups within each other; ripgrep takes 250 levels, and programs that have no limit may crash."""
 _MOST_REPEATS = 255
 """RE_DUP_MAX, the most that POSIX promises."""
 _MOST_ALTERNATIVES = 512
@@ -47,11 +54,13 @@ class SearchPattern:
 
 
 def parse_pattern(pattern: str) -> SearchPattern:
-    """Read a regular expression.
+    """Read a regular expression, in time that grows with its length.
 
     Raises:
-        PatternError: It is not valid, or uses what search programs cannot do, such as look-around.
+        PatternError: It is not valid, is too long, or uses what search programs cannot do, such as look-around.
     """
+    if len(pattern) > LONGEST_PATTERN:
+        raise PatternError(f"the regex has {len(pattern):,} characters; at most {LONGEST_PATTERN:,} are searched for")
     return _Translation(pattern).run()
 
 
@@ -62,6 +71,7 @@ class _Translation:
         self._ignore_case = False
         self._extended: list[bytes] = []
         self._rust: list[str] = []
+        self._written = 0
         self._open_groups: list[int] = []
         self._repeatable = False
         """Whether a quantifier may follow what was written last."""
@@ -114,10 +124,13 @@ class _Translation:
         self._extended.append(extended)
         self._rust.append(rust)
         self._repeatable = repeatable
+        self._written += max(len(extended), len(rust))
+        if self._written > _MOST_WRITTEN:
+            raise self._error("sets of characters beyond ASCII make it too large for the search programs")
 
     def _error(self, what: str, at: int | None = None) -> PatternError:
         position = self._at if at is None else at
-        return PatternError(f"invalid regex {self._pattern!r}: {what} (at character {position + 1})")
+        return PatternError(f"invalid regex {quoted(self._pattern)}: {what} (at character {position + 1})")
 
     def _quantifier(self, char: str, count: re.Match[str] | None) -> None:
         if not self._repeatable:
@@ -127,8 +140,9 @@ class _Translation:
         if count:
             length = len(count.group())
             low, comma, high, only_high = count.groups()
-            text = f"{{0,{only_high}}}" if only_high else f"{{{low}{comma}{high}}}"
-            bounds = [int(number) for number in (low, high, only_high) if number]
+            text = f"{{0,{only_high}}}" if only_high else f"{{{low}{comma or ''}{high or ''}}}"
+            # Python refuses to read numbers of thousands of digits.
+            bounds = [int(number) if len(number) < 10 else math.inf for number in (low, high, only_high) if number]
             if max(bounds) > _MOST_REPEATS or bounds != sorted(bounds):
                 raise self._error(f"a repetition counts up to {_MOST_REPEATS}, the smaller number first")
         # A lazy quantifier matches the same lines as one that is not.
@@ -141,6 +155,8 @@ class _Translation:
         if group is None:
             raise self._error("look-around, back references and flags within a pattern cannot be searched for")
         self._open_groups.append(self._at)
+        if len(self._open_groups) > _DEEPEST:
+            raise self._error(f"groups stand in each other at most {_DEEPEST} deep")
         self._advance(group.end() - group.start())
         self._emit(b"(", "(?:", repeatable=False)
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
+from hermes_tools.files.long_lines import quoted
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error
+
+MOST_FILES = 250_000
+"""Files of which a search takes account; with paths of 40 characters, they fill the usual output cap."""
+_LISTED_SKIPPED = 100
+_LONGEST_NUMBER = 18
 
 
 class Match(TypedDict):
@@ -38,14 +45,17 @@ def run_search(env: BaseEnvironment, where: str, shown: str, command: str) -> tu
     """Run `list_command` or `count_command` and return the first line and the rest of what it printed.
 
     Raises:
-        SearchError: The place cannot be searched, or the output was too long.
+        SearchError: The place cannot be searched, or there are more files than a search takes.
     """
     result = env.execute_oneshot(command)
     if error := failed_command_error(result, f"searching {shown}"):
         raise SearchError(error)
-    if result.omitted_bytes:
-        raise SearchError(f"too many files match below {shown}: narrow the path or file_glob")
     header, _, body = result.output.partition("\n")
+    if result.omitted_bytes or body.count("\0") > MOST_FILES:
+        raise SearchError(
+            f"too many files match below {shown}: a search takes at most {MOST_FILES:,}, and their list must fit into "
+            f"max_output_bytes ({env.settings.max_output_bytes:,}); narrow the path or file_glob"
+        )
     if header == "missing":
         raise SearchError(missing_file_error(env, where))
     if header in ("special", "unreadable"):
@@ -53,6 +63,25 @@ def run_search(env: BaseEnvironment, where: str, shown: str, command: str) -> tu
     if header == "invalid":
         raise SearchError(f"the search program refused the pattern: {body.strip()}")
     return header, body
+
+
+def printed_number(text: str) -> int:
+    """Return a number that a search program printed.
+
+    Raises:
+        SearchError: It is none. The target is not trusted to have the programs that it should have.
+    """
+    digits = text.strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_NUMBER):
+        raise SearchError(f"the search program of the target printed {quoted(text)} in place of a number")
+    return int(digits)
+
+
+def with_skipped(result: SearchResult, skipped: Sequence[str]) -> SearchResult:
+    """Return a result with the first files that were left out for their names, if any were."""
+    if skipped:
+        result["skipped"] = list(skipped[:_LISTED_SKIPPED])
+    return result
 
 
 def shown_path(root: str, is_file: bool, path: str) -> str:
