@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import shlex
 
 from environments.base import BaseEnvironment
 from environments.result import CommandResult
+from hermes_tools.files.near_miss import near_misses
 
+_LONGEST_PATH = 4096
+"""PATH_MAX: the kernel takes no longer ones."""
 _LISTED_NAMES = 5000
 """How many names of a directory are looked at for a near miss."""
 
@@ -17,13 +19,22 @@ def target_path(env: BaseEnvironment, path: str) -> str:
     """Return `path` as the target is to see it: absolute, or starting with `~` for the target user's home.
 
     Raises:
-        ValueError: The path is empty or holds a NUL character.
+        ValueError: The path is empty, has more than 4,096 characters or holds a NUL character.
     """
     if not path or "\0" in path:
         raise ValueError(f"path must be a non-empty string without NUL characters, not {path!r}")
-    if path == "~" or path.startswith(("/", "~/")):
-        return path
-    return posixpath.join(env.cwd, path)
+    if len(path) > _LONGEST_PATH:
+        raise ValueError(f"path must be at most {_LONGEST_PATH:,} characters, not {len(path):,}")
+    if path == "~" or path.startswith("~/"):
+        return f"~{_tidy(path[1:])}"
+    return _tidy(posixpath.join(env.cwd, path))
+
+
+def _tidy(path: str) -> str:
+    """Take out what makes no difference; `..` may, behind a link, and so may a slash at the end."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    end = "/" if parts and path.endswith("/") else ""
+    return f"/{'/'.join(parts)}{end}" if path else ""
 
 
 def shell_word(path: str) -> str:
@@ -45,7 +56,7 @@ def missing_file_error(env: BaseEnvironment, path: str) -> str:
     names = listing.output.split("\n")
     if names[0] != "directory":
         return f"no such file: {path} (there is no directory {directory})"
-    near = difflib.get_close_matches(name, names[1:], n=3, cutoff=0.5)
+    near = near_misses(name, names[1 : _LISTED_NAMES + 1], most=3, cutoff=0.5)
     return f"no such file: {path}" + (f"; close to it in {directory}: {', '.join(near)}" if near else "")
 
 

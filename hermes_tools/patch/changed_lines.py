@@ -11,8 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-_FULLY_COMPARED = 1_000_000
-"""Pairs of lines up to which difflib may look for the smallest difference of a part without any anchor."""
+from hermes_tools.interruption import raise_if_interrupted
+
+_FULLY_COMPARED = 200_000_000
+"""How much difflib may look for the smallest differences of parts without any anchor, all together. What it takes grows
+with the cube of a part's length, where few different lines come again and again: this much is 2 s."""
+_LOOKS_AT_A_LINE = 20
+"""How often each line may be looked at for anchors, which can be such that every one reveals but one more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,9 @@ def changed_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
 def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     parts = [Change(0, len(old), 0, len(new))]
+    looks, comparisons = _LOOKS_AT_A_LINE * (len(old) + len(new)), _FULLY_COMPARED
     while parts:
+        raise_if_interrupted()
         part = parts.pop()
         i, i_end, j, j_end = part.old_start, part.old_end, part.new_start, part.new_end
         while i < i_end and j < j_end and old[i] == new[j]:
@@ -51,13 +58,16 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
             found.append((i_end, j_end))
         if i == i_end or j == j_end:
             continue
-        anchors = _anchors(old, new, Change(i, i_end, j, j_end))
+        height, width = i_end - i, j_end - j
+        looks -= height + width
+        anchors = _anchors(old, new, Change(i, i_end, j, j_end)) if looks >= 0 else []
         if anchors:
             for anchor_i, anchor_j in [*anchors, (i_end, j_end)]:
                 parts.append(Change(i, anchor_i, j, anchor_j))
                 i, j = anchor_i + 1, anchor_j + 1
             found += anchors
-        elif (i_end - i) * (j_end - j) <= _FULLY_COMPARED:
+        elif (cost := height * width * min(height, width)) <= comparisons:
+            comparisons -= cost
             blocks = SequenceMatcher(None, old[i:i_end], new[j:j_end], autojunk=False).get_matching_blocks()
             found += [(i + block.a + n, j + block.b + n) for block in blocks for n in range(block.size)]
     return found

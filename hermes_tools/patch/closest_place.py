@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+
+from hermes_tools.files.long_lines import quoted
+from hermes_tools.files.near_miss import near_misses
 
 _COMPARED_LINES = 20_000
 """Fuzzy comparison of more lines than this takes seconds."""
-_SHOWN_CHARACTERS = 120
+_MOST_VOTES = 500_000
+"""Pairs of equal lines that are counted; lines that come very often tell little about the place."""
 
 
 def closest_place(lines: Sequence[str], wanted: Sequence[str]) -> str:
@@ -18,26 +22,44 @@ def closest_place(lines: Sequence[str], wanted: Sequence[str]) -> str:
     """
     has = [line.strip() for line in lines]
     wants = [line.strip() for line in wanted]
-    starts = range(max(1, len(has) - len(wants) + 1))
-    best = max(starts, key=lambda start: _shared(has, wants, start))
-    if _shared(has, wants, best):
+    best = _best_window(has, wants)
+    if best is not None:
         for number, (line, want) in enumerate(zip(lines[best:], wanted, strict=False), best):
             if line != want:
-                return f"closest place: line {number + 1} is {_quoted(line)} where {_quoted(want)} was expected"
-        return f"closest place: line {best + 1}, {_quoted(lines[best])}"
+                return f"closest place: line {number + 1} is {quoted(line)} where {quoted(want)} was expected"
+        return f"closest place: line {best + 1}, {quoted(lines[best])}"
     target = next((want for want in wants if want), "")
-    near = difflib.get_close_matches(target, has[:_COMPARED_LINES], n=1, cutoff=0.4)
+    near = near_misses(target, has[:_COMPARED_LINES], most=1, cutoff=0.4)
     if not near:
         return "nothing in the file is like it"
     number = has.index(near[0])
-    return f"closest place: line {number + 1}, {_quoted(lines[number])}"
+    return f"closest place: line {number + 1}, {quoted(lines[number])}"
 
 
-def _shared(has: Sequence[str], wants: Sequence[str], start: int) -> int:
-    pairs = zip(has[start : start + len(wants)], wants, strict=False)
-    return sum(1 for line, want in pairs if want and line == want)
+def _best_window(has: Sequence[str], wants: Sequence[str]) -> int | None:
+    """Return where most of the wanted lines stand at the same distance from each other, or None if there are none.
 
-
-def _quoted(line: str) -> str:
-    cut = line if len(line) <= _SHOWN_CHARACTERS else line[:_SHOWN_CHARACTERS] + "..."
-    return repr(cut)
+    Each line of the file votes for the windows that it would be right in. The rarest vote first.
+    """
+    offsets = defaultdict(list)
+    for offset, want in enumerate(wants):
+        if want:
+            offsets[want].append(offset)
+    counts = Counter(line for line in has if line in offsets)
+    voters = set()
+    room = _MOST_VOTES
+    for line in sorted(counts, key=lambda line: counts[line] * len(offsets[line])):
+        room -= counts[line] * len(offsets[line])
+        if room >= 0:
+            voters.add(line)
+    last = max(0, len(has) - len(wants))
+    votes = Counter(
+        at - offset
+        for at, line in enumerate(has)
+        if line in voters
+        for offset in offsets[line]
+        if 0 <= at - offset <= last
+    )
+    if votes:
+        return max(votes, key=lambda start: (votes[start], -start))
+    return next((min(at, last) for at, line in enumerate(has) if line in counts), None) if counts else None

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import islice
 
+from hermes_tools.files.long_lines import quoted
 from hermes_tools.patch.closest_place import closest_place
+from hermes_tools.patch.line_index import LineIndex, Steps, TooManyStepsError
 from hermes_tools.patch.text_file import Edit, TextFile
 from hermes_tools.patch.v4a import Hunk
+
+_NAMED_PLACES = 20
+_STEPS, _STEPS_PER_LINE = 5_000_000, 100
+"""Comparisons of lines that the hunks of a file may take, so that time grows with the lines there are."""
 
 
 class HunkError(Exception):
@@ -27,72 +35,104 @@ def hunk_edits(file: TextFile, hunks: Sequence[Hunk]) -> list[Edit]:
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
     starts[-1] = len(file.text)
+    places = _Places(lines, sum(len(hunk.lines) for hunk in hunks))
     edits: list[Edit] = []
     cursor = 0
     for hunk in hunks:
-        at = _place(lines, hunk, cursor)
+        try:
+            at = places.of(hunk, cursor)
+        except TooManyStepsError:
+            raise HunkError(
+                f"hunk {hunk.number}: its lines and '@@' lines are like too many others of the file to look through; "
+                "give it lines that are rarer"
+            ) from None
         edits += _edits_at(hunk, at, starts, unended)
         cursor = at + len(hunk.old)
     return edits
 
 
-def _place(lines: list[str], hunk: Hunk, cursor: int) -> int:
-    first = cursor
-    for hint in hunk.hints:
-        first = _hinted(lines, hint, first, hunk)
-    if not hunk.old:
-        if hunk.at_end or not lines:
-            return len(lines)
+class _Places:
+    """Finds the places of hunks in the lines of a file."""
+
+    def __init__(self, lines: list[str], hunk_lines: int) -> None:
+        self._lines = lines
+        self._steps = Steps(_STEPS + _STEPS_PER_LINE * (len(lines) + hunk_lines))
+
+    @cached_property
+    def _exact(self) -> LineIndex:
+        return LineIndex(self._lines, self._steps)
+
+    @cached_property
+    def _unended(self) -> LineIndex:
+        """The lines without white space at their ends."""
+        return LineIndex([line.rstrip() for line in self._lines], self._steps)
+
+    @cached_property
+    def _stripped(self) -> LineIndex:
+        return LineIndex([line.strip() for line in self._lines], self._steps)
+
+    def of(self, hunk: Hunk, cursor: int) -> int:
+        """Return the line where a hunk begins, at `cursor` or below."""
+        first = cursor
+        for hint in hunk.hints:
+            first = self._hinted(hint, first, hunk)
+        old = hunk.old
+        if not old:
+            return self._of_added(hunk, first, cursor)
+        first = max(first, cursor)
+        if hunk.at_end:
+            places = self._at_end(old, first)
+        else:
+            places = self._matches(old, first, 1 if hunk.hints else _NAMED_PLACES + 1)
+        if not places:
+            raise HunkError(self._missing(hunk, old, first))
+        if len(places) > 1:
+            numbers = [str(at + 1) for at in places[:_NAMED_PLACES]] + ["..."] * (len(places) > _NAMED_PLACES)
+            raise HunkError(
+                f"hunk {hunk.number} fits at several places, lines {', '.join(numbers)}: give it more context, or a "
+                "'@@' line"
+            )
+        return places[0]
+
+    def _of_added(self, hunk: Hunk, first: int, cursor: int) -> int:
+        if hunk.at_end or not self._lines:
+            return len(self._lines)
         if hunk.hints:
             return max(first + 1, cursor)
         raise HunkError(
             f"hunk {hunk.number} only adds lines and does not say where: give it a line of context, a '@@' line, "
             "or '*** End of File'"
         )
-    first = max(first, cursor)
-    places = _matches(lines, hunk.old, first)
-    if hunk.at_end:
-        places = [at for at in places if at + len(hunk.old) == len(lines)]
-    if not places:
-        raise HunkError(_missing(lines, hunk, first))
-    if len(places) > 1 and not hunk.hints:
-        numbers = ", ".join(str(at + 1) for at in places)
-        raise HunkError(
-            f"hunk {hunk.number} fits at several places, lines {numbers}: give it more context, or a '@@' line"
-        )
-    return places[0]
 
-
-def _hinted(lines: list[str], hint: str, first: int, hunk: Hunk) -> int:
-    tests: list[Callable[[str], bool]] = [lambda line: line == hint, lambda line: line.startswith(hint)]
-    # A second hunk in the same function repeats the hint, whose line is then above the first hunk.
-    for span in (range(first, len(lines)), range(first)):
-        for test in tests:
-            for at in span:
-                if test(lines[at].strip()):
+    def _hinted(self, hint: str, first: int, hunk: Hunk) -> int:
+        # A second hunk in the same function repeats the hint, whose line is then above the first hunk.
+        for span in (range(first, len(self._lines)), range(first)):
+            for look in (self._stripped.first_equal, self._stripped.first_beginning):
+                if (at := look(hint, span)) is not None:
                     return at
-    raise HunkError(f"hunk {hunk.number}: there is no line '{hint}'; " + closest_place(lines, [hint]))
+        raise HunkError(f"hunk {hunk.number}: there is no line {quoted(hint)}; " + closest_place(self._lines, [hint]))
 
+    def _matches(self, old: list[str], first: int, most: int) -> list[int]:
+        """Return the places that fit exactly, or else those that fit but for white space at the ends of lines."""
+        if exact := list(islice(self._exact.places(old, first), most)):
+            return exact
+        return list(islice(self._unended.places([line.rstrip() for line in old], first), most))
 
-def _matches(lines: list[str], old: list[str], first: int) -> list[int]:
-    """Return the places that fit exactly, or else those that fit but for white space at the ends of lines."""
-    span = range(first, len(lines) - len(old) + 1)
-    if exact := [at for at in span if lines[at : at + len(old)] == old]:
-        return exact
-    has, wants = [line.rstrip() for line in lines], [line.rstrip() for line in old]
-    return [at for at in span if has[at : at + len(old)] == wants]
+    def _at_end(self, old: list[str], first: int) -> list[int]:
+        at = len(self._lines) - len(old)
+        has = [line.rstrip() for line in self._lines[max(at, 0) :]]
+        return [at] if at >= first and has == [line.rstrip() for line in old] else []
 
-
-def _missing(lines: list[str], hunk: Hunk, first: int) -> str:
-    earlier = [at + 1 for at in _matches(lines, hunk.old, 0)]
-    if not earlier:
-        return f"hunk {hunk.number} was not found; " + closest_place(lines, hunk.old)
-    if hunk.at_end:
-        return f"hunk {hunk.number} is not at the end of the file but at line {earlier[0]}"
-    return (
-        f"hunk {hunk.number} was not found from line {first + 1} on, only at line {earlier[0]}: "
-        "hunks stand in the order of the file, below their '@@' line"
-    )
+    def _missing(self, hunk: Hunk, old: list[str], first: int) -> str:
+        earlier = self._matches(old, 0, 1)
+        if not earlier:
+            return f"hunk {hunk.number} was not found; " + closest_place(self._lines, old)
+        if hunk.at_end:
+            return f"hunk {hunk.number} is not at the end of the file but at line {earlier[0] + 1}"
+        return (
+            f"hunk {hunk.number} was not found from line {first + 1} on, only at line {earlier[0] + 1}: "
+            "hunks stand in the order of the file, below their '@@' line"
+        )
 
 
 def _edits_at(hunk: Hunk, at: int, starts: list[int], unended: bool) -> list[Edit]:

@@ -21,8 +21,11 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from hermes_tools.files.long_lines import quoted
+from hermes_tools.files.sizes import MAX_BYTES, MAX_LINES
+
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
-_SECTION = re.compile(r"\*\*\* (Add|Update|Delete|Move) File: *(.*?) *")
+_SECTION = re.compile(r"\*\*\* (Add|Update|Delete|Move) File:(.*)")
 _MOVE_TO = "*** Move to:"
 _UNIFIED_HINT = re.compile(r"-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?(.*)")
 
@@ -67,16 +70,23 @@ class FileOperation:
 
 
 def parse_v4a(patch: str) -> list[FileOperation]:
-    """Parse a patch in the V4A format.
+    """Parse a patch in the V4A format, in time that grows with its length.
 
     Raises:
-        PatchFormatError: It is not one, or changes nothing.
+        PatchFormatError: It is not one, changes nothing, or is too long.
     """
+    if len(patch) > MAX_BYTES or patch.count("\n") > MAX_LINES:
+        raise PatchFormatError(f"a patch has at most {MAX_BYTES:,} characters and {MAX_LINES:,} lines")
+    try:
+        patch.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        number = patch.count("\n", 0, error.start) + 1
+        raise PatchFormatError(f"line {number} of the patch holds half of a character, which no file can") from None
     lines = patch.replace("\r\n", "\n").strip("\n").split("\n")
     if lines[0].strip() != _BEGIN:
-        raise PatchFormatError(f"the patch must begin with the line {_BEGIN!r}, not {lines[0]!r}")
+        raise PatchFormatError(f"the patch must begin with the line {_BEGIN!r}, not {quoted(lines[0])}")
     if lines[-1].strip() != _END:
-        raise PatchFormatError(f"the patch must end with the line {_END!r}, not {lines[-1]!r}")
+        raise PatchFormatError(f"the patch must end with the line {_END!r}, not {quoted(lines[-1])}")
     operations = []
     start = 1
     while start < len(lines) - 1:
@@ -94,8 +104,8 @@ def parse_v4a(patch: str) -> list[FileOperation]:
 def _parse_section(lines: list[str], number: int) -> FileOperation:
     header = _SECTION.fullmatch(lines[0])
     if header is None:
-        raise PatchFormatError(f"line {number} of the patch must start a file's section, not {lines[0]!r}")
-    kind, path = header.groups()
+        raise PatchFormatError(f"line {number} of the patch must start a file's section, not {quoted(lines[0])}")
+    kind, path = header[1], header[2].strip(" ")
     body = lines[1:]
     if not path:
         raise PatchFormatError(f"line {number} of the patch names no file")
@@ -179,4 +189,4 @@ def _parse_line(line: str, number: int) -> HunkLine:
         return HunkLine("-", line[1:])
     if line[0] == "+":
         return HunkLine("+", line[1:])
-    raise PatchFormatError(f"line {number} of the patch must start with ' ', '-', '+' or '@@', not {line!r}")
+    raise PatchFormatError(f"line {number} of the patch must start with ' ', '-', '+' or '@@', not {quoted(line)}")
