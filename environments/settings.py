@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.write_denylist import WRITE_DENYLIST
 
 if TYPE_CHECKING:
-    from pydantic import PositiveFloat, PositiveInt
+    from pydantic import Field, PositiveFloat, PositiveInt
 
 RESOURCE_SETTINGS = ("container_cpu", "container_memory", "container_disk", "container_pids")
 """Limits that a backend holds, or refuses."""
@@ -100,6 +101,12 @@ class EnvironmentSettings:
     env_passthrough: tuple[str, ...] = ()
     """Names of variables of this process that scripts see although their names would hold them back; in Singularity,
     commands see them too."""
+    write_denylist: tuple[Annotated[str, Field(pattern="^(/|~/|~$)")], ...] = WRITE_DENYLIST
+    """Files and directories of the target that `write_file` and `patch` leave as they are, with all below them, by
+    whatever link or path they are reached; `~` is the home of the target's user. `config.yaml` in `HERMES_HOME` is
+    always one of them. Commands are not held to it."""
+    write_safe_root: Annotated[str, Field(pattern="^(/|~/|~$)")] | None = None
+    """The directory of the target below which alone `write_file` and `patch` write. Commands are not held to it."""
 
     container_cpu: PositiveFloat | None = None
     """CPU limit in cores; a fraction is allowed."""

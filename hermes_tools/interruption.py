@@ -20,7 +20,7 @@ def raise_if_interrupted() -> None:
     """Raise ToolInterruptedError if the scope that the current thread works in was cancelled."""
     scope = current_scope()
     if scope and scope.cancelled:
-        raise ToolInterruptedError
+        raise ToolInterruptedError("it was interrupted")
 
 
 @contextlib.contextmanager

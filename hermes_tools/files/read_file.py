@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
-from hermes_tools.files.long_lines import MAX_LINE_BYTES, cut_line
+from hermes_tools.files.long_lines import MAX_LINE_BYTES, cut_line, quoted
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error, shell_word, target_path
 
 _MAX_BYTES = 4_000_000
 """What one call brings at most; below the default output cap of an environment."""
+_MOST_LINES = 100_000
+_DIGITS = 18
+_LARGEST_NUMBER = 10**_DIGITS - 1
+"""Programs of the target count in 64 bits."""
 
 _REFUSALS = {
     "directory": "{path} is a directory: list it with search_files('*', target='files', path=...)",
@@ -36,7 +40,7 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
     Args:
         path: The file; relative paths start at the session's working directory, `~` is the home directory.
         offset: First line, counted from 1.
-        limit: Most lines to return.
+        limit: Most lines to return; 100,000 and 4 MB are.
 
     Returns:
         A dict with path, content (each line as a six-wide number, `|` and the text; lines over 2000 characters
@@ -49,18 +53,22 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
     if offset < 1 or limit < 1:
         raise ValueError(f"offset and limit count from 1, not {offset} and {limit}")
     where = target_path(env, path)
-    result = env.execute_oneshot(_command(where, offset, limit))
+    limit = min(limit, _MOST_LINES)
+    result = env.execute_oneshot(_command(where, min(offset, _LARGEST_NUMBER), limit))
     if error := failed_command_error(result, f"reading {path}"):
         return {"path": path, "error": error}
     header, _, body = result.output.partition("\n")
-    kind, *numbers = header.split()
+    kind, *words = header.split()[:5] or [""]
     if kind == "missing":
         return {"path": path, "error": missing_file_error(env, where)}
     if kind in _REFUSALS:
         return {"path": path, "error": _REFUSALS[kind].format(path=path)}
-    newlines, size, last_is_newline, nuls = (int(number) for number in numbers)
+    numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= _DIGITS]
+    if kind != "text" or len(numbers) != 4:
+        return {"path": path, "error": f"reading {path} gave no answer but {quoted(header)}"}
+    newlines, size, last_is_newline, nuls = numbers
     if result.omitted_bytes:
-        body = body[: result.omitted_at - len(header) - 1]
+        body = body[: max(0, result.omitted_at - len(header) - 1)]
     if nuls:
         return {"path": path, "error": f"{path} is a binary file of {size} bytes: it holds NUL bytes, not text"}
     total = newlines + (1 if size and not last_is_newline else 0)
@@ -68,7 +76,10 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
 
 
 def _command(where: str, offset: int, limit: int) -> str:
-    """Print one line on the file (kind, newlines, bytes, ends in a newline, has a NUL byte), then the lines wanted."""
+    """Print one line on the file (kind, newlines, bytes, ends in a newline, has a NUL byte), then the lines wanted.
+
+    A file that grows is read up to where it ended in the beginning, as it may grow faster than it is read.
+    """
     return f"""
 f={shell_word(where)}
 if [ -d "$f" ]; then echo directory
@@ -77,9 +88,14 @@ elif [ ! -f "$f" ]; then echo special
 elif [ ! -r "$f" ]; then echo unreadable
 else
     LC_ALL=C; export LC_ALL
-    nuls=$(tr -dc '\\000' <"$f" | head -c 1 | wc -c)
-    echo text $(wc -lc <"$f") $(tail -c 1 "$f" | wc -l) $nuls
-    [ $nuls -ne 0 ] || tail -n +{offset} "$f" | head -n {limit} | cut -b 1-{MAX_LINE_BYTES} | head -c {_MAX_BYTES}
+    size=$(wc -c <"$f")
+    start() {{ head -c $size "$f"; }}
+    nuls=$(start | tr -dc '\\000' | head -c 1 | wc -c)
+    if [ $nuls -ne 0 ]; then echo text 0 $size 0 1
+    else
+        echo text $(start | wc -l) $size $(tail -c 1 "$f" | wc -l) 0
+        start | tail -n +{offset} | head -n {limit} | cut -b 1-{MAX_LINE_BYTES} | head -c {_MAX_BYTES}
+    fi
 fi"""
 
 

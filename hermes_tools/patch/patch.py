@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from itertools import islice
 from typing import Literal, NotRequired, TypedDict
 from weakref import WeakKeyDictionary
 
 from environments.base import BaseEnvironment
+from hermes_tools.files.sizes import MAX_BYTES, MAX_LINES, FileSizeError
+from hermes_tools.interruption import ToolInterruptedError, held
 from hermes_tools.patch.closest_place import closest_place
 from hermes_tools.patch.hunks import HunkError, hunk_edits
 from hermes_tools.patch.staged_files import FileChange, StagedFiles, StagingError
@@ -14,6 +18,9 @@ from hermes_tools.patch.text_file import Edit, TextFile
 from hermes_tools.patch.v4a import FileOperation, PatchFormatError, parse_v4a
 
 _NAMED_LINES = 20
+_MOST_DIFF = 4_000_000
+"""Characters of all diffs that are returned."""
+_MOST_OPERATIONS = 1000
 
 _locks: WeakKeyDictionary[BaseEnvironment, threading.Lock] = WeakKeyDictionary()
 _locks_lock = threading.Lock()
@@ -47,6 +54,9 @@ def patch(
 ) -> PatchResult:
     """Replace text in a file, or apply a V4A patch to several files. Mode and line endings of a file are kept.
 
+    Files of up to 10 MB and 500,000 lines are changed, and none that the settings `write_denylist` and
+    `write_safe_root` leave as they are.
+
     Args:
         path: The file to replace text in; relative paths start at the session's working directory.
         old_string: The exact text to replace, with as many lines around it as make it unique.
@@ -58,9 +68,9 @@ def patch(
             with "+" lines; "*** Delete File: p"; "*** Move File: p -> q"; then "*** End Patch". All or nothing.
 
     Returns:
-        A dict with diff (unified), files_changed, files_added, files_deleted, lines_added, lines_removed, and in
-        replace mode replacements. If text is missing or ambiguous, or a file not as expected, a dict with error
-        alone, which names the lines; no file is changed then.
+        A dict with diff (unified, cut with a note after 4,000,000 characters), files_changed, files_added,
+        files_deleted, lines_added, lines_removed, and in replace mode replacements. If text is missing or ambiguous, or
+        a file not as expected, a dict with error alone, which names the lines; no file is changed then.
 
     Raises:
         ValueError: Arguments are missing, or do not belong together.
@@ -69,18 +79,20 @@ def patch(
     with _locks_lock:
         lock = _locks.setdefault(env, threading.Lock())
     # Two threads that change one file would otherwise each write it without the other's change.
-    with lock:
-        staged = StagedFiles(env)
-        result = PatchResult()
-        try:
+    try:
+        with held(lock):
+            staged = StagedFiles(env)
+            result = PatchResult()
             if patch is None:
                 result["replacements"] = _replace(staged, path, old_string, new_string, replace_all)
             else:
                 _apply(staged, parse_v4a(patch))
             changes = staged.changes()
             staged.write()
-        except (_ReplacementError, PatchFormatError, StagingError) as error:
-            return {"error": str(error)}
+    except (_ReplacementError, PatchFormatError, StagingError) as error:
+        return {"error": str(error)}
+    except ToolInterruptedError as error:
+        return {"error": f"{error}; no file was changed"}
     return _with_counts(result, changes)
 
 
@@ -100,33 +112,43 @@ def _check_arguments(path: str, old: str, new: str, mode: str, patch: str | None
 
 
 def _replace(staged: StagedFiles, path: str, old: str, new: str, replace_all: bool) -> int:
+    for name, text in (("old_string", old), ("new_string", new)):
+        if len(text) > MAX_BYTES or text.count("\n") > MAX_LINES:
+            raise _ReplacementError(f"{name} has more than {MAX_BYTES:,} characters or {MAX_LINES:,} lines")
     file = staged.read(path)
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    places = _occurrences(file.text, old, overlapping=not replace_all)
+    places = list(islice(_occurrences(file.text, old), 1 if replace_all else _NAMED_LINES + 1))
     if not places:
         near = closest_place(file.text.split("\n"), old.strip("\n").split("\n"))
         raise _ReplacementError(f"old_string was not found in {path}; {near}")
-    if len(places) > 1 and not replace_all:
+    if len(places) > 1:
         numbers = [str(file.text.count("\n", 0, place) + 1) for place in places[:_NAMED_LINES]]
-        more = ", ..." if len(places) > _NAMED_LINES else ""
+        more = len(places) > _NAMED_LINES
         raise _ReplacementError(
-            f"old_string is in {path} {len(places)} times, at lines {', '.join(numbers)}{more}: give it more of "
-            "the lines around it, or replace_all=True"
+            f"old_string is in {path} {f'more than {_NAMED_LINES}' if more else len(places)} times, at lines "
+            f"{', '.join(numbers)}{', ...' if more else ''}: give it more of the lines around it, or replace_all=True"
         )
-    staged.update(path, file.edited([Edit(place, place + len(old), new) for place in places]))
-    return len(places)
+    try:
+        changed = file.replaced(old, new) if replace_all else file.edited([Edit(places[0], places[0] + len(old), new)])
+    except FileSizeError as error:
+        raise _ReplacementError(f"{path} would have {error}") from error
+    staged.update(path, changed)
+    return file.text.count(old) if replace_all else 1
 
 
-def _occurrences(text: str, old: str, *, overlapping: bool) -> list[int]:
-    places = []
+def _occurrences(text: str, old: str) -> Iterator[int]:
+    """Go through all places of a text, overlapping ones too."""
     at = text.find(old)
     while at >= 0:
-        places.append(at)
-        at = text.find(old, at + (1 if overlapping else len(old)))
-    return places
+        yield at
+        at = text.find(old, at + 1)
 
 
 def _apply(staged: StagedFiles, operations: list[FileOperation]) -> None:
+    if len(operations) > _MOST_OPERATIONS:
+        raise StagingError(
+            f"the patch has {len(operations):,} sections; at most {_MOST_OPERATIONS:,} are applied at once"
+        )
     for operation in operations:
         if operation.kind == "add":
             staged.add(operation.path, operation.content)
@@ -142,16 +164,25 @@ def _update(staged: StagedFiles, operation: FileOperation) -> None:
         staged.update(operation.path, file.edited(hunk_edits(file, operation.hunks)))
     except HunkError as error:
         raise StagingError(f"{operation.path}: {error}") from error
+    except FileSizeError as error:
+        raise StagingError(f"{operation.path} would have {error}") from error
     if operation.move_to is not None:
         staged.move(operation.path, operation.move_to)
 
 
 def _with_counts(result: PatchResult, changes: list[FileChange]) -> PatchResult:
     kinds = [change.kind for change in changes]
-    result["diff"] = "".join(change.diff.text for change in changes)
+    result["diff"] = _shown("".join(change.diff.text for change in changes))
     result["files_changed"] = kinds.count("changed")
     result["files_added"] = kinds.count("added")
     result["files_deleted"] = kinds.count("deleted")
     result["lines_added"] = sum(change.diff.lines_added for change in changes)
     result["lines_removed"] = sum(change.diff.lines_removed for change in changes)
     return result
+
+
+def _shown(diff: str) -> str:
+    if len(diff) <= _MOST_DIFF:
+        return diff
+    end = diff.rindex("\n", 0, _MOST_DIFF)
+    return f"{diff[:end]}\n[diff cut after {_MOST_DIFF:,} characters]\n"

@@ -7,10 +7,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from environments.base import BaseEnvironment
+from environments.cancellation import CancelScope
 from environments.errors import EnvironmentLostError, TerminalError
-from hermes_tools.files.target_paths import failed_command_error, missing_file_error, shell_word, target_path
+from hermes_tools.files.sizes import MAX_BYTES, FileSizeError
+from hermes_tools.files.target_paths import failed_command_error, shell_word, target_path
+from hermes_tools.files.whole_file import UnreadableFileError, read_whole
+from hermes_tools.files.write_guard import REFUSED, WriteGuard
+from hermes_tools.interruption import ToolInterruptedError, raise_if_interrupted
 from hermes_tools.patch.text_file import BinaryFileError, TextFile
 from hermes_tools.patch.unified_diff import FileDiff, unified_diff
+
+_MOST_BYTES = 100_000_000
+"""Of all files that a patch reads and makes; they are all here before the first is written."""
 
 
 class StagingError(Exception):
@@ -44,6 +52,8 @@ class StagedFiles:
 
     def __init__(self, env: BaseEnvironment) -> None:
         self._env = env
+        self._guard = WriteGuard.of(env)
+        self._bytes = 0
         self._files: dict[str, _Staged] = {}
         self._moves: list[tuple[str, str]] = []
 
@@ -51,8 +61,10 @@ class StagedFiles:
         """Return a file as it stands after the changes so far.
 
         Raises:
-            StagingError: There is no such file, or it is binary or unreadable.
+            StagingError: There is no such file, or it is binary, unreadable, too large or not to be written.
+            ToolInterruptedError: The script that called the tool has ended.
         """
+        raise_if_interrupted()
         where = self._key(path)
         staged = self._files.get(where)
         if staged is None:
@@ -67,12 +79,18 @@ class StagedFiles:
         """Make a new file.
 
         Raises:
-            StagingError: The file exists.
+            StagingError: The file exists, is too large or not to be written.
         """
-        self._vacant(path).current = TextFile.from_bytes(text.encode("utf-8", "surrogateescape"))
+        vacant = self._vacant(path)
+        vacant.current = self._taken_apart(path, text.encode("utf-8", "surrogateescape"))
 
     def update(self, path: str, file: TextFile) -> None:
-        """Change a file that was read."""
+        """Change a file that was read.
+
+        Raises:
+            StagingError: It became too large.
+        """
+        self._account(path, len(file.to_bytes()))
         self._files[self._key(path)].current = file
 
     def delete(self, path: str) -> None:
@@ -102,9 +120,11 @@ class StagedFiles:
         """
         try:
             for source, target in self._moves:
+                raise_if_interrupted()
                 directory = shell_word(posixpath.dirname(target) or ".")
                 self._run(f"mkdir -p {directory} && mv -f {shell_word(source)} {shell_word(target)}")
             for where, staged in self._files.items():
+                raise_if_interrupted()
                 if staged.current is not None and staged.current != staged.moved:
                     self._env.write_bytes(where, staged.current.to_bytes())
             for where, staged in self._files.items():
@@ -112,8 +132,9 @@ class StagedFiles:
                     self._run(f"rm -f {shell_word(where)}")
         except EnvironmentLostError:
             raise
-        except TerminalError as error:
-            raise StagingError(f"{error}; {self._take_back()}") from error
+        except (TerminalError, ToolInterruptedError) as error:
+            with CancelScope().active():  # what was begun is also taken back when nobody waits for it any more
+                raise StagingError(f"{error}; {self._take_back()}") from error
 
     def changes(self) -> list[FileChange]:
         """Return what is to happen to each file, in the order the files were named."""
@@ -136,22 +157,48 @@ class StagedFiles:
 
     def _load(self, path: str, where: str) -> TextFile:
         try:
-            return TextFile.from_bytes(self._env.read_bytes(where))
-        except FileNotFoundError:
-            raise StagingError(missing_file_error(self._env, where)) from None
-        except BinaryFileError:
-            raise StagingError(f"{path} is a binary file (it holds NUL bytes)") from None
+            return self._taken_apart(path, read_whole(self._env, where, path, self._guard))
+        except UnreadableFileError as error:
+            raise StagingError(str(error)) from error
         except EnvironmentLostError:
             raise
         except TerminalError as error:
             raise StagingError(f"{path} cannot be read: {error}") from error
 
+    def _taken_apart(self, path: str, data: bytes) -> TextFile:
+        self._account(path, len(data))
+        try:
+            return TextFile.from_bytes(data)
+        except BinaryFileError:
+            raise StagingError(f"{path} is a binary file (it holds NUL bytes)") from None
+        except FileSizeError as error:
+            raise StagingError(f"{path} has {error}") from None
+
+    def _account(self, path: str, size: int) -> None:
+        """Count what a file has, or is to have."""
+        if size > MAX_BYTES:
+            raise StagingError(f"{path} would have {size:,} bytes; {MAX_BYTES:,} are the most that patch changes")
+        self._bytes += size
+        if self._bytes > _MOST_BYTES:
+            raise StagingError(
+                f"the files before and after the changes have more than {_MOST_BYTES:,} bytes together: change fewer "
+                "at once"
+            )
+
     def _vacant(self, path: str) -> _Staged:
         """Return the entry of a path that is free, after the changes so far."""
         where = self._key(path)
         if where not in self._files:
+            raise_if_interrupted()
             word = shell_word(where)
-            test = self._env.execute_oneshot(f"if [ -e {word} ] || [ -L {word} ]; then echo there; fi")
+            test = self._env.execute_oneshot(
+                f"{self._guard.shell_text()}\n"
+                f"if [ -e {word} ] || [ -L {word} ]; then echo there; elif refused {word}; then :; fi"
+            )
+            if error := failed_command_error(test, f"looking for {path}"):
+                raise StagingError(error)
+            if test.output.startswith(REFUSED):
+                raise StagingError(self._guard.refusal(path, test.output))
             if test.output:
                 raise StagingError(f"{path} exists already")
             self._files[where] = _Staged(path, None, None, None)
@@ -173,10 +220,16 @@ class StagedFiles:
             try:
                 if staged.original is None:
                     self._run(f"rm -f {shell_word(where)}")
-                elif self._env.read_bytes(where) != (data := staged.original.to_bytes()):
+                elif self._changed(where, data := staged.original.to_bytes()):
                     self._env.write_bytes(where, data)
-            except (TerminalError, FileNotFoundError):
+            except TerminalError:
                 failed.append(staged.shown_path)
         if failed:
             return f"these files could not be put back as they were: {', '.join(failed)}"
         return "no file was changed"
+
+    def _changed(self, where: str, data: bytes) -> bool:
+        try:
+            return read_whole(self._env, where, where, self._guard) != data
+        except UnreadableFileError:
+            return True

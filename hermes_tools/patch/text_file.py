@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from hermes_tools.files.sizes import check_size
 
 _BOM = "\ufeff"
 
@@ -21,6 +23,11 @@ class Edit:
     end: int
     new: str
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where it starts and ends."""
+        return self.start, self.end
+
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
@@ -28,8 +35,8 @@ class TextFile:
 
     text: str
     """Bytes that are not UTF-8 stand in it as surrogates, and are written back as they were."""
-    crlf: tuple[bool, ...] = ()
-    """For each newline of the text, whether it is CRLF on disk."""
+    crlf: bytes = b""
+    """For each newline of the text, 1 if it is CRLF on disk, and 0 if not."""
     bom: bool = False
 
     @classmethod
@@ -38,28 +45,51 @@ class TextFile:
 
         Raises:
             BinaryFileError: The file holds NUL bytes.
+            FileSizeError: It is too large.
         """
+        check_size(len(data), newlines := data.count(b"\n"))
         if b"\0" in data:
             raise BinaryFileError
+        crlf = bytes(newlines)
+        if b"\r\n" in data:
+            crlf = bytes(len(end.group()) - 1 for end in re.finditer(rb"\r?\n", data))
         raw = data.decode("utf-8", "surrogateescape")
-        crlf = tuple(len(end) == 2 for end in re.findall(r"\r?\n", raw))
         return cls(raw.removeprefix(_BOM).replace("\r\n", "\n"), crlf, raw.startswith(_BOM))
 
     def to_bytes(self) -> bytes:
         """Return the file as it stands on disk."""
-        lines = self.text.split("\n")
-        ends = ["\r\n" if crlf else "\n" for crlf in self.crlf] + [""]
-        text = "".join(line + end for line, end in zip(lines, ends, strict=True))
+        text = self.text
+        if 0 not in self.crlf:
+            text = text.replace("\n", "\r\n")
+        elif 1 in self.crlf:
+            ends = ["\r\n" if crlf else "\n" for crlf in self.crlf] + [""]
+            text = "".join(line + end for line, end in zip(text.split("\n"), ends, strict=True))
         return ((_BOM if self.bom else "") + text).encode("utf-8", "surrogateescape")
+
+    def replaced(self, old: str, new: str) -> TextFile:
+        """Return the file with every occurrence of a text replaced. Raises FileSizeError if it became too large."""
+        count = self.text.count(old)
+        self._check_growth(count * (len(new) - len(old)), count * (new.count("\n") - old.count("\n")))
+        if "\n" in old + new and 0 in self.crlf and 1 in self.crlf:
+            return self.edited([Edit(at, at + len(old), new) for at in self._occurrences(old)])
+        text = self.text.replace(old, new)
+        newlines = text.count("\n")
+        return TextFile(
+            text, self.crlf if newlines == len(self.crlf) else (self.crlf[:1] or b"\0") * newlines, self.bom
+        )
 
     def edited(self, edits: Sequence[Edit]) -> TextFile:
         """Return the file with edits made, which are in order and do not overlap.
 
         Line ends that are not part of an edit stay. New ones are like the ones they replace, or else like the
-        one before.
+        one before. Raises FileSizeError if it became too large, before it is made.
         """
+        self._check_growth(
+            sum(len(edit.new) - (edit.end - edit.start) for edit in edits),
+            sum(edit.new.count("\n") for edit in edits) - sum(self.text.count("\n", *edit.span) for edit in edits),
+        )
         pieces: list[str] = []
-        crlf: list[bool] = []
+        crlf = bytearray()
         position = newlines = 0
         for edit in edits:
             kept = self.text[position : edit.start]
@@ -67,15 +97,24 @@ class TextFile:
             newlines_after = first + self.text.count("\n", edit.start, edit.end)
             pieces += [kept, edit.new]
             crlf += self.crlf[newlines:first]
-            crlf += [self._line_end_at(first, newlines_after)] * edit.new.count("\n")
+            crlf += bytes([self._line_end_at(first, newlines_after)]) * edit.new.count("\n")
             position, newlines = edit.end, newlines_after
         pieces.append(self.text[position:])
         crlf += self.crlf[newlines:]
-        return TextFile("".join(pieces), tuple(crlf), self.bom)
+        return TextFile("".join(pieces), bytes(crlf), self.bom)
 
-    def _line_end_at(self, first: int, after: int) -> bool:
+    def _occurrences(self, wanted: str) -> Iterator[int]:
+        at = self.text.find(wanted)
+        while at >= 0:
+            yield at
+            at = self.text.find(wanted, at + len(wanted))
+
+    def _check_growth(self, characters: int, lines: int) -> None:
+        check_size(len(self.text) + characters, len(self.crlf) + lines)
+
+    def _line_end_at(self, first: int, after: int) -> int:
         if not self.crlf:
-            return False
+            return 0
         if after > first:
             return self.crlf[first]
         return self.crlf[max(0, first - 1)]

@@ -1,0 +1,228 @@
+"""`write_file` and `patch` leave some files as they are, by whatever path or link they are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from targets.engines import MINIMAL_IMAGE, require_docker
+
+from environments import create_environment
+from environments.base import BaseEnvironment
+from environments.errors import SettingsError
+from environments.sources import load_settings
+from environments.write_denylist import WRITE_DENYLIST
+from hermes_tools.files.read_file import read_file
+from hermes_tools.files.write_file import write_file
+from hermes_tools.patch.patch import patch
+
+Make = Callable[..., BaseEnvironment]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home that is reached by a link, beside a directory to work in."""
+    (tmp_path / "real home").mkdir()
+    (tmp_path / "home").symlink_to("real home")
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "settings"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def make(home: Path) -> Iterator[Make]:
+    made: list[BaseEnvironment] = []
+
+    def make(**settings: object) -> BaseEnvironment:
+        made.append(create_environment("local", cwd=str(home.parent / "work"), **settings))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.cleanup()
+
+
+def refused(answer: object) -> bool:
+    return "is not written: " in dict(answer).get("error", "")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "~/.bashrc",
+        "~/.ssh/authorized_keys",
+        "~/.ssh/new/deep/key",
+        "~/./.ssh//config",
+        "../home/.ssh/config",
+        "../real home/.ssh/config",
+        "../work/../home/.bashrc",
+        "to home/.ssh/config",
+        "to ssh/config",
+        "to bashrc",
+        "to link to bashrc",
+        "~/.bashrc/",
+        "../settings/config.yaml",
+    ],
+)
+def test_a_denied_file_is_left_by_whatever_path_it_is_reached(make: Make, home: Path, path: str, there: bool) -> None:
+    work = home.parent / "work"
+    if there:
+        (home / ".ssh").mkdir()
+        (home / ".bashrc").write_text("before\n")
+        for name in ("config", "authorized_keys"):
+            (home / ".ssh" / name).write_text("before\n")
+    (work / "to home").symlink_to(home)
+    (work / "to ssh").symlink_to(home / ".ssh")
+    (work / "to bashrc").symlink_to("../real home/.bashrc")
+    (work / "to link to bashrc").symlink_to("to bashrc")
+    answer = write_file(make(), path, "after\n")
+    assert refused(answer), answer
+    assert "after\n" not in [file.read_text() for file in home.parent.rglob("*") if file.is_file()]
+
+
+def test_a_refusal_names_the_place_and_the_setting(make: Make) -> None:
+    error = "~/.ssh/config is not written: ~/.ssh is in the setting write_denylist"
+    assert write_file(make(), "~/.ssh/config", "x") == {"path": "~/.ssh/config", "error": error}
+
+
+def test_a_denied_file_that_is_a_link_is_left_and_so_is_what_it_leads_to(make: Make, home: Path) -> None:
+    (home / "dotfiles").mkdir()
+    (home / "dotfiles" / "bashrc").write_text("before\n")
+    (home / ".bashrc").symlink_to("dotfiles/bashrc")
+    env = make()
+    assert refused(write_file(env, "~/.bashrc", "x"))
+    assert refused(write_file(env, "~/dotfiles/bashrc", "x"))
+    (home / "dotfiles" / "bashrc").unlink()
+    assert refused(write_file(env, "~/.bashrc", "x"))
+    assert not refused(write_file(env, "~/dotfiles/profile", "x"))
+
+
+def test_a_denied_directory_below_a_link_is_left_before_it_is_made(make: Make, home: Path) -> None:
+    (home.parent / "data").mkdir()
+    (home / ".config").symlink_to("../data")
+    assert refused(write_file(make(), "../data/fish/config.fish", "x"))
+    assert not (home.parent / "data" / "fish").exists()
+
+
+@pytest.mark.parametrize("path", ["missing/../../real home/.bashrc", "dangling/x", "dangling"])
+def test_a_place_that_cannot_be_told_is_not_written(make: Make, home: Path, path: str) -> None:
+    (home.parent / "work" / "dangling").symlink_to("../real home/.aws/sub/x")
+    assert refused(write_file(make(), path, "x"))
+    assert [file.name for file in home.iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    "path", ["a", "new/dir/b c", "~/.bashrc.d/mine", "~/notes", "-e", "a\nb", "*", "~/.sshx", "link to a"]
+)
+def test_other_files_are_written_as_before(make: Make, home: Path, path: str) -> None:
+    (home.parent / "work" / "link to a").symlink_to("a")
+    answer = write_file(make(), path, "x")
+    assert answer == {"path": path, "bytes_written": 1, "created": True}
+
+
+def test_patch_adds_changes_moves_and_deletes_no_denied_file(make: Make, home: Path) -> None:
+    env = make()
+    (home / ".profile").write_text("before\n")
+    (home / "free").write_text("free\n")
+    (home.parent / "work" / "link").symlink_to("../home/.profile")
+    assert refused(patch(env, "~/.profile", "before", "after"))
+    assert refused(patch(env, "link", "before", "after"))
+    for section in (
+        "*** Update File: ~/.profile\n-before\n+after\n",
+        "*** Delete File: ../home/.profile\n",
+        "*** Delete File: link\n",
+        "*** Move File: ~/.profile -> gone\n",
+        "*** Move File: ~/free -> ~/.ssh/authorized_keys\n",
+        "*** Add File: ~/.ssh/rc\n+x\n",
+        "*** Update File: ~/free\n-free\n+x\n*** Add File: ../real home/.netrc\n+x\n",
+    ):
+        answer = patch(env, mode="patch", patch=f"*** Begin Patch\n{section}*** End Patch")
+        assert refused(answer), (section, answer)
+    assert sorted(file.name for file in home.iterdir()) == [".profile", "free"]
+    assert ((home / ".profile").read_text(), (home / "free").read_text()) == ("before\n", "free\n")
+
+
+def test_only_what_is_below_the_safe_root_is_written(make: Make, home: Path) -> None:
+    work = home.parent / "work"
+    (home / "file").write_text("x\n")
+    (work / "out").symlink_to(home)
+    (work / "link").symlink_to(home / "file")
+    (home.parent / "to work").symlink_to("work")
+    env = make(write_safe_root=str(home.parent / "to work"), write_denylist=[])
+    for path in ("a", "sub/b", "../to work/c", str(work / "d")):
+        assert "error" not in write_file(env, path, "x\n"), path
+    for path in ("../e", "out/f", "link", "~/.bashrc", "../work2", "sub/../../g"):
+        error = write_file(env, path, "x")["error"]
+        assert error.endswith(f"not below {home.parent}/to work, which the setting write_safe_root allows alone"), error
+    assert refused(patch(env, "link", "x", "y"))
+    assert refused(patch(env, mode="patch", patch="*** Begin Patch\n*** Move File: a -> ../a\n*** End Patch"))
+    assert patch(env, "a", "x", "y")["files_changed"] == 1
+
+
+def test_a_safe_root_that_is_not_there_lets_nothing_be_written(make: Make) -> None:
+    assert "not a directory of the target" in write_file(make(write_safe_root="/no such place"), "a", "x")["error"]
+
+
+def test_an_empty_list_denies_our_own_settings_alone(make: Make, home: Path) -> None:
+    env = make(write_denylist=[])
+    assert "error" not in write_file(env, "~/.bashrc", "x")
+    assert refused(write_file(env, "../settings/config.yaml", "x"))
+
+
+def test_a_list_of_ones_own_denies_what_it_says(make: Make, home: Path) -> None:
+    env = make(write_denylist=[str(home.parent / "work" / "kept"), "~/a b/"])
+    assert refused(write_file(env, "kept", "x"))
+    assert refused(write_file(env, "~/a b/c", "x"))
+    assert "error" not in write_file(env, "kept.txt", "x")
+    assert refused(write_file(make(write_denylist=["/"]), "a", "x"))
+    assert refused(write_file(make(write_denylist=["~"]), "~/a", "x"))
+
+
+def test_commands_are_not_held_to_it(make: Make, home: Path) -> None:
+    assert make().execute("echo x >~/.bashrc").exit_code == 0
+    assert (home / ".bashrc").exists()
+
+
+def test_the_settings_come_from_variables_and_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_WRITE_DENYLIST", '["~/.x", "/y"]')
+    monkeypatch.setenv("TERMINAL_WRITE_SAFE_ROOT", "/srv")
+    settings = load_settings("local")
+    assert (settings.write_denylist, settings.write_safe_root) == (("~/.x", "/y"), "/srv")
+    with pytest.raises(SettingsError, match="write_denylist"):
+        load_settings("local", write_denylist=["relative"])
+    with pytest.raises(SettingsError, match="write_safe_root"):
+        load_settings("local", write_safe_root="relative")
+
+
+def test_the_usual_list_has_paths_that_can_be_compared() -> None:
+    assert len(set(WRITE_DENYLIST)) == len(WRITE_DENYLIST)
+    assert all(path.startswith(("~/", "/")) and not path.endswith("/") for path in WRITE_DENYLIST)
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash --posix"])
+def test_every_posix_shell_sees_the_same(make: Make, home: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make()
+    (home.parent / "work" / "to bashrc").symlink_to("../home/.bashrc")
+    (home / ".bashrc").write_text("before\n")
+    oneshot = env.execute_oneshot
+    monkeypatch.setattr(env, "execute_oneshot", lambda command: oneshot(f"{shell} /dev/stdin", stdin=command))
+    for path in ("~/.bashrc", "to bashrc", "~/.ssh/new/x", "../real home/.ssh/x"):
+        answer = write_file(env, path, "after\n")
+        assert refused(answer), answer
+    assert write_file(env, "a", "x")["created"]
+
+
+def test_a_target_without_bash_and_the_usual_tools_sees_the_same() -> None:
+    require_docker().close()
+    with create_environment("docker", image=MINIMAL_IMAGE, write_safe_root="/") as env:
+        env.execute("cd; mkdir -p .ssh work; ln -s ../.ssh/config work/link; echo one >work/a; cd work")
+        for path in ("~/.bashrc", "link", "../.ssh/new/x", "/etc/sudoers.d/mine"):
+            answer = write_file(env, path, "x")
+            assert refused(answer), answer
+        assert patch(env, "a", "one", "two")["replacements"] == 1
+        assert refused(patch(env, mode="patch", patch="*** Begin Patch\n*** Move File: a -> ../.ssh/a\n*** End Patch"))
+        assert write_file(env, "b/c", "x")["created"]
+        assert read_file(env, "a")["content"] == "     1|two\n"

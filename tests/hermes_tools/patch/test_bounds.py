@@ -1,0 +1,294 @@
+"""What a patch costs here stays in bounds, whatever stands at a path and whatever is asked for."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from environments.base import BaseEnvironment
+from environments.cancellation import CancelScope
+from hermes_tools.files import whole_file
+from hermes_tools.patch import staged_files
+from hermes_tools.patch.changed_lines import changed_lines
+from hermes_tools.patch.closest_place import closest_place
+from hermes_tools.patch.hunks import HunkError, hunk_edits
+from hermes_tools.patch.patch import patch
+from hermes_tools.patch.text_file import TextFile
+from hermes_tools.patch.unified_diff import unified_diff
+from hermes_tools.patch.v4a import Hunk, HunkLine, PatchFormatError, parse_v4a
+
+
+def apply(env: BaseEnvironment, body: str) -> dict[str, object]:
+    return dict(patch(env, mode="patch", patch=f"*** Begin Patch\n{body}*** End Patch\n"))
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/full", "pipe", "link", "."])
+def test_nothing_but_a_regular_file_is_patched(env: BaseEnvironment, tmp_path: Path, path: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    for answer in (patch(env, path, "x", "y"), apply(env, f"*** Delete File: {path}\n")):
+        assert f"{path} cannot be read: it is " in str(answer["error"])
+
+
+def test_a_file_that_is_too_large_is_refused_with_the_bound_before_it_is_read(
+    env: BaseEnvironment, tmp_path: Path
+) -> None:
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(2 * 1024**3)
+    assert "larger than 10,000,000 bytes, the most that patch changes" in patch(env, "a", "x", "y")["error"]
+
+
+def test_a_file_of_too_many_lines_is_refused_with_the_bound(env: BaseEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("\n" * 600_000)
+    assert "a has more than 500,000 lines" in patch(env, "a", "x", "y")["error"]
+
+
+def test_a_file_that_grows_while_it_is_read_is_not_taken_beyond_the_bound(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").write_text("x" * 20_000_000)
+    command = whole_file._command
+    small = "wc() { echo 1; }\n"
+    monkeypatch.setattr(whole_file, "_command", lambda where, guard: small + command(where, guard))
+    assert "larger than 10,000,000 bytes" in patch(env, "a", "x", "y")["error"]
+
+
+def test_a_replacement_that_would_make_gigabytes_is_refused_before_it_is_made(
+    env: BaseEnvironment, tmp_path: Path
+) -> None:
+    (tmp_path / "a").write_text("x" * 40_000)
+    answer = patch(env, "a", "x", "y" * 50_000, replace_all=True)
+    assert answer == {"error": "a would have more than 10,000,000 bytes, which is the most that patch changes"}
+    assert "more than 500,000 lines" in patch(env, "a", "x", "y\n" * 50, replace_all=True)["error"]
+
+
+def test_many_large_files_in_one_patch_are_refused_with_the_bound(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staged_files, "_MOST_BYTES", 1000)
+    for name in "abc":
+        (tmp_path / name).write_text("x" * 400)
+    answer = apply(env, "".join(f"*** Delete File: {name}\n" for name in "abc"))
+    assert "more than 1,000 bytes together" in str(answer["error"])
+    assert "at most 1,000 are applied" in str(apply(env, "*** Delete File: a\n" * 1001)["error"])
+
+
+def test_a_diff_of_megabytes_is_cut_with_a_note(env: BaseEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("".join(f"{n} {'x' * 90}\n" for n in range(60_000)))
+    answer = patch(env, "a", "x", "y", replace_all=True)
+    assert (answer["replacements"], answer["lines_added"]) == (5_400_000, 60_000)
+    assert answer["diff"].endswith("\n[diff cut after 4,000,000 characters]\n")
+
+
+def test_replacing_many_line_ends_keeps_each_line_end_that_stays(env: BaseEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"a,b\r\nc,d\ne")
+    patch(env, "a", ",", ",\n", replace_all=True)
+    assert (tmp_path / "a").read_bytes() == b"a,\r\nb\r\nc,\r\nd\ne"
+    (tmp_path / "a").write_bytes(b"a,b")
+    patch(env, "a", ",", ",\n", replace_all=True)
+    assert (tmp_path / "a").read_bytes() == b"a,\nb"
+
+
+def test_a_text_that_comes_millions_of_times_is_ambiguous_at_once(env: BaseEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a" * 9_000_000)
+    error = patch(env, "a", "a" * 4_000_000, "b")["error"]
+    assert error.startswith("old_string is in a more than 20 times, at lines 1, 1,")
+
+
+@pytest.fixture
+def held_lock(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Another thread that is in the middle of a patch, and goes on when this is called."""
+    inside, go_on = threading.Event(), threading.Event()
+    read = staged_files.StagedFiles.read
+
+    def wait(self: staged_files.StagedFiles, path: str) -> TextFile:
+        if path == "waits":
+            inside.set()
+            go_on.wait(60)
+        return read(self, path)
+
+    monkeypatch.setattr(staged_files.StagedFiles, "read", wait)
+    thread = threading.Thread(target=patch, args=(env, "waits", "x", "y"))
+    thread.start()
+    assert inside.wait(30)
+    yield go_on.set
+    go_on.set()
+    thread.join(60)
+
+
+def test_a_script_that_has_ended_does_not_wait_for_another_patch(
+    env: BaseEnvironment, held_lock: Callable[[], None]
+) -> None:
+    scope = CancelScope()
+    answers: list[object] = []
+
+    def call() -> None:
+        with scope.active():
+            answers.append(patch(env, "a", "x", "y"))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    scope.cancel()
+    thread.join(30)
+    assert answers == [{"error": "it was interrupted; no file was changed"}]
+
+
+def test_reading_a_file_that_never_ends_is_left_when_the_script_has_ended(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: str
+) -> None:
+    (tmp_path / "a").write_text("x\n")
+    command = whole_file._command
+    monkeypatch.setattr(
+        whole_file, "_command", lambda where, guard: f"wc() {{ sleep {nap}; }}\n{command(where, guard)}"
+    )
+    scope = CancelScope()
+    threading.Timer(0.3, scope.cancel).start()
+    with scope.active():
+        assert patch(env, "a", "x", "y") == {"error": "it was interrupted; no file was changed"}
+    monkeypatch.undo()
+    assert patch(env, "a", "x", "y")["replacements"] == 1
+
+
+def test_a_patch_that_is_interrupted_while_it_is_written_is_taken_back(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / name).write_text("x\n")
+    scope = CancelScope()
+    write_bytes = env.write_bytes
+
+    def write_and_cancel(path: str, data: bytes) -> None:
+        write_bytes(path, data)
+        scope.cancel()
+
+    monkeypatch.setattr(env, "write_bytes", write_and_cancel)
+    with scope.active():
+        answer = apply(env, "*** Move File: c -> d\n" + "".join(f"*** Update File: {n}\n-x\n+y\n" for n in "ab"))
+    assert answer == {"error": "it was interrupted; no file was changed"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys("abc", "x\n")
+
+
+# Work done here alone. Each takes seconds at most, and took minutes or more.
+
+EQUAL = ["x"] * 100_000
+
+
+def hunk(number: int, *lines: str, hints: tuple[str, ...] = ()) -> Hunk:
+    return Hunk(number, hints, tuple(HunkLine(line[0], line[1:]) for line in lines), at_end=False)  # type: ignore[arg-type]
+
+
+def test_the_closest_place_in_a_file_of_equal_lines_is_found() -> None:
+    assert "line 20001" in closest_place(EQUAL, ["x"] * 20_000 + ["y"])
+    assert "line 1 " in closest_place(["a", "b"] * 50_000, ["b", "a"] * 10_000)
+
+
+def test_the_closest_place_is_the_one_with_most_of_the_lines() -> None:
+    lines = ["if a:", "  one", "two", "end", "if a:", "  one", "2", "end"]
+    assert closest_place(lines, ["if a:", "one", "2", "fin"]).startswith("closest place: line 6 is '  one'")
+
+
+def test_the_closest_line_among_long_ones_that_are_all_alike_is_found() -> None:
+    lines = ["ab" * 500 + "a" * (n % 50) for n in range(20_000)]
+    assert closest_place(lines, ["ba" * 100_000])
+
+
+def test_thousands_of_hunks_find_their_places_in_a_file_of_equal_lines() -> None:
+    lines = [f"{n // 20}" if n % 20 == 0 else "x" for n in range(100_000)]
+    hunks = [hunk(n, f" {n}", *[" x"] * 15, "-x", "+y") for n in range(5000)]
+    assert len(hunk_edits(TextFile("\n".join(lines), bytes(99_999)), hunks)) == 5000
+
+
+def test_a_hunk_that_fits_at_thousands_of_places_names_some() -> None:
+    with pytest.raises(HunkError, match=r"fits at several places, lines 1, 2, .*, 20, \.\.\.: give"):
+        hunk_edits(TextFile("x\n" * 100_000, bytes(100_000)), [hunk(1, *[" x"] * 1000, "-x")])
+
+
+@pytest.mark.parametrize("hints", [(), ("b a",)])
+def test_hunks_that_are_like_the_file_everywhere_are_refused(hints: tuple[str, ...]) -> None:
+    chosen = random.Random(1)
+    lines = [chosen.choice("ab") for _ in range(100_000)]
+    lines[0] = "b again"
+    hunks = [hunk(n, *(f" {line}" for line in lines[n * 10 : n * 10 + 40]), "+y", hints=hints) for n in range(5000)]
+    with pytest.raises(HunkError, match=r"like too many others|was not found from"):
+        hunk_edits(TextFile("\n".join(lines), bytes(99_999)), hunks)
+
+
+def anchors_in_anchors(depth: int, own: str) -> list[str]:
+    """Lines of which one alone comes once; between it and the ends one more comes once, and so on."""
+    lines = [own, "anchor 0"]
+    for level in range(depth):
+        lines += [f"{own} {level}", f"anchor {level + 1}", f"anchor {level}", f"{own} {level} too"]
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (EQUAL, ["x", "y"] * 50_000),
+        (["a", "b"] * 50_000, ["b", "c"] * 50_000),
+        (["a", "a", "b", "b"] * 400, ["a", "b"] * 800),
+        ([f"{n // 900}{'ab'[n % 2]}" for n in range(90_000)], [f"{n // 900}{'aabb'[n % 4]}" for n in range(90_000)]),
+        (anchors_in_anchors(30_000, "old"), anchors_in_anchors(30_000, "new")),
+    ],
+    ids=["equal", "alternating", "alternating in another way", "in many parts", "anchors in anchors"],
+)
+def test_texts_that_are_hard_to_compare_take_no_minutes(old: list[str], new: list[str]) -> None:
+    made: list[str] = []
+    at = 0
+    for change in changed_lines(old, new):
+        made += old[at : change.old_start] + new[change.new_start : change.new_end]
+        at = change.old_end
+    assert made + old[at:] == new
+    unified_diff("a", "a", "\n".join(old), "\n".join(new))
+
+
+def test_a_comparison_for_a_script_that_has_ended_leaves_off() -> None:
+    scope = CancelScope()
+    scope.cancel()
+    with scope.active(), pytest.raises(Exception, match="interrupted"):
+        list(changed_lines(EQUAL, ["y"]))
+
+
+@pytest.mark.parametrize(
+    "section", ["*** Add File: a" + " " * 200_000 + "b\n+x\n", "*** Move File:" + " " * 200_000 + "->\n"]
+)
+def test_a_patch_with_long_runs_of_spaces_is_read_at_once(section: str) -> None:
+    try:
+        operations = parse_v4a(f"*** Begin Patch\n{section}*** End Patch")
+    except PatchFormatError as error:
+        assert len(str(error)) < 500  # noqa: PT017
+    else:
+        assert len(operations) == 1
+
+
+def test_a_patch_of_many_sections_is_read_at_once() -> None:
+    patch_text = "*** Begin Patch\n" + "*** Delete File: a\n" * 200_000 + "*** End Patch"
+    assert len(parse_v4a(patch_text)) == 200_000
+
+
+@pytest.mark.parametrize("text", ["x" * 10_000_001, "\n" * 500_001])
+def test_a_patch_that_is_too_long_is_refused_with_the_bound(env: BaseEnvironment, text: str) -> None:
+    assert "at most 10,000,000 characters and 500,000 lines" in patch(env, mode="patch", patch=text)["error"]
+    assert "old_string has more than" in patch(env, "a", text, "x")["error"]
+
+
+def test_the_lock_of_a_patch_is_free_again_after_one_was_interrupted(
+    env: BaseEnvironment, tmp_path: Path, held_lock: Callable[[], None]
+) -> None:
+    (tmp_path / "a").write_text("x\n")
+    scope = CancelScope()
+    scope.cancel()
+    with scope.active():
+        assert "error" in patch(env, "a", "x", "y")
+    held_lock()
+    began = time.monotonic()
+    while "error" in patch(env, "a", "x", "y"):
+        assert time.monotonic() - began < 30
