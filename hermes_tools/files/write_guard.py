@@ -16,12 +16,14 @@ REFUSED = "refused"
 """What a line begins with that says that a file is not to be written."""
 
 # `cd -P` finds where a directory is without starting a process. `-ef` knows a file by whatever name; where the shell
-# lacks it, the names are compared. What is not there has no links in it, but a `..` would lead out of it again.
+# lacks it, the names are compared. Errors are hushed once, as each redirection costs more than a look. What is missing
+# has no links in it, but a `..` would lead out of it again.
 _TEXT = """
 place() {
+    case $1 in /*) ;; *) return 1 ;; esac
     dir=${1%/*}
     rest=
-    until cd -P "${dir:-/}" 2>/dev/null; do
+    until cd -P "${dir:-/}"; do
         [ ! -L "$dir" ] || return 1
         rest=/${dir##*/}$rest
         dir=${dir%/*}
@@ -39,28 +41,31 @@ held() {
         [ -e "$denied" ] || continue
         at=$1
         while [ -n "$at" ]; do
-            if [ "$at" -ef "$denied" ] 2>/dev/null; then return 0; fi
+            if [ "$at" -ef "$denied" ]; then return 0; fi
             at=${at%/*}
         done
     done
     return 1
 }
-refused() {
+judged() {
     place "$1" || { echo REFUSED lost; return 0; }
-    entry=$place real=$place
+    entry=$place
+    if held "$entry"; then echo REFUSED denied "$number"; return 0; fi
+    real=$entry
     if [ -L "$1" ]; then
         real=$(readlink -f -- "$1" && echo .) || { echo REFUSED lost; return 0; }
         real=${real%??}
+        if held "$real"; then echo REFUSED denied "$number"; return 0; fi
     fi
-    for spot in "$entry" "$real"; do
-        if held "$spot"; then echo REFUSED denied "$number"; return 0; fi
-    done
     ROOTED
     return 1
 }
+refused() {
+    judged "$1" 2>/dev/null
+}
 """
 _ROOTED = """
-    cd -P ROOT 2>/dev/null || { echo REFUSED rootless; return 0; }
+    cd -P ROOT || { echo REFUSED rootless; return 0; }
     for spot in "$entry" "$real"; do
         case $spot in "${PWD%/}/"*) ;; *) echo REFUSED outside; return 0 ;; esac
     done
@@ -77,7 +82,7 @@ class WriteGuard:
     @classmethod
     def of(cls, env: BaseEnvironment) -> WriteGuard:
         """Return what the settings of an environment say."""
-        ours = str(hermes_home() / CONFIG_FILE)
+        ours = str((hermes_home() / CONFIG_FILE).absolute())
         return cls((*map(_tidy, env.settings.write_denylist), ours), env.settings.write_safe_root)
 
     def shell_text(self) -> str:
