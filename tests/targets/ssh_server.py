@@ -182,6 +182,8 @@ class SSHContainer:
     def remove(self) -> None:
         if self._running:
             self._container.stop()
+            # testcontainers leaves its sockets to the garbage collector, which complains in whatever test comes next.
+            self._container.get_docker_client().client.close()
             self._running = False
 
 
