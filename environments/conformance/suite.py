@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from environments.conformance.background import CHECKS as BACKGROUND
+from environments.conformance.bounded import CHECKS as BOUNDED
 from environments.conformance.check import Check, ConformanceError, Subject
 from environments.conformance.cleanup import CHECKS as CLEANUP
 from environments.conformance.ending import CHECKS as ENDING
@@ -29,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
     *LOSS,
     *CLEANUP,
     *REFUSAL,
+    *BOUNDED,
 )
 
 

@@ -1,0 +1,105 @@
+"""Line 11: whatever a target does, what is held here stays bounded, and other sessions do not notice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from environments.conformance.check import Check, Subject, expect
+
+KEPT = 200_000
+FLOOD = 60_000_000
+MOST_MEMORY = 40_000_000
+"""Bytes that may come on top while a flood goes by: the kept output, what is on its way, and what Python does not give
+back at once."""
+MESSAGES = r"""
+i=0
+while [ $i -lt 300 ]; do
+  printf '\036%s E%s\0000\0000\0' 0123456789abcdef $i
+  printf '\036\036%s' "$i"
+  i=$((i+1))
+done
+printf '\036'
+"""
+
+
+def _memory() -> int:
+    """Return the bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def output_that_nobody_reads_takes_no_memory(subject: Subject) -> None:
+    """Of a process in the background, however much it prints."""
+    with subject.make(max_output_bytes=KEPT) as env:
+        env.execute("true")
+        before = _memory()
+        process = env.start(f"head -c {FLOOD} /dev/zero | tr '\\0' x; printf last")
+        expect(process.wait(120) == 0, "it does not wait for a reader")
+        expect(_memory() - before < MOST_MEMORY, "what it printed is not all kept", _memory() - before)
+        output = process.read()
+        expect(len(output) <= KEPT and output.endswith("last"), "the last of it is there", len(output))
+
+
+def one_endless_line_takes_no_memory(subject: Subject) -> None:
+    """A line is no unit of anything here."""
+    with subject.make(max_output_bytes=KEPT) as env:
+        env.execute("true")
+        before = _memory()
+        result = env.execute(f"head -c {FLOOD} /dev/zero | tr '\\0' x", timeout=120)
+        expect(len(result.output) <= KEPT, "no more than the cap is kept", len(result.output))
+        expect(_memory() - before < MOST_MEMORY, "the rest was dropped as it came", _memory() - before)
+
+
+def output_like_our_own_messages_harms_nobody(subject: Subject) -> None:
+    """What is printed may look like what a shell says to us."""
+    env = subject.env
+    for run in (env.execute, env.execute_oneshot):
+        result = run(MESSAGES)
+        expect(result.exit_code == 0 and result.output.endswith("\x1e"), "it is output", result)
+        expect(run("echo after; (exit 3)").exit_code == 3, "and the next command has its own result")
+
+
+def another_session_goes_on_beside_a_flood(subject: Subject) -> None:
+    """Its commands are answered while the flood lasts."""
+    with subject.make() as flooding, subject.make() as other:
+        other.execute("true")
+        flooding.execute("true")
+        flood = threading.Thread(target=flooding.execute, args=("while :; do echo flood; done",), kwargs={"timeout": 4})
+        flood.start()
+        answered = 0
+        while flood.is_alive():
+            expect(other.execute("echo fine").output == "fine\n", "a command of another session is right")
+            answered += 1
+            time.sleep(0.01)
+        flood.join()
+        expect(answered >= 3, "and does not wait for the flood", answered)
+
+
+def threads_do_not_add_up(subject: Subject) -> None:
+    """Of commands that have ended none is left."""
+    env = subject.env
+    for _ in range(3):
+        env.execute("true")
+        env.execute_oneshot("true")
+    before = threading.active_count()
+    for number in range(20):
+        env.execute(f"sleep 5{number} >/dev/null 2>&1 & kill $!")
+        env.execute_oneshot("true")
+        env.start("true").wait(30)
+    deadline = time.monotonic() + 30
+    while threading.active_count() > before + 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    expect(threading.active_count() <= before + 3, "they end with their commands", threading.active_count() - before)
+
+
+CHECKS = tuple(
+    Check(11, run)
+    for run in (
+        output_that_nobody_reads_takes_no_memory,
+        one_endless_line_takes_no_memory,
+        output_like_our_own_messages_harms_nobody,
+        another_session_goes_on_beside_a_flood,
+        threads_do_not_add_up,
+    )
+)
