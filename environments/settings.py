@@ -14,10 +14,10 @@ from environments.errors import SettingsError, UnsupportedError
 from environments.write_denylist import WRITE_DENYLIST
 
 if TYPE_CHECKING:
-    from pydantic import Field, PositiveFloat, PositiveInt
+    from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 RESOURCE_SETTINGS = ("container_cpu", "container_memory", "container_disk", "container_pids")
-"""Limits that a backend holds, or refuses."""
+"""Limits that a backend holds, or refuses. None is its own choice, and 0 is no limit, which all of them have."""
 NOT_A_SETTING: Mapping[str, bool] = {"computed": True}
 """`field(metadata=...)` of a field that is filled in by code and that no source may set."""
 NOT_IN_FILE: Mapping[str, bool] = {"secret": True}
@@ -62,10 +62,10 @@ class BackendSettings:
             UnsupportedError: The backend cannot do what is asked for. It names the setting.
         """
         for name in RESOURCE_SETTINGS:
-            if getattr(settings, name) is not None and name not in self.enforces:
+            if getattr(settings, name) and name not in self.enforces:
                 raise UnsupportedError(
                     f"backend {settings.env!r} cannot enforce {name}; leave {name} (TERMINAL_{name.upper()}) unset, "
-                    "or use a backend that can"
+                    "set it to 0, or use a backend that can"
                 )
         self.refuse(settings)
 
@@ -108,14 +108,14 @@ class EnvironmentSettings:
     write_safe_root: Annotated[str, Field(pattern="^(/|~/|~$)")] | None = None
     """The directory of the target below which alone `write_file` and `patch` write. Commands are not held to it."""
 
-    container_cpu: PositiveFloat | None = None
-    """CPU limit in cores; a fraction is allowed."""
-    container_memory: PositiveInt | None = None
-    """Memory limit in MB."""
-    container_disk: PositiveInt | None = None
-    """Limit in MB of what is written in the container."""
-    container_pids: PositiveInt | None = None
-    """Limit of processes and threads."""
+    container_cpu: NonNegativeFloat | None = None
+    """CPU limit in cores; a fraction is allowed, and 0 is no limit."""
+    container_memory: NonNegativeInt | None = None
+    """Memory limit in MB; 0 is no limit. In Docker 4096 if not set."""
+    container_disk: NonNegativeInt | None = None
+    """Limit in MB of what is written in the container; 0 is no limit."""
+    container_pids: NonNegativeInt | None = None
+    """Limit of processes and threads; 0 is no limit. In Docker 256 if not set."""
     container_persistent: bool = False
     """Whether the container's files outlive `cleanup()` and are there again for the same task."""
 

@@ -60,8 +60,4 @@ class DaytonaSettings(BackendSettings):
 
 def limits_of(settings: EnvironmentSettings) -> dict[str, float]:
     """Return the limits that are set, by name: cores and MB."""
-    return {
-        name: getattr(settings, name)
-        for name in sorted(DaytonaSettings.enforces)
-        if getattr(settings, name) is not None
-    }
+    return {name: value for name in sorted(DaytonaSettings.enforces) if (value := getattr(settings, name))}

@@ -18,7 +18,7 @@ from environments.docker.engine import connect, engine_address, reason, reported
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
 from environments.docker.labels import RUNNING, claim_name, kept_filter, labels
-from environments.docker.options import container_options
+from environments.docker.options import container_options, memory_limit
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, ExecStream
 from environments.errors import EnvironmentStartError, UnsupportedError
@@ -37,6 +37,8 @@ CANNOT_RUN = (126, 127)
 """Exit codes of a container whose program could not be started."""
 SETTLING, SETTLING_PAUSE = 0.3, 0.02
 """Seconds in which the engine notices that a container has ended, which is after its last process has."""
+_NO_SOURCE = re.compile(r"bind source path does not exist|statfs .*no such file", re.IGNORECASE)
+"""What Docker, and Podman, say of a mount whose source is missing."""
 _WAITS = ["/bin/sh"]
 """What the container runs: a shell whose input stays open and never brings anything. Every image has one."""
 
@@ -71,8 +73,9 @@ class DockerEnvironment(PersistentShellEnvironment):
     @property
     def enforced_limits(self) -> frozenset[str]:
         """Names of the limits that the engine holds commands to."""
+        limits = {"container_cpu", "container_memory", "container_pids"}
         disk = {"container_disk"} if self.settings.container_disk else set()
-        return frozenset({"container_cpu", "container_memory", "container_pids"} | disk)
+        return frozenset({name for name in limits if getattr(self.settings, name) != 0} | disk)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
@@ -153,12 +156,19 @@ class DockerEnvironment(PersistentShellEnvironment):
         except APIError as error:
             if self.settings.container_disk and re.search(r"storage.?opt|quota", reason(error), re.IGNORECASE):
                 raise UnsupportedError(self._unsupported("container_disk", reason(error))) from error
+            if _NO_SOURCE.search(reason(error)):
+                raise EnvironmentStartError(
+                    f"backend 'docker': a mount names what is not on the engine's machine: {reason(error)}; make it "
+                    "there, or correct docker_volumes"
+                ) from error
             raise
         container = str(made["Id"])
         for warning in made.get("Warnings") or []:
             if "discarded" in warning:  # the engine's word for a limit that it was asked for and will not hold
                 api.remove_container(container, force=True)
-                raise UnsupportedError(self._unsupported("a limit of container_*", warning))
+                raise UnsupportedError(
+                    self._unsupported("a limit of container_*", f"{warning}; set it to 0 to do without")
+                )
         return container
 
     def _start_new(self, api: APIClient, container: str) -> None:
@@ -241,8 +251,8 @@ class DockerEnvironment(PersistentShellEnvironment):
         return f"container {short} ran out of memory (container_memory is {self._memory()}); allow it more"
 
     def _memory(self) -> str:
-        megabytes = self.settings.container_memory
-        return f"{megabytes} MB" if megabytes else "not set, and the machine's own memory is used up"
+        megabytes = memory_limit(self.settings)
+        return f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
 
     def stop_target(self) -> None:
         """Remove the container, or stop it if it is kept."""

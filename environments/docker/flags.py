@@ -119,7 +119,7 @@ FLAGS = {
     "--ulimit": Flag("ulimits", lambda values: [_ulimit(text) for text in values]),
     "--user": Flag("user", _last, "config"),
     "--userns": Flag("userns_mode", _last),
-    "--volume": Flag("binds", list),
+    "--volume": Flag("volumes", list),
     "--volumes-from": Flag("volumes_from", list),
     "--workdir": Flag("working_dir", _last, "config"),
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from environments.docker.flags import apply_flags, parse_gpus
+from environments.docker.mounts import check_volume, mounts
 from environments.docker.settings import DockerSettings
 from environments.settings import EnvironmentSettings
 from environments.variables import for_target
@@ -16,6 +17,10 @@ from environments.variables import for_target
 DEFAULT_IMAGE = "python:3.12-slim"
 DEFAULT_PIDS = 256
 """Enough for a parallel build, and an end to a fork bomb."""
+DEFAULT_MEMORY = 4096
+"""MB: enough for a large build. Where the machine has less, its own memory is the limit."""
+DEFAULT_TMP = 2048
+"""MB of /tmp in a container without a limit of its memory."""
 WORKSPACE = "/workspace"
 TMP = "/tmp"  # noqa: S108 - a path in the container
 TMP_OPTIONS = "rw,exec,nosuid,nodev,mode=1777"
@@ -69,8 +74,7 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
         "cap_drop": ["ALL"],
         "cap_add": list(KEPT_CAPABILITIES),
         "security_opt": ["no-new-privileges"],
-        "pids_limit": settings.container_pids or DEFAULT_PIDS,
-        "binds": [_bind(volume) for volume in own.volumes],
+        "volumes": list(own.volumes),
         "tmpfs": {},
     }
     if not own.network:
@@ -78,30 +82,54 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
     _set_limits(options, settings, own.gpus)
     _set_user(options, own)
     if own.mount_cwd_to_workspace:
-        options.host["binds"] = [*_binds(options), f"{Path.cwd()}:{WORKSPACE}"]
+        options.host["volumes"] = [*own.volumes, f"{Path.cwd()}:{WORKSPACE}"]
         options.config["working_dir"] = WORKSPACE
     options.environment = for_target(own.env, own.forward_env)
     apply_flags(own, options.host, options.config, options.environment)
-    tmpfs = options.host["tmpfs"]
-    assert isinstance(tmpfs, dict)
-    if TMP not in tmpfs and not any(bind.split(":")[1].rstrip("/") == TMP for bind in _binds(options)):
-        tmpfs[TMP] = TMP_OPTIONS
+    _set_mounts(options, settings, own)
     return options
 
 
-def _binds(options: ContainerOptions) -> list[str]:
-    binds = options.host["binds"]
-    assert isinstance(binds, list)
-    return binds
+def memory_limit(settings: EnvironmentSettings) -> int:
+    """Return the limit of a container's memory in MB; 0 is none."""
+    return DEFAULT_MEMORY if settings.container_memory is None else settings.container_memory
+
+
+def pids_limit(settings: EnvironmentSettings) -> int:
+    """Return the limit of a container's processes and threads; 0 is none."""
+    return DEFAULT_PIDS if settings.container_pids is None else settings.container_pids
+
+
+def _set_mounts(options: ContainerOptions, settings: EnvironmentSettings, own: DockerSettings) -> None:
+    volumes, tmpfs = options.host.pop("volumes"), options.host["tmpfs"]
+    assert isinstance(volumes, list)
+    assert isinstance(tmpfs, dict)
+    for volume in volumes:
+        check_volume("--volume of docker_extra_args", volume)
+    found = mounts(volumes)
+    options.host |= {"mounts": list(found.paths), "binds": list(found.volumes)}
+    if TMP not in tmpfs and TMP not in found.targets:
+        size = _tmp_size(settings, own)
+        tmpfs[TMP] = f"{TMP_OPTIONS},size={size}m" if size else TMP_OPTIONS
+
+
+def _tmp_size(settings: EnvironmentSettings, own: DockerSettings) -> int:
+    """Return the limit of /tmp in MB; 0 is none, where the kernel's is half of the machine's memory."""
+    if own.tmp_size is not None:
+        return own.tmp_size
+    memory = memory_limit(settings)
+    return max(1, memory // 2) if memory else DEFAULT_TMP
 
 
 def _set_limits(options: ContainerOptions, settings: EnvironmentSettings, gpus: str | None) -> None:
     host = options.host
     if settings.container_cpu:
         host["nano_cpus"] = int(settings.container_cpu * 1e9)
-    if settings.container_memory:
+    if memory := memory_limit(settings):
         # Equal limits leave no swap: a process that outgrows its memory ends, and does not slow the machine down.
-        host["mem_limit"] = host["memswap_limit"] = f"{settings.container_memory}m"
+        host["mem_limit"] = host["memswap_limit"] = f"{memory}m"
+    if pids := pids_limit(settings):
+        host["pids_limit"] = pids
     if settings.container_disk:
         host["storage_opt"] = {"size": f"{settings.container_disk}m"}
     if gpus:
@@ -113,10 +141,3 @@ def _set_user(options: ContainerOptions, own: DockerSettings) -> None:
         options.config["user"] = f"{os.getuid()}:{os.getgid()}"
     elif own.user:
         options.config["user"] = own.user
-
-
-def _bind(volume: str) -> str:
-    parts = volume.split(":")
-    if parts[0].startswith(("~", ".")):
-        parts[0] = str(Path(parts[0]).expanduser().absolute())
-    return ":".join(parts)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from environments.docker.mounts import check_volume
 from environments.errors import SettingsError
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
 from environments.variables import check_names
+
+if TYPE_CHECKING:
+    from pydantic import NonNegativeInt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +25,7 @@ class DockerSettings(BackendSettings):
     image: str | None = None
     """Image, pulled when the engine does not have it; `python:3.12-slim` if not set."""
     volumes: tuple[str, ...] = ()
-    """Mounts, each `host_path:/container_path` or with `:ro` behind it."""
+    """Mounts, each `host_path:/container_path` or with `:ro` behind it. The host path must be there."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables for everything that runs in the container."""
     forward_env: tuple[str, ...] = ()
@@ -36,6 +40,8 @@ class DockerSettings(BackendSettings):
     """Whether the container has a network."""
     user: str | None = None
     """User, or `uid:gid`, that commands run under; the image's own if not set."""
+    tmp_size: NonNegativeInt | None = None
+    """Size limit of `/tmp` in MB; half of `container_memory`, which it is a part of, if not set; 0 is no limit."""
     gpus: str | None = None
     """GPUs to give to the container: `all`, a number, or `device=ID,ID`."""
 
@@ -45,8 +51,4 @@ class DockerSettings(BackendSettings):
         if self.run_as_host_user and self.user:
             raise SettingsError("docker_user and docker_run_as_host_user contradict each other; keep one")
         for volume in self.volumes:
-            parts = volume.split(":")
-            if not 2 <= len(parts) <= 3 or not parts[0] or not parts[1].startswith("/"):
-                raise SettingsError(
-                    f"docker_volumes: {volume!r} should be host_path:/container_path, or host_path:/container_path:ro"
-                )
+            check_volume("docker_volumes", volume)

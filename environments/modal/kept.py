@@ -61,7 +61,7 @@ class Kept:
 def key_of(settings: EnvironmentSettings) -> str:
     """Return what the kept files of a task go by: this machine, this `HERMES_HOME`, and how the sandbox is made."""
     own = ModalSettings.of(settings)
-    parts: dict[str, object] = {name: getattr(settings, name) for name in _GENERAL}
+    parts: dict[str, object] = {name: getattr(settings, name) or None for name in _GENERAL}  # 0 is no limit
     parts |= {f"{own.prefix}{name}": getattr(own, name) for name in _OWN}
     parts |= {"host": Owner.this_process().host, "home": str(hermes_home().absolute())}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

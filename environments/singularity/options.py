@@ -19,7 +19,7 @@ _GPU_DRIVER = Path("/proc/driver/nvidia/version")
 def limits(settings: EnvironmentSettings) -> dict[str, str]:
     """Return the limits that are set, by the name of the setting, in the engine's words."""
     units = {"container_memory": "m"}
-    return {name: f"{value}{units.get(name, '')}" for name in LIMITS if (value := getattr(settings, name)) is not None}
+    return {name: f"{value}{units.get(name, '')}" for name in LIMITS if (value := getattr(settings, name))}
 
 
 def start_options(settings: EnvironmentSettings) -> list[str]:

@@ -14,6 +14,7 @@ from environments.config import hermes_home, read_config_section
 from environments.docker import DockerSettings
 from environments.local import LocalSettings
 from environments.registry import BUILT_IN
+from environments.settings import RESOURCE_SETTINGS
 
 PASSWORD = "correct-horse"
 
@@ -123,7 +124,7 @@ def test_malformed_yaml_is_reported_without_quoting_the_line(home: Path) -> None
         ("timeout", -1, "should be greater than 0"),
         ("timeout", float("nan"), "should be greater than 0"),
         ("max_output_bytes", 1.5, "should be a valid integer"),
-        ("container_memory", -5, "should be greater than 0"),
+        ("container_memory", -5, "should be greater than or equal to 0"),
         ("ssh_port", 70000, "should be less than or equal to 65535"),
         ("persistent_shell", "perhaps", "should be a truth value (true or false)"),
         ("docker_volumes", "a:b", "should be a list"),
@@ -321,3 +322,12 @@ def test_the_defaults_cost_no_import_of_pydantic_or_yaml() -> None:
     probe = "import sys, environments as e; e.load_settings(); print({'pydantic', 'yaml'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize("backend", ["local", "docker", "ssh", "singularity", "modal", "daytona"])
+def test_a_limit_of_zero_is_none_and_no_backend_refuses_it(backend: str) -> None:
+    settings = load_settings(backend, **dict.fromkeys(RESOURCE_SETTINGS, 0), **_NEEDED.get(backend, {}))
+    settings.own.check(settings)
+
+
+_NEEDED: dict[str, dict[str, object]] = {"ssh": {"ssh_host": "here"}, "daytona": {"daytona_snapshot": "mine"}}

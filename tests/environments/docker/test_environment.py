@@ -22,6 +22,7 @@ def test_a_container_is_hardened_by_default(docker_environment, container_of):
     assert kept & 1 << cap_chown
     host = container_of(env).attrs["HostConfig"]
     assert (host["CapDrop"], host["Init"], host["PidsLimit"], host["Privileged"]) == (["ALL"], True, 256, False)
+    assert (host["Memory"], host["MemorySwap"]) == (4096 << 20, 4096 << 20)
 
 
 def test_tmp_is_in_memory_and_programs_run_from_it(docker_environment):
@@ -30,11 +31,24 @@ def test_tmp_is_in_memory_and_programs_run_from_it(docker_environment):
     assert env.execute("cp /bin/true /tmp/mine && /tmp/mine").ok
 
 
+def test_tmp_has_a_limit_of_its_own(docker_environment):
+    env = docker_environment(docker_tmp_size=2)
+    assert "No space left" in env.execute("head -c 3M /dev/zero >/tmp/file").output
+    assert env.execute("rm /tmp/file; echo fine").output == "fine\n"
+
+
 def test_limits_are_those_of_the_settings(docker_environment, container_of):
     env = docker_environment(container_cpu=0.5, container_memory=64, container_pids=50)
     host = container_of(env).attrs["HostConfig"]
     assert (host["NanoCpus"], host["Memory"], host["MemorySwap"], host["PidsLimit"]) == (5e8, 64 << 20, 64 << 20, 50)
     assert env.capabilities.enforced_limits == {"container_cpu", "container_memory", "container_pids"}
+
+
+def test_a_limit_of_zero_is_none(docker_environment, container_of):
+    env = docker_environment(container_cpu=0, container_memory=0, container_disk=0, container_pids=0)
+    host = container_of(env).attrs["HostConfig"]
+    assert not any(host[name] for name in ("NanoCpus", "Memory", "PidsLimit"))
+    assert env.capabilities.enforced_limits == frozenset()
 
 
 def test_a_fork_bomb_ends_at_the_limit_of_processes(docker_environment):
@@ -89,6 +103,26 @@ def test_volumes_are_mounted_and_read_only_ones_are(docker_environment, tmp_path
     assert env.execute("echo there >/data/file").ok
     assert (tmp_path / "rw" / "file").read_text() == "there\n"
     assert "Read-only file system" in env.execute("echo no >/fixed/file").output
+
+
+@pytest.mark.parametrize("form", ["docker_volumes", "docker_extra_args"])
+def test_a_mount_whose_source_is_not_there_is_an_error_and_nothing_is_made(form, docker_environment, tmp_path: Path):
+    missing = tmp_path / "missing"
+    volume = f"{missing}:/data"
+    env = docker_environment(**{form: (volume,) if form == "docker_volumes" else ("-v", volume)})
+    with pytest.raises(EnvironmentStartError, match=str(missing)):
+        env.execute("true")
+    assert not missing.exists()
+
+
+def test_a_named_volume_is_made_on_first_use(docker_environment, engine):
+    name = f"t-{secrets.token_hex(4)}"
+    env = docker_environment(docker_volumes=(f"{name}:/data",))
+    try:
+        assert env.execute("echo there >/data/file; cat /data/file").output == "there\n"
+        env.cleanup()
+    finally:
+        engine.volumes.get(name).remove()
 
 
 def test_the_working_directory_is_mounted_at_workspace(docker_environment, tmp_path: Path, monkeypatch):

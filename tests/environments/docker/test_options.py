@@ -31,6 +31,7 @@ def test_the_fingerprint_tells_containers_apart_by_what_they_are():
                 "docker_volumes": ["/a:/b"],
                 "docker_network": False,
                 "docker_user": "agent",
+                "docker_tmp_size": 10,
                 "docker_gpus": "all",
                 "docker_extra_args": ["--hostname=x"],
             }.items()
@@ -46,7 +47,32 @@ def test_a_volume_of_another_form_is_refused(volume):
 
 
 def test_a_volume_under_the_home_directory_is_found():
-    assert options(docker_volumes=["~/data:/data"]).host["binds"] == [f"{Path.home()}/data:/data"]
+    (mount,) = options(docker_volumes=["~/data:/data"]).host["mounts"]
+    assert (mount["Source"], mount["Target"], mount["Type"]) == (f"{Path.home()}/data", "/data", "bind")
+
+
+def test_a_volume_without_a_path_is_one_that_the_engine_keeps():
+    made = options(docker_volumes=["cache:/data", "/src:/src:ro,rslave", "/label:/label:z"])
+    assert made.host["binds"] == ["cache:/data", "/label:/label:z"]
+    (mount,) = made.host["mounts"]
+    assert mount["ReadOnly"] and mount["BindOptions"] == {"Propagation": "rslave"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "memory", "pids", "tmp"),
+    [
+        ({}, "4096m", 256, "size=2048m"),
+        ({"container_memory": 300, "container_pids": 40}, "300m", 40, "size=150m"),
+        ({"container_memory": 0, "container_pids": 0}, None, None, "size=2048m"),
+        ({"docker_tmp_size": 10}, "4096m", 256, "size=10m"),
+        ({"docker_tmp_size": 0}, "4096m", 256, "mode=1777"),
+        ({"docker_extra_args": ["--memory=1g", "--pids-limit=9"]}, "1g", 9, "size=2048m"),
+    ],
+)
+def test_memory_processes_and_tmp_are_limited_unless_a_setting_is_zero(settings, memory, pids, tmp):
+    host = options(**settings).host
+    assert (host.get("mem_limit"), host.get("memswap_limit"), host.get("pids_limit")) == (memory, memory, pids)
+    assert host["tmpfs"]["/tmp"].endswith(tmp)
 
 
 def test_a_mount_at_tmp_takes_the_place_of_ours():

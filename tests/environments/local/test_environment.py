@@ -19,6 +19,7 @@ from targets.processes import having
 
 from environments import BaseEnvironment, EnvironmentStartError, UnsupportedError, create_environment, load_settings
 from environments.cancellation import CancelScope
+from environments.settings import RESOURCE_SETTINGS
 
 
 @pytest.fixture
@@ -37,6 +38,12 @@ def test_a_working_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_limit_is_refused_before_anything_runs(name: str) -> None:
     with pytest.raises(UnsupportedError, match=name):
         create_environment("local", **{name: 1})
+
+
+def test_a_limit_of_zero_is_none_and_so_none_to_refuse(tmp_path: Path) -> None:
+    with create_environment("local", cwd=str(tmp_path), **dict.fromkeys(RESOURCE_SETTINGS, 0)) as env:
+        assert env.execute("true").ok
+        assert not env.capabilities.enforced_limits
 
 
 def test_without_a_persistent_shell_cwd_exports_and_functions_still_last(tmp_path: Path) -> None:
