@@ -71,6 +71,11 @@ class DockerEnvironment(PersistentShellEnvironment):
         return not self.settings.container_persistent
 
     @property
+    def is_alone(self) -> bool:
+        """Whether the container has process ids of its own, see `PersistentShellEnvironment.is_alone`."""
+        return "pid_mode" not in self._options.host
+
+    @property
     def enforced_limits(self) -> frozenset[str]:
         """Names of the limits that the engine holds commands to."""
         limits = {"container_cpu", "container_memory", "container_pids"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.result import CommandResult
@@ -17,6 +18,8 @@ CONTROL_TIMEOUT = 10.0
 """Seconds a command of our own may take: what does not answer by then is lost."""
 RESERVE_DELAY = 0.02
 """Seconds until a shell is opened for what has not come up yet."""
+ATTEMPTS = 2
+"""How many shells are tried for what starts no process."""
 CONTROL_OUTPUT = 64_000_000
 """Bytes kept of what a command of our own prints."""
 
@@ -74,6 +77,24 @@ class ControlShells(ShellPool):
             return CommandResult(output.stdout.text().text, ended.exit_code)
         finally:
             self.give_back(shell)
+
+    def run_alone(self, text: str) -> CommandResult:
+        """Run shell text of builtins in the shell itself, so that no process is started; it may be run twice.
+
+        Raises:
+            EnvironmentLostError: The target did not answer in time.
+        """
+        for _ in range(ATTEMPTS):
+            shell = self._take()
+            try:
+                output = CommandOutput(CONTROL_OUTPUT, separate=False)
+                ended = shell.ask(partial(shell.dialect.alone, text), output, CONTROL_TIMEOUT)
+                return CommandResult(output.stdout.text().text, ended.exit_code or 0)
+            except BrokenPipeError:  # it had died while it was idle, or does not answer
+                continue
+            finally:
+                self.give_back(shell)
+        raise self._shells.lost(self._shells.why_lost() or "the shells that would end its processes do not answer")
 
     def _take(self) -> Shell:
         self._join_reservation()

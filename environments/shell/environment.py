@@ -8,7 +8,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from environments.base import GRACE, Background, BaseEnvironment, Process
 from environments.call import Call, checked_data, checked_path
@@ -18,6 +18,7 @@ from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.beside import Beside
 from environments.shell.control import CONTROL_TIMEOUT, ControlShells
+from environments.shell.crowd import Crowd
 from environments.shell.dialect.commands import making_scratch
 from environments.shell.files import ShellFiles
 from environments.shell.leftovers import Leftovers
@@ -50,6 +51,8 @@ class PersistentShellEnvironment(BaseEnvironment):
     """How many streams the target allows at once; None is as many as asked for."""
     streams_lag = False
     """Whether what a process printed may arrive after a later request was sent."""
+    has_reserve: ClassVar[bool] = True
+    """Whether a shell waits in the target for what has to be done when no process can be started there."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
@@ -62,7 +65,8 @@ class PersistentShellEnvironment(BaseEnvironment):
         self._pool = ShellPool(shells, beside)
         self._scratch = Scratch(self.id, self.life, self.make_scratch, self.run_control, self.write_scratch)
         requests = Requests(shells, self._scratch)
-        self._runner = Runner(shells, self.run_control, self.life, GRACE)
+        self._crowd = Crowd(self._control.run_alone, lambda: self.is_alone) if self.has_reserve else None
+        self._runner = Runner(shells, self.run_control, self.life, GRACE, self._crowd)
         leftovers = Leftovers(shells, self.run_control)
         self._session = Session(shells, self._runner, requests, leftovers, settings, self.command_sent)
         self._beside, self._ours = (
@@ -96,6 +100,11 @@ class PersistentShellEnvironment(BaseEnvironment):
     @property
     def stop_ends_all(self) -> bool:
         """Whether `stop_target` leaves no process and no file, so that `cleanup` need not look for them before."""
+        return False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no process that can be seen in the target is anybody else's, so that all may be stopped at once."""
         return False
 
     def target_loss(self) -> str | None:
@@ -145,6 +154,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def run_beside(self, call: Call) -> CommandResult:
         """Run a command beside the session, see `BaseEnvironment.execute_oneshot`."""
         self.life.ensure_started()
+        self.command_sent()
         try:
             return self._beside.run(call)
         finally:
@@ -208,7 +218,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             self._shells.end_all(but=self._control.idle)
             if self._shells.dialect:
                 quarry = Quarry(f"{self.id}/", self._shells.dialect)
-                if survivors := ProcessTree(self.run_control, quarry).end(GRACE):
+                if survivors := ProcessTree(self.run_control, quarry, self._crowd).end(GRACE):
                     log.warning("backend %r: processes could not be ended: %s", self.settings.env, survivors)
 
     def _close(self) -> None:

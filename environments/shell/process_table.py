@@ -30,6 +30,10 @@ class ProcessTable(NamedTuple):
     """Those that belong to the command by their environment, or by their leash."""
     speaking: frozenset[int]
     """Those that have its output as their own, as may what was there before it."""
+    strays: frozenset[int]
+    """Those that carry no mark of ours, and may be anybody's."""
+    now: int | None
+    """What time it is, in ticks, if that was told."""
     rows: Mapping[int, Row]
     """All that run, or none if nothing was of interest."""
 
@@ -41,11 +45,13 @@ class ProcessTable(NamedTuple):
             TerminalError: It is something else, such as the error of a shell that cannot fork.
         """
         lines = text.split("\n")
-        heads = [line.split() for line in lines[:4]]
-        if len(lines) < 4 or len(heads[0]) != 2 or not all(word.isdigit() for head in heads for word in head):
+        heads = [line.split() for line in lines[:5]]
+        if len(lines) < 5 or len(heads[0]) not in (2, 3) or not all(word.isdigit() for head in heads for word in head):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500]}")
-        own, marked, held, said = ([int(word) for word in head] for head in heads)
-        return cls(frozenset(own), frozenset(marked + held), frozenset(said), dict(_rows(lines[4:])))
+        own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
+        rows = dict(_rows(lines[5:]))
+        now = own[2] if len(own) > 2 else None
+        return cls(frozenset(own[:2]), frozenset(marked + held), frozenset(said), frozenset(strays), now, rows)
 
     @property
     def moving(self) -> frozenset[int]:
@@ -58,7 +64,8 @@ class ProcessTable(NamedTuple):
 
     def younger_than(self, seconds: float) -> set[int]:
         """Return what was started in the last `seconds`: the youngest of those that looked tells what time it is."""
-        now = max((int(self.rows[pid].started) for pid in self.own if pid in self.rows), default=0)
+        youngest = max((int(self.rows[pid].started) for pid in self.own if pid in self.rows), default=0)
+        now = youngest if self.now is None else self.now
         return {pid for pid, row in self.rows.items() if int(row.started) >= now - seconds * TICKS}
 
     def ancestors(self, pid: int) -> set[int]:

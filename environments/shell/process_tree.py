@@ -3,7 +3,8 @@
 What belongs to a command is found in several ways, as each alone can be escaped: it carries the command's marker in
 its environment, it holds the command's leash (see `dialect`), it was started since and has the command's output as its
 own, it descends from one that does, or did so at an earlier look. What an earlier command left in the background
-carries another marker and another leash, and is not touched.
+carries another marker and another leash, and is not touched. Only in a container that is full, where nothing could be
+done any more, is also taken for the command's what was started since and carries no mark of ours at all.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from environments.result import CommandResult
+from environments.shell.crowd import Census, Crowd
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.commands import look, signalling
 from environments.shell.process_table import ProcessTable
 
 KILL_LIMIT = 2.0
 """Seconds in which KILL must have ended everything. A process in an uninterruptible wait outlives it."""
+CROWD_LIMIT = 3.0
+"""Seconds in which a crowd must have been ended, before it is tried like anything else."""
+FIRST = 1
+"""The first process of a target, with which all others would end."""
 LEAST_LOOKS = 3
 """How often KILL is sent at least, however long that takes."""
 EMPTY_LOOKS = 3
@@ -61,20 +67,28 @@ class Quarry(NamedTuple):
 
 
 class ProcessTree:
-    """Finds and signals the processes of one command through another shell of the same target."""
+    """Finds and signals the processes of one command through another shell of the same target.
 
-    def __init__(self, run: RunInTarget, quarry: Quarry) -> None:
+    Args:
+        run: Runs text in such a shell.
+        quarry: Whose processes they are.
+        crowd: How to see and signal them where none can be started; None if there is no way.
+    """
+
+    def __init__(self, run: RunInTarget, quarry: Quarry, crowd: Crowd | None = None) -> None:
         self._run = run
         self._quarry = quarry
+        self._crowd = crowd
         self._leash_ends = (quarry.dialect.leash, quarry.dialect.leash_end)
         self._outputs = (quarry.dialect.out, quarry.dialect.err)
         self._shell_runs_it = quarry.shell_pid is not None
         self._known: dict[int, str] = {}
         self._looked = self._restless = False
+        self._alone = self._takes_strays = False
         self._groups = {quarry.shell_pid} if quarry.shell_pid else set()
 
     def end(self, grace: float, running: bool = True) -> tuple[int, ...]:
-        """Send TERM, wait, send KILL, and wait again.
+        """Send TERM, wait, send KILL, and wait again. A crowd, which would have no room to do anything, gets KILL.
 
         Args:
             grace: Seconds between TERM and KILL.
@@ -87,18 +101,46 @@ class ProcessTree:
             TerminalError: The target does not answer.
         """
         self._shell_runs_it = self._shell_runs_it and running
-        if self._pass("TERM", wake=self._quarry.wakes_shell):
-            self._wait(grace)
+        wake = self._quarry.wakes_shell
+        census = self._take_census()
+        if not census.is_full:
+            if self._pass("TERM", wake):
+                self._wait(grace)
+            wake = False
+            census = self._take_census()
+        if self._crowd and census.is_crowd:
+            self._end_crowd(self._crowd, wake)
         return tuple(sorted(self._kill()))
 
     def look(self) -> set[int]:
         """Return the process ids of what there is, and signal nothing. Raises as `end` does."""
+        self._take_census()
         return self._pass("")
+
+    def _take_census(self) -> Census:
+        """Count the processes, and see to it that none is started from here on where they may run out."""
+        census = self._crowd.census() if self._crowd else Census(0, None)
+        self._alone = census.is_close or census.is_full
+        self._takes_strays = bool(self._crowd and self._crowd.is_ours and census.is_full)
+        return census
 
     def kill_shell(self) -> None:
         """Send KILL to the shell itself, which did not leave its command."""
         if self._quarry.shell_pid:
-            self._run(signalling("KILL", [self._quarry.shell_pid]))
+            self._signal("KILL", [self._quarry.shell_pid])
+
+    def _end_crowd(self, crowd: Crowd, wake: bool) -> None:
+        """Stop the crowd, send KILL to what is found of it until nothing is, and let all others go on."""
+        deadline = time.monotonic() + CROWD_LIMIT
+        with crowd.lock:
+            try:
+                while self._pass("KILL", wake, crowd.to_stop(self._groups), thaw=False):
+                    if time.monotonic() > deadline:
+                        break
+                    wake = False
+                    time.sleep(_FIRST_PAUSE)
+            finally:
+                crowd.let_go(self._groups)
 
     def _wait(self, limit: float) -> None:
         deadline = time.monotonic() + limit
@@ -106,6 +148,8 @@ class ProcessTree:
         while left and time.monotonic() < deadline:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+            if self._alone and self._take_census().is_full:
+                return
             left = self._pass("")
 
     def _kill(self) -> set[int]:
@@ -117,7 +161,7 @@ class ProcessTree:
         deadline = time.monotonic() + KILL_LIMIT
         pause, looks, empty = _FIRST_PAUSE, 0, 0
         while empty < (EMPTY_LOOKS if self._restless else 1):
-            left = self._pass("KILL", freeze=True)
+            left = self._pass("KILL", freeze=[group for group in self._groups if group > 1])
             looks += 1
             empty = 0 if left else empty + 1
             if left:
@@ -127,13 +171,14 @@ class ProcessTree:
                 pause = min(pause * 2, _LONGEST_PAUSE)
         return set()
 
-    def _pass(self, signal: str, wake: bool = False, freeze: bool = False) -> set[int]:
+    def _pass(self, signal: str, wake: bool = False, freeze: Sequence[int] = (), thaw: bool = True) -> set[int]:
         """Look once, send `signal` (or nothing) to what is found, and return it.
 
         Args:
             signal: What to send.
             wake: Whether to have the shell leave the command.
-            freeze: Whether to stop the groups of processes that are known of, for as long as the look takes.
+            freeze: Groups of processes to stop for as long as the look takes.
+            thaw: Whether to let them go on then.
         """
         quarry = self._quarry
         shell = quarry.shell_pid
@@ -148,10 +193,13 @@ class ProcessTree:
             spare=None if quarry.ends_shell else shell,
             wake=shell if wake else None,
             signal=signal,
-            freeze=[group for group in self._groups if group > 1] if freeze else (),
+            freeze=freeze,
+            thaw=thaw,
+            alone=self._alone,
+            most=self._crowd.most_running if self._crowd else None,
         )
         runs_for = max(0.0, time.monotonic() - quarry.began)
-        table = ProcessTable.parse(self._run(text, timeout=LOOK_TIMEOUT + LOOK_SHARE * len(self._known)).output)
+        table = ProcessTable.parse(self._ask(text, LOOK_TIMEOUT + LOOK_SHARE * len(self._known)))
         found = table.family(self._roots(table, runs_for)) - table.own
         if shell and not quarry.ends_shell:
             found.discard(shell)
@@ -169,9 +217,15 @@ class ProcessTree:
         remembered = {
             pid for pid, start in self._known.items() if pid in table.rows and table.rows[pid].started == start
         }
-        speaking = table.speaking & table.younger_than(runs_for)
-        return remembered | table.marked | (speaking - table.ancestors(self._quarry.shell_pid or 0))
+        likely = table.speaking | (table.strays - {FIRST} if self._takes_strays else frozenset())
+        young = likely & table.younger_than(runs_for)
+        return remembered | table.marked | (young - table.ancestors(self._quarry.shell_pid or 0))
 
     def _signal(self, signal: str, targets: Sequence[int]) -> None:
         for begin in range(0, len(targets), BATCH):
-            self._run(signalling(signal, targets[begin : begin + BATCH]))
+            self._ask(signalling(signal, targets[begin : begin + BATCH]), LOOK_TIMEOUT)
+
+    def _ask(self, text: str, timeout: float) -> str:
+        if self._alone and self._crowd:
+            return self._crowd.run(text).output
+        return self._run(text, timeout=timeout).output

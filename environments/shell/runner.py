@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from environments.call import Call
 from environments.cancellation import current_scope
 from environments.errors import EnvironmentLostError
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
+from environments.shell.crowd import Crowd
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import CommandOutput
-from environments.shell.process_tree import Quarry, RunInTarget
+from environments.shell.process_tree import ProcessTree, Quarry, RunInTarget
 from environments.shell.remains import ScopeRemains
 from environments.shell.request import Where
 from environments.shell.running import RunningCommand
@@ -60,13 +62,17 @@ class Runner:
         run_control: Runs a command of our own, to end others.
         life: Says whether everything is being ended.
         grace: Seconds between TERM and KILL.
+        crowd: How to end what leaves no process to us, if there is a way.
     """
 
-    def __init__(self, shells: TargetShells, run_control: RunInTarget, life: Lifecycle, grace: float) -> None:
+    def __init__(
+        self, shells: TargetShells, run_control: RunInTarget, life: Lifecycle, grace: float, crowd: Crowd | None
+    ) -> None:
         self._shells = shells
         self._run_control = run_control
         self._life = life
         self._grace = grace
+        self._crowd = crowd
         self._running: set[RunningCommand] = set()
 
     @property
@@ -96,7 +102,8 @@ class Runner:
             ends_shell=ends_shell,
             began=time.monotonic(),
         )
-        return RunningCommand(shell, quarry, self._run_control, self._grace if grace is None else grace, on_cancel)
+        processes = partial(ProcessTree, self._run_control, quarry, self._crowd)
+        return RunningCommand(shell, processes, self._grace if grace is None else grace, on_cancel)
 
     def run(
         self,

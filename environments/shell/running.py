@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from environments.cancellation import current_scope
 from environments.errors import TerminalError
-from environments.shell.process_tree import KILL_LIMIT, ProcessTree, Quarry, RunInTarget
+from environments.shell.process_tree import KILL_LIMIT, ProcessTree
 from environments.shell.shell import Ended, Shell
 from environments.sink import OutputSink
 
@@ -26,8 +26,7 @@ class RunningCommand:
 
     Args:
         shell: The shell that runs it.
-        quarry: Which processes are its own.
-        run_in_target: Runs a command in another shell of the same target.
+        processes: Makes what finds and ends its processes.
         grace: Seconds between TERM and KILL.
         on_cancel: Called when the command is about to be ended, once all that it had printed by then was read.
 
@@ -40,8 +39,7 @@ class RunningCommand:
     def __init__(
         self,
         shell: Shell,
-        quarry: Quarry,
-        run_in_target: RunInTarget,
+        processes: Callable[[], ProcessTree],
         grace: float,
         on_cancel: Callable[[], None] | None = None,
     ) -> None:
@@ -49,8 +47,7 @@ class RunningCommand:
         self.failure: TerminalError | None = None
         self.survivors: tuple[int, ...] = ()
         self._shell = shell
-        self._quarry = quarry
-        self._run_in_target = run_in_target
+        self._processes = processes
         self._grace = grace
         self._on_cancel = on_cancel
         self._lock = threading.Lock()
@@ -82,7 +79,7 @@ class RunningCommand:
             self._thread.start()
 
     def _end(self, over: threading.Event) -> None:
-        tree = ProcessTree(self._run_in_target, self._quarry)
+        tree = self._processes()
         try:
             if self._on_cancel:
                 # A time-out is noticed by the reader when there is nothing to read. Anyone may interrupt, also while
@@ -135,11 +132,11 @@ class RunningCommand:
         """End what a command that has ended by itself left in the background."""
         if self.reason is None:
             self.reason = "sweep"
-            self.survivors = ProcessTree(self._run_in_target, self._quarry).end(self._grace, running=False)
+            self.survivors = self._processes().end(self._grace, running=False)
 
     def end_orphans(self) -> bool:
         """End what is left of a command whose shell was killed, and return whether there was anything."""
-        tree = ProcessTree(self._run_in_target, self._quarry)
+        tree = self._processes()
         if not tree.look():
             return False
         self.survivors = tree.end(self._grace, running=False)

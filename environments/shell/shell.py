@@ -151,8 +151,13 @@ class Shell:
         plain = request.where is Where.MAIN and request.cwd is None and not request.env and not request.separate
         return known and plain and changes_nothing(request.command, self.reported.functions)
 
-    def ask(self, text: Callable[[int], str]) -> Ended:
+    def ask(self, text: Callable[[int], str], output: OutputSink | None = None, limit: float = ANSWER_TIMEOUT) -> Ended:
         """Have it run text of our own that ends with an END, and return that.
+
+        Args:
+            text: Makes the text, of the number of the request.
+            output: Takes what the text prints.
+            limit: Seconds until that END must have come.
 
         Raises:
             BrokenPipeError: It is gone, or gave no answer.
@@ -162,7 +167,7 @@ class Shell:
         self._number = self._asked
         self._waiting = {Channel.STDOUT}
         self.stream.write(text(self._number).encode())
-        ended = self.receive(Nowhere(), time.monotonic() + ANSWER_TIMEOUT)
+        ended = self.receive(output or Nowhere(), time.monotonic() + limit)
         if ended.exit_code is None:
             self.state = ShellState.UNFIT
             raise BrokenPipeError

@@ -44,6 +44,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     has_base64 = True
     streams_lag = True
+    has_reserve = False
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)

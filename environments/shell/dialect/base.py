@@ -109,6 +109,16 @@ class Dialect(ABC):
 
     # What is the same.
 
+    def alone(self, text: str, number: int) -> str:
+        """Return what makes the shell run text of builtins itself and say END, and starts no process for it.
+
+        Args:
+            text: The text.
+            number: That of the request.
+        """
+        said = self._say(Kind.END, str(number), "0", "0")
+        return f"{{ {text}\n}} </dev/null >&{self.out} 2>/dev/null; {said} >&{self.out}\n"
+
     def opening(self, cwd: str | None, nowhere: str | None, old_cwd: str) -> str:
         """Return what follows on the definitions and on an earlier state: where to start, and that it runs.
 

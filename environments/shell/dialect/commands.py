@@ -7,6 +7,38 @@ from collections.abc import Sequence
 
 from environments.owner import MARKER_VARIABLE
 
+# What carries the marker, and what all processes are. The second of each starts no process, and takes its time for it:
+# among many that run it would hardly get the processor, so that those are stopped first.
+_STOPPING = r"""
+stop() {
+  if [ -n "$most" ]; then set -- /proc/[0-9]*; if [ $# -gt "$most" ]; then kill -s STOP -- -1; most= all=-1; fi; fi
+}
+stop
+"""
+_BEARERS = 'bearers=$(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ)'
+_BEARERS_ALONE = rf"""bearers= strays=
+stop
+for d in /proc/[0-9]*; do
+  w= whose=strays
+  while IFS= read -r w || [ -n "$w" ]; do
+    case $w in
+      *"$marker"*) whose=bearers; break ;;
+      *{MARKER_VARIABLE}=*) whose= ;;
+    esac
+    w=
+  done <"$d/environ"
+  case $whose in
+    bearers) bearers="$bearers $d/environ" ;;
+    strays) strays="$strays ${{d#/proc/}}" ;;
+  esac
+done 2>/dev/null
+read -r now w </proc/uptime
+now=${{now%.*}}${{now#*.}}"""
+_TABLE = "command -p cat /proc/[0-9]*/stat 2>/dev/null"
+_TABLE_ALONE = r"""stop
+for d in /proc/[0-9]*; do
+  while IFS= read -r w; do printf '%s\n' "$w"; done <"$d/stat"
+done 2>/dev/null"""
 # Only builtins, grep and cat, as a target may lack ps, pgrep and find. Set in front are the arguments of `look`. The
 # table of all processes comes first, as the parents of what is ended cannot be told afterwards.
 _LOOK = r"""
@@ -20,8 +52,9 @@ for p in $holders; do
   if [ -e "/proc/$p/fd/$leash" ]; then rope=/proc/$p/fd/$leash; break; fi
   if [ -e "/proc/$p/fd/$end" ]; then rope=/proc/$p/fd/$end; break; fi
 done
+@BEARERS@
 found=
-for p in $(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ); do
+for p in $bearers; do
   p=${p%/environ} p=${p#/proc/}
   case " $spare $$ $self " in *" $p "*) ;; *) if [ -e "/proc/$p" ]; then found="$found $p"; fi ;; esac
 done
@@ -37,16 +70,39 @@ if [ -n "$rope" ]; then
     fi
   done
 fi
-echo "$$ $self"
+echo "$$ $self $now"
 echo "$found"
 echo "$held"
 echo "$said"
+echo "$strays"
 # Mostly nothing is left, and the table is not needed.
-if [ -n "$found$held$said$known" ]; then command -p cat /proc/[0-9]*/stat 2>/dev/null; fi
+if [ -n "$found$held$said$known" ]; then
+@TABLE@
+fi
 if [ -n "$wake" ]; then kill -s USR1 "$wake" 2>/dev/null; fi
 if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $found $held 2>/dev/null; fi
-if [ -n "$frozen" ]; then kill -s CONT -- $frozen 2>/dev/null; fi
+if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
 :
+"""
+# A group of processes may be limited together with those around it, so that all above it are asked too. The limit of a
+# user is told with the number of all processes, of which his are a part.
+_COUNT = r"""
+while IFS=: read -r n kinds path; do
+  case $kinds in *pids*|'') ;; *) continue ;; esac
+  while :; do
+    for d in "/sys/fs/cgroup/pids$path" "/sys/fs/cgroup$path"; do
+      if [ -r "$d/pids.current" ] && [ -r "$d/pids.max" ]; then
+        read -r n <"$d/pids.current"
+        read -r limit <"$d/pids.max"
+        echo "$n $limit"
+      fi
+    done
+    case $path in '') break ;; *) path=${path%/*} ;; esac
+  done
+done </proc/self/cgroup
+set -- /proc/[0-9]*
+printf '%s ' $#
+command ulimit -u || command ulimit -p
 """
 # Set in front: $shell, $marker, and $leash, $end, $out, $err as above. Says whether somebody else holds its output.
 _HOLDERS = r"""
@@ -114,11 +170,15 @@ def look(
     wake: int | None,
     signal: str,
     freeze: Sequence[int] = (),
+    thaw: bool = True,
+    alone: bool = False,
+    most: int | None = None,
 ) -> str:
     """Return what looks for the processes of a command.
 
-    It prints its own two process ids; those that carry the marker; those that hold the leash; others whose output is
-    that of the command's shell; and then the `stat` of all processes, if any of them is of interest.
+    It prints its own two process ids, and what time it is if it starts no process; those that carry the marker; those
+    that hold the leash; others whose output is that of the command's shell; those that carry no marker of ours at all,
+    if it starts no process; and then the `stat` of all processes, if any of them is of interest.
 
     Args:
         marker: What is in the environment of the processes.
@@ -131,6 +191,9 @@ def look(
         wake: A shell that is to leave its command.
         signal: What to send to those with the marker or the leash; empty is nothing.
         freeze: Groups of processes to stop meanwhile, but not the one of the shell that looks.
+        thaw: Whether to let them go on then.
+        alone: Whether to start no process.
+        most: Above how many processes to stop them all meanwhile, if none is started; None is never.
     """
     head = _settings(
         marker=marker,
@@ -145,8 +208,19 @@ def look(
         wake=wake or "",
         signal=signal,
         freeze=" ".join(map(str, freeze)),
+        thaw="1" if thaw else "",
+        most="" if most is None else most,
+        all="",
+        strays="",
+        now="",
     )
-    return head + _LOOK
+    bearers, table = (_BEARERS_ALONE, _TABLE_ALONE) if alone else (_BEARERS, _TABLE)
+    return head + (_STOPPING if alone else "") + _LOOK.replace("@BEARERS@", bearers).replace("@TABLE@", table)
+
+
+def counting_processes() -> str:
+    """Return what tells, without starting a process, how many there are and how many there may be: lines of both."""
+    return _COUNT
 
 
 def signalling(signal: str, targets: Sequence[int]) -> str:
