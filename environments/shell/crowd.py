@@ -62,15 +62,17 @@ class Crowd:
     Args:
         run: Runs text in that shell.
         is_ours: Says whether all processes in sight are the environment's, so that all may be stopped for a moment.
+        limit: The limit that the environment has set, as it may not be seen in the target; None or 0 is none.
 
     Attributes:
         lock: To be held while anything is stopped, as one shell of ours would stop another that does the same.
     """
 
-    def __init__(self, run: RunAlone, is_ours: Callable[[], bool]) -> None:
+    def __init__(self, run: RunAlone, is_ours: Callable[[], bool], limit: int | None) -> None:
         self._run = run
         self.lock = threading.RLock()
         self._is_ours = is_ours
+        self._limit = limit
 
     @property
     def is_ours(self) -> bool:
@@ -88,7 +90,7 @@ class Crowd:
         Raises:
             TerminalError: The target does not answer.
         """
-        lines = [line.split() for line in self.run(counting_processes()).output.splitlines()]
+        lines = [line.split() for line in self.run(counting_processes(self._limit)).output.splitlines()]
         found = [Census(int(words[0]), int(words[1])) for words in lines if len(words) == 2 and _are_numbers(words)]
         return min(found, key=lambda census: (census.limit or 0) - census.size, default=Census(0, None))
 

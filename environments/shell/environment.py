@@ -65,7 +65,8 @@ class PersistentShellEnvironment(BaseEnvironment):
         self._pool = ShellPool(shells, beside)
         self._scratch = Scratch(self.id, self.life, self.make_scratch, self.run_control, self.write_scratch)
         requests = Requests(shells, self._scratch)
-        self._crowd = Crowd(self._control.run_alone, lambda: self.is_alone) if self.has_reserve else None
+        pids = settings.container_pids
+        self._crowd = Crowd(self._control.run_alone, lambda: self.is_alone, pids) if self.has_reserve else None
         self._runner = Runner(shells, self.run_control, self.life, GRACE, self._crowd)
         leftovers = Leftovers(shells, self.run_control)
         self._session = Session(shells, self._runner, requests, leftovers, settings, self.command_sent)
@@ -163,6 +164,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def run_in_background(self, call: Call, background: Background) -> Process:
         """Start a command in the background, see `BaseEnvironment.start`."""
         self.life.ensure_started()
+        self.command_sent()
         return self._beside.start(call, background)
 
     def run_control(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:

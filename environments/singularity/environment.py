@@ -77,6 +77,11 @@ class SingularityEnvironment(PersistentShellEnvironment):
         return find_orphans()
 
     @property
+    def is_alone(self) -> bool:
+        """Whether the instance has process ids of its own, see `PersistentShellEnvironment.is_alone`: always."""
+        return True
+
+    @property
     def enforced_limits(self) -> frozenset[str]:
         """The limits that are set: an instance that cannot have one of them does not start."""
         disk = ["container_disk"] if self.settings.container_disk else []

@@ -176,6 +176,11 @@ class SSHContainer:
         """Run a shell command in it, as root."""
         run_as_root(self._container.get_wrapped_container().id, command)
 
+    def limit_processes(self, limit: int) -> None:
+        """Set how many processes it may have. docker-py has no word for that."""
+        container = self._container.get_wrapped_container().id
+        subprocess.run(["docker", "update", "--pids-limit", str(limit), container], check=True, capture_output=True)
+
     def set_password(self, user: str, password: str) -> None:
         self.run(f"echo '{user}:{password}' | chpasswd -c SHA512")
 

@@ -84,9 +84,11 @@ if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $found $held
 if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
 :
 """
-# A group of processes may be limited together with those around it, so that all above it are asked too. The limit of a
-# user is told with the number of all processes, of which his are a part.
+# A group of processes may be limited together with those around it, so that all above it are asked too. Another limit
+# is told with the number of all there are, of which those that it holds for are a part. Threads count as processes, but
+# to count them takes long among many.
 _COUNT = r"""
+seen=
 while IFS=: read -r n kinds path; do
   case $kinds in *pids*|'') ;; *) continue ;; esac
   while :; do
@@ -95,14 +97,18 @@ while IFS=: read -r n kinds path; do
         read -r n <"$d/pids.current"
         read -r limit <"$d/pids.max"
         echo "$n $limit"
+        case $limit in max) ;; *) seen=1 ;; esac
       fi
     done
     case $path in '') break ;; *) path=${path%/*} ;; esac
   done
 done </proc/self/cgroup
-set -- /proc/[0-9]*
-printf '%s ' $#
-command ulimit -u || command ulimit -p
+if [ -z "$seen" ]; then
+  if [ -n "$known" ]; then set -- /proc/[0-9]*/task/[0-9]*; echo "$# $known"; fi
+  set -- /proc/[0-9]*
+  printf '%s ' $#
+  command ulimit -u || command ulimit -p
+fi
 """
 # Set in front: $shell, $marker, and $leash, $end, $out, $err as above. Says whether somebody else holds its output.
 _HOLDERS = r"""
@@ -218,9 +224,13 @@ def look(
     return head + (_STOPPING if alone else "") + _LOOK.replace("@BEARERS@", bearers).replace("@TABLE@", table)
 
 
-def counting_processes() -> str:
-    """Return what tells, without starting a process, how many there are and how many there may be: lines of both."""
-    return _COUNT
+def counting_processes(known: int | None) -> str:
+    """Return what tells, without starting a process, how many there are and how many there may be: lines of both.
+
+    Args:
+        known: A limit that cannot be seen in the target, if there is one.
+    """
+    return _settings(known=known or "") + _COUNT
 
 
 def signalling(signal: str, targets: Sequence[int]) -> str:

@@ -236,6 +236,28 @@ def test_limits_of_memory_processes_and_cores_hold(engine: Engine) -> None:
         assert env.execute("echo on").output == "on\n"
 
 
+@as_root
+@pytest.mark.parametrize("run", ["execute", "execute_oneshot"])
+def test_a_fork_bomb_ends_with_its_time(engine: Engine, run: str) -> None:
+    with engine.make(container_pids=100) as env:
+        env.execute("cd /opt; kept=yes")
+        for bomb in ("bomb() { bomb | bomb & }; bomb; sleep 1000", f"python3 -c '{FORKING}'"):
+            result = getattr(env, run)(bomb, timeout=3)
+            assert result.timed_out and not result.survivors
+            assert env.execute("pwd; echo $kept; (echo forked)").output == "/opt\nyes\nforked\n"
+
+
+FORKING = """
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+while True:
+    try:
+        os.fork() or os.setsid()
+    except OSError:
+        pass
+"""
+
+
 @pytest.mark.parametrize("setting", ["container_memory", "container_pids", "container_cpu"])
 def test_a_limit_that_the_engine_cannot_set_is_refused_by_name(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, setting: str

@@ -482,6 +482,29 @@ def test_root_works_in_a_container(sshd_container: SSHContainer, tmp_path: Path)
         assert oneshots(env, 20) == [f"{number}\n" for number in range(20)]
 
 
+@pytest.mark.parametrize("run", ["execute", "execute_oneshot"])
+def test_a_fork_bomb_ends_with_its_time_where_the_target_limits_processes(
+    sshd_container: SSHContainer, run: str
+) -> None:
+    sshd_container.limit_processes(150)
+    with create_environment("ssh", user="agent", **sshd_container.settings) as env:
+        env.execute("cd /tmp; kept=yes")
+        env.write_bytes("/tmp/file", b"by the shell that is opened beside the first command, and that ends others")
+        for bomb in ("bomb() { bomb | bomb & }; bomb; sleep 1000", f"python3 -c '{SLEEPING}'"):
+            assert getattr(env, run)(bomb, timeout=3).timed_out
+            assert env.execute("pwd; echo $kept; (echo forked)").output == "/tmp\nyes\nforked\n"
+
+
+SLEEPING = """
+import os, time
+while True:
+    try:
+        os.fork() or time.sleep(1000)
+    except OSError:
+        pass
+"""
+
+
 def test_a_user_logs_in_with_a_password(sshd_container: SSHContainer) -> None:
     sshd_container.set_password("agent", "swordfish")
     settings = {**sshd_container.settings, "key": None, "user": "agent"}

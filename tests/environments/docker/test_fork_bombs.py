@@ -1,0 +1,110 @@
+"""A command that takes all the processes its container may have is ended like any other."""
+
+from __future__ import annotations
+
+import pytest
+from targets.engines import MINIMAL_IMAGE
+
+from code_execution import execute_code
+from environments import TerminalError
+
+FORKING = """
+import os
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
+SLEEPING = FORKING.replace("os.fork()", "os.fork() or __import__('time').sleep(1000)")
+LEAVING = FORKING.replace("os.fork()", "os.fork() or os.setsid()").replace(
+    "while", "import signal\nsignal.signal(15, signal.SIG_IGN)\nwhile"
+)
+UNMARKED = """
+import os
+while True:
+    try:
+        if os.fork() == 0:
+            os.setsid()
+            os.closerange(0, 300)
+            if os.fork():
+                os._exit(0)
+    except OSError:
+        pass
+"""
+UNKNOWN = f"import os, sys; os.execve(sys.executable, [sys.executable, '-c', {UNMARKED!r}], {{}})"
+LATE = """
+import os
+while True:
+    try:
+        if os.fork():
+            os._exit(0)
+        os.fork()
+    except OSError:
+        pass
+"""
+THREADS = """
+import threading, time
+while True:
+    try:
+        threading.Thread(target=time.sleep, args=(1000,)).start()
+    except RuntimeError:
+        time.sleep(0.01)
+"""
+BOMBS = {
+    "a child each": FORKING,
+    "children that wait": SLEEPING,
+    "groups of their own that ignore TERM": LEAVING,
+    "nothing left that tells whose they are": UNKNOWN,
+    "threads": THREADS,
+}
+SHELL_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 1000"
+
+
+@pytest.fixture
+def env(docker_environment):
+    env = docker_environment()
+    env.execute("cd /opt; export KEPT=exported; plain=too")
+    return env
+
+
+@pytest.mark.parametrize("bomb", BOMBS.values(), ids=list(BOMBS))
+def test_a_fork_bomb_in_a_script_ends_with_its_time_and_the_session_goes_on(env, bomb):
+    assert execute_code(bomb, env=env, tools={}, timeout=3).status == "timeout"
+    assert env.execute("pwd; echo $KEPT $plain; (echo forked)").output == "/opt\nexported too\nforked\n"
+
+
+@pytest.mark.parametrize("run", ["execute", "execute_oneshot"])
+@pytest.mark.parametrize("bomb", [SHELL_BOMB, f"python3 -c '{LEAVING}'"], ids=["of a shell", "of Python"])
+def test_a_fork_bomb_in_a_command_ends_with_its_time_and_the_session_goes_on(env, run, bomb):
+    result = getattr(env, run)(bomb, timeout=3)
+    assert result.timed_out and not result.survivors
+    assert env.execute("pwd; echo $KEPT $plain; (echo forked)").output == "/opt\nexported too\nforked\n"
+
+
+def test_a_script_that_leaves_a_fork_bomb_behind_does_not_outlive_its_call(env):
+    execute_code(LATE, env=env, tools={}, timeout=30)
+    assert env.execute("pwd; (echo forked); ls -d /proc/[0-9]* | wc -l").output.split()[:2] == ["/opt", "forked"]
+    assert not env.execute("grep -l os._exit /proc/[0-9]*/cmdline").output
+
+
+def test_a_process_in_the_background_outlives_a_fork_bomb_and_runs_on(env, nap):
+    background = env.start(f"while sleep 0.01; do :; done & exec -a {nap} sleep {nap}")
+    assert env.execute(SHELL_BOMB, timeout=3).timed_out
+    assert background.running
+    state = f"for p in $(pgrep -f {nap}); do cut -d' ' -f3 /proc/$p/stat; done"
+    states = env.execute(f"sleep 0.2; {state}").output.split()
+    assert states and "T" not in states
+
+
+def test_a_fork_bomb_ends_where_there_is_only_a_plain_sh(docker_environment):
+    env = docker_environment(image=MINIMAL_IMAGE)
+    env.execute("cd /opt; export KEPT=yes")
+    assert env.execute(SHELL_BOMB, timeout=3).timed_out
+    assert env.execute("pwd; echo $KEPT; (echo forked)").output == "/opt\nyes\nforked\n"
+
+
+def test_a_fork_bomb_that_has_killed_all_our_shells_costs_its_command_and_no_more(env):
+    with pytest.raises(TerminalError):
+        env.execute(f"python3 -c 'import os; os.kill(-1, 9)\n{LEAVING}'", timeout=3)
+    assert env.execute("(echo forked)", timeout=60).output == "forked\n"
