@@ -23,7 +23,7 @@ from environments.base import BaseEnvironment, Process
 from environments.call import OutputCallback
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.manager import get_environment
-from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
+from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_tools import script_tools
 from rpc import Dispatcher, FileQueueTransport, RelayTransport, Transport, UnixSocketTransport, generate_stub
 
@@ -238,7 +238,8 @@ class _Run:
         elif ended_by_us == "interrupted":
             code, message = INTERRUPT_EXIT_CODE, INTERRUPTED_MESSAGE
         else:
-            code, message = process.wait() or 0, None
+            code = process.wait() or 0
+            message = self._env.why_killed() if code == KILLED_EXIT_CODE else None
         status: Status = ended_by_us or ("success" if code == 0 else "error")
         if code == COMMAND_NOT_FOUND:
             forget_python(self._env)

@@ -249,6 +249,13 @@ class BaseEnvironment(ABC):
         self.touch()
         return checked_call(command, cwd=cwd, timeout=limit, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
 
+    def why_killed(self) -> str | None:
+        """Say which limit of the target has ended a process since this was asked last, or None if none has.
+
+        Asked when something ended with exit code 137. A backend that can tell overrides it.
+        """
+        return None
+
     @abstractmethod
     def run_in_session(self, call: Call) -> CommandResult:
         """Do what `execute` says."""

@@ -10,6 +10,10 @@ INTERRUPT_EXIT_CODE = 130
 """128 + SIGINT, what a shell returns for a command ended from the keyboard."""
 
 
+KILLED_EXIT_CODE = 137
+"""128 + SIGKILL, what a shell returns for a command that somebody ended at once, such as the kernel for its memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """What came of one command."""
@@ -35,6 +39,8 @@ class CommandResult:
     survivors: tuple[int, ...] = ()
     """Process ids, in the target, of what could not be ended when the command timed out or was interrupted; mostly
     none. They may be another user's, or wait in the kernel for a device."""
+    note: str | None = None
+    """What ended a command with exit code 137, if it was a limit of the target: which one, and what it is set to."""
 
     @property
     def ok(self) -> bool:

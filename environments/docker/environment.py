@@ -21,10 +21,11 @@ from environments.docker.labels import RUNNING, claim_name, kept_filter, labels
 from environments.docker.options import container_options, memory_limit
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, ExecStream
-from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.memory import counting_kills, kills
 from environments.shell.stream import Stream, Terminal
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class DockerEnvironment(PersistentShellEnvironment):
         self._container: str | None = None
         self._claim: Claim | None = None
         self._memory_checked = ""
+        self._kills = 0
 
     @property
     def stop_ends_all(self) -> bool:
@@ -102,7 +104,7 @@ class DockerEnvironment(PersistentShellEnvironment):
             image = ensure_image(api, self._options.image)
             if self._container and self._revive(api, self._container):
                 return
-            self._memory_checked = ""
+            self._memory_checked, self._kills = "", 0
             self._container = self._take_kept(api, image) if self.settings.container_persistent else None
             if self._container:
                 api.start(self._container)
@@ -118,7 +120,7 @@ class DockerEnvironment(PersistentShellEnvironment):
         if state["Paused"]:
             raise EnvironmentStartError(f"backend 'docker': {_paused(container)}")
         if not state["Running"]:
-            self._memory_checked = ""
+            self._memory_checked, self._kills = "", 0
             api.start(container)
         return True
 
@@ -227,6 +229,21 @@ class DockerEnvironment(PersistentShellEnvironment):
                 return loss
             time.sleep(SETTLING_PAUSE)
 
+    def why_killed(self) -> str | None:
+        """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
+        try:
+            found = kills(self.run_control(counting_kills()).output)
+        except TerminalError:
+            return None
+        if found <= self._kills:
+            return None
+        self._kills = found
+        if self._api and self._container:
+            self._note_memory_checked(self._api)
+            short = self._container[:12]
+            return f"container {short} ran out of memory ({self._memory()}), and a process was ended; allow it more"
+        return None
+
     def _loss_in(self, short: str, state: Mapping[str, object]) -> str | None:
         if state["Paused"]:
             return _paused(short)
@@ -245,19 +262,25 @@ class DockerEnvironment(PersistentShellEnvironment):
         are bounded by the engine's own clock, as it would wait for a moment that it has not come to.
         """
         since = self._memory_checked or _timestamp(str(state["StartedAt"]))
-        self._memory_checked = _timestamp(str(api.info()["SystemTime"]))
+        self._note_memory_checked(api)
         # Whole seconds, which the stubs want, are too coarse.
         events = api.events(  # type: ignore[call-overload]
             since=since, until=self._memory_checked, filters={"container": container, "event": "oom"}, decode=True
         )
         return any(True for _ in events)
 
+    def _note_memory_checked(self, api: APIClient) -> None:
+        self._memory_checked = _timestamp(str(api.info()["SystemTime"]))
+
     def _out_of_memory(self, short: str) -> str:
-        return f"container {short} ran out of memory (container_memory is {self._memory()}); allow it more"
+        return f"container {short} ran out of memory ({self._memory()}); allow it more"
 
     def _memory(self) -> str:
-        megabytes = memory_limit(self.settings)
-        return f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
+        megabytes, flag = memory_limit(self.settings), self._options.host.get("mem_limit")
+        if flag and flag != f"{megabytes}m":
+            return f"--memory of docker_extra_args is {flag}"
+        limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
+        return f"container_memory is {limit}"
 
     def stop_target(self) -> None:
         """Remove the container, or stop it if it is kept."""

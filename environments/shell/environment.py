@@ -67,7 +67,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         requests = Requests(shells, self._scratch)
         pids = settings.container_pids
         self._crowd = Crowd(self._control.run_alone, lambda: self.is_alone, pids) if self.has_reserve else None
-        self._runner = Runner(shells, self.run_control, self.life, GRACE, self._crowd)
+        self._runner = Runner(shells, self.run_control, self.life, GRACE, self._crowd, self.why_killed)
         leftovers = Leftovers(shells, self.run_control)
         self._session = Session(shells, self._runner, requests, leftovers, settings, self.command_sent)
         self._beside, self._ours = (

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from environments.base import Process
 from environments.call import check_text
 from environments.errors import EnvironmentLostError, TerminalError
+from environments.result import KILLED_EXIT_CODE
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import Nowhere, UnreadOutput
 from environments.shell.request import Where
-from environments.shell.runner import KILLED, SIGNAL_TIMEOUT, Runner, Sent
+from environments.shell.runner import SIGNAL_TIMEOUT, Runner, Sent
 from environments.shell.running import RunningCommand
 from environments.shell.shell import Shell
 from environments.sink import OutputSink
@@ -81,7 +82,7 @@ class ShellProcess(Process):
             self._error = failed
             return ended.exit_code or 1
         if self._running.reason:
-            unknown = KILLED if ended.exit_code is None else 0
+            unknown = KILLED_EXIT_CODE if ended.exit_code is None else 0
             return ended.exit_code or self._shell.stream.exit_code(SIGNAL_TIMEOUT) or unknown
         return self._runner.outcome(self._sent, self._running, ended).exit_code
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from environments.call import Call
 from environments.cancellation import current_scope
 from environments.errors import EnvironmentLostError
-from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
+from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
 from environments.shell.crowd import Crowd
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import CommandOutput
@@ -28,7 +28,6 @@ EXIT_CODE_TIMEOUT = 5.0
 """Seconds for the exit code of a shell that ended without a word."""
 SIGNAL_TIMEOUT = 0.3
 """Seconds for that of one that said 0: it says so too when a signal ended it, and what it left may hold its end up."""
-KILLED = 137
 SKIP_MARGIN = 256 * 1024
 """Bytes brought beyond what is kept of an output's end, for what the shell itself says there."""
 
@@ -63,16 +62,24 @@ class Runner:
         life: Says whether everything is being ended.
         grace: Seconds between TERM and KILL.
         crowd: How to end what leaves no process to us, if there is a way.
+        why_killed: Says which limit has ended a process, see `BaseEnvironment.why_killed`.
     """
 
     def __init__(
-        self, shells: TargetShells, run_control: RunInTarget, life: Lifecycle, grace: float, crowd: Crowd | None
+        self,
+        shells: TargetShells,
+        run_control: RunInTarget,
+        life: Lifecycle,
+        grace: float,
+        crowd: Crowd | None,
+        why_killed: Callable[[], str | None],
     ) -> None:
         self._shells = shells
         self._run_control = run_control
         self._life = life
         self._grace = grace
         self._crowd = crowd
+        self._why_killed = why_killed
         self._running: set[RunningCommand] = set()
 
     @property
@@ -160,7 +167,9 @@ class Runner:
         loss = self._shells.why_lost()
         if code is None or loss:
             raise self._lost(shell, loss)
-        if code == KILLED and running.end_orphans():  # had it been the command itself, nothing of it would be left
+        if (
+            code == KILLED_EXIT_CODE and running.end_orphans()
+        ):  # had it been the command itself, nothing of it would be left
             raise EnvironmentLostError(
                 "the shell that ran the command was killed from outside. What the command had done by then is done, "
                 "its other processes were ended, and it was not run again"
@@ -220,6 +229,7 @@ class Runner:
             omitted_bytes=out.omitted_bytes + (err.omitted_bytes if err else 0),
             omitted_at=out.omitted_at,
             survivors=outcome.survivors,
+            note=self._why_killed() if outcome.exit_code == KILLED_EXIT_CODE and not outcome.reason else None,
         )
 
 

@@ -17,6 +17,7 @@ from environments.singularity.image import resolve_image
 from environments.singularity.instance import Instance, find_orphans, new_name, orphans, records, remove
 from environments.singularity.options import (
     limits,
+    memory_kills,
     refusal,
     refuse_ignored_binds,
     refuse_limits_without_effect,
@@ -64,6 +65,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         self._client: Client | None = None
         self._overlay: Overlay | None = None
         self._instance: Instance | None = None
+        self._kills = 0
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
@@ -131,9 +133,23 @@ class SingularityEnvironment(PersistentShellEnvironment):
             return f"instance {self._instance.name} has ended; its first process was killed"
         return None
 
+    def why_killed(self) -> str | None:
+        """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
+        limit, instance = self.settings.container_memory, self._instance
+        try:
+            found = memory_kills(instance.pid) if limit and instance else 0
+        except OSError:  # the instance has ended
+            return None
+        if found <= self._kills:
+            return None
+        self._kills = found
+        return (
+            f"the instance ran out of memory (container_memory is {limit} MB), and a process was ended; allow it more"
+        )
+
     def stop_target(self) -> None:
         """End the instance, see `PersistentShellEnvironment`."""
-        instance, self._instance = self._instance, None
+        instance, self._instance, self._kills = self._instance, None, 0
         overlay, self._overlay = self._overlay, None
         try:
             if instance:

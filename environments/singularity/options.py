@@ -6,6 +6,7 @@ from pathlib import Path
 
 from environments.errors import SettingsError, UnsupportedError
 from environments.settings import EnvironmentSettings
+from environments.shell.memory import kills
 from environments.singularity.settings import SingularitySettings
 
 CONTAINED = ("--containall", "--no-home", "--cleanenv")
@@ -99,6 +100,20 @@ def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
             "backend 'singularity' cannot do singularity_binds here: the engine's administrator has switched "
             "`user bind control` off. Leave singularity_binds unset"
         )
+
+
+def memory_kills(pid: int) -> int:
+    """Return how many processes of the cgroup of a process the kernel has ended for want of memory."""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        unified = controllers == ""
+        if not unified and "memory" not in controllers.split(","):
+            continue
+        place = _CGROUPS / ("" if unified else "memory") / path.lstrip("/")
+        file = place / ("memory.events" if unified else "memory.oom_control")
+        if file.exists():
+            return kills(file.read_text())
+    return 0
 
 
 def refuse_limits_without_effect(settings: EnvironmentSettings, pid: int) -> None:

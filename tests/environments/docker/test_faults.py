@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from targets.engines import MINIMAL_IMAGE
 
+from code_execution import execute_code
 from environments import EnvironmentLostError, EnvironmentStartError, TerminalError, create_environment
 
 
@@ -100,12 +101,24 @@ def test_a_paused_container_can_be_cleaned_up(docker_environment, container_of, 
     assert is_gone(engine, container)
 
 
-def test_a_command_out_of_memory_ends_and_the_session_goes_on(docker_environment):
+@pytest.mark.parametrize("run", ["execute", "execute_oneshot"])
+def test_a_command_out_of_memory_says_so_and_the_session_goes_on(run, docker_environment):
     env = docker_environment(container_memory=64)
     env.execute("cd /opt")
-    result = env.execute("python3 -c 'x = bytearray(200 << 20)'", timeout=60)
+    result = getattr(env, run)("python3 -c 'x = bytearray(200 << 20)'", timeout=60)
     assert result.exit_code == 137
+    assert "out of memory (container_memory is 64 MB)" in result.note
     assert env.execute("pwd").output == "/opt\n"
+    killed = env.execute("sh -c 'kill -9 $$'")
+    assert (killed.exit_code, killed.note) == (137, None), "that was nobody's limit"
+
+
+def test_a_script_out_of_memory_says_so(docker_environment):
+    env = docker_environment(docker_extra_args=("--memory=64m",))
+    result = execute_code("x = bytearray(200 << 20)", env=env, tools={}, timeout=60)
+    assert result.exit_code == 137
+    assert "out of memory (--memory of docker_extra_args is 64m)" in result.error
+    assert result.error in result.output
 
 
 def test_a_shell_out_of_memory_says_so_and_names_the_setting(docker_environment):

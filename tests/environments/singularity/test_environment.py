@@ -228,6 +228,8 @@ def test_limits_of_memory_processes_and_cores_hold(engine: Engine) -> None:
         assert env.capabilities.enforced_limits == {"container_memory", "container_pids", "container_cpu"}
         greedy = env.execute("python3 -c 'print(len(bytearray(400_000_000)))'")
         assert (greedy.output.count("400000000"), greedy.exit_code) == (0, 137)
+        assert greedy.note and "container_memory is 200 MB" in greedy.note
+        assert env.execute("sh -c 'kill -9 $$'").note is None
         forked = env.execute("for i in $(seq 60); do sleep 1 & done; wait")
         assert "fork" in forked.output
         busy = "import time; b = time.time(); c = time.process_time()\nwhile time.time() - b < 2: pass\n"
