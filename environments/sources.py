@@ -146,8 +146,8 @@ class _Names:
     def _unknown(self, name: str, given: Given) -> SettingsError:
         allowed = [*sorted(GENERAL), *self._own]
         near = [*allowed, *_names_of_built_in()]
-        # An argument may have been meant without the prefix.
-        hint = closest(name, near) or closest(self._prefix + name, self._own, cutoff=_CLOSE)
+        # An argument may have been meant without the prefix, and rather so than as another backend's.
+        hint = closest(self._prefix + name, self._own, cutoff=_CLOSE) or closest(name, near)
         return SettingsError(f"{given.where}: no such setting{hint}; allowed: {', '.join(allowed)}")
 
 
