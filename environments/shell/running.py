@@ -74,9 +74,25 @@ class RunningCommand:
             if self.reason or self._is_over:
                 return
             self.reason = reason
-            self._over = over = threading.Event()
-            self._thread = threading.Thread(target=self._end, args=(over,), name="hermes-end-command", daemon=True)
-            self._thread.start()
+            self._over = threading.Event()
+            try:
+                self._start_ending(self._over)
+            except RuntimeError:  # the command has taken what threads this process may have too, under the same limit
+                self._end_without_thread(self._over)
+
+    def _start_ending(self, over: threading.Event) -> None:
+        thread = threading.Thread(target=self._end, args=(over,), name="hermes-end-command", daemon=True)
+        thread.start()
+        self._thread = thread
+
+    def _end_without_thread(self, over: threading.Event) -> None:
+        """End the command while nobody reads what it prints, which makes room for a thread that does the rest."""
+        try:
+            self._processes().end(self._grace)
+            self._start_ending(over)
+        except (TerminalError, RuntimeError) as error:
+            self.failure = error if isinstance(error, TerminalError) else TerminalError(f"no thread is left: {error}")
+            self._shell.close()
 
     def _end(self, over: threading.Event) -> None:
         tree = self._processes()

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -112,6 +113,30 @@ def test_a_process_that_forks_and_exits_without_end_is_ended_or_told_of(env: Bas
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(int(pid), signal.SIGKILL)  # else it would go on for ever
+
+
+@pytest.mark.parametrize("failures", [1, 1000])
+def test_a_command_is_ended_where_no_thread_can_be_started_for_it(
+    env: BaseEnvironment, failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start, left = threading.Thread.start, [failures]
+
+    def start_seldom(thread: threading.Thread) -> None:
+        if thread.name == "hermes-end-command" and left[0] > 0:
+            left[0] -= 1
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    env.execute("export kept=1")
+    monkeypatch.setattr(threading.Thread, "start", start_seldom)
+    word = unique()
+    if failures == 1:
+        assert env.execute(f"exec -a {word} sleep 1000", timeout=0.5).timed_out
+    else:
+        with pytest.raises(EnvironmentLostError, match="no thread is left"):
+            env.execute(f"(exec -a {word} sleep 1000); :", timeout=0.5)
+    assert wait_until(lambda: not having(word), 2)
+    assert env.execute("echo $kept").output == "1\n"
 
 
 def test_an_environment_within_a_command_ends_with_it(env: BaseEnvironment, tmp_path: Path) -> None:
