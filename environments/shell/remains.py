@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 from environments.base import GRACE, Process
 from environments.errors import TerminalError
-from environments.shell.process_tree import ProcessTree, Quarry, RunInTarget
+from environments.shell.process_tree import ProcessTree, Quarry
 from environments.shell.shell import Shell
 
 
@@ -14,11 +15,11 @@ class ScopeRemains:
     """Notes, for one environment, by what signs that is found which a scope's commands have left.
 
     Args:
-        run: Runs a command of our own in the target.
+        processes: Finds and ends the processes of a quarry.
     """
 
-    def __init__(self, run: RunInTarget) -> None:
-        self._run = run
+    def __init__(self, processes: Callable[[Quarry], ProcessTree]) -> None:
+        self._processes_of = processes
         self._shell: Shell | None = None
         self._markers: list[str] = []
         self._trees: list[ProcessTree] = []
@@ -34,7 +35,7 @@ class ScopeRemains:
         self._shell = shell
         self._markers.append(marker)
         if shell.has_leftovers:
-            tree = ProcessTree(self._run, Quarry(marker, type(shell.dialect), shell.pid))
+            tree = self._processes_of(Quarry(marker, type(shell.dialect), shell.pid))
             with contextlib.suppress(TerminalError):  # the marker is looked for again
                 if tree.look():
                     self._trees.append(tree)
@@ -52,4 +53,4 @@ class ScopeRemains:
         if self._shell:
             # grep, which looks for the marker, takes each line of it for one.
             quarry = Quarry("\n".join(self._markers), type(self._shell.dialect))
-            ProcessTree(self._run, quarry).end(GRACE, running=False)
+            self._processes_of(quarry).end(GRACE, running=False)

@@ -94,8 +94,11 @@ class Runner:
 
     def remains(self) -> ScopeRemains | None:
         """Return what notes the remains of the scope that the current thread works in, if a script's calls do so."""
-        scope, run = current_scope(), self._run_control
-        return scope.remains(run, lambda: ScopeRemains(run)) if scope and not scope.is_trusted else None
+        scope = current_scope()
+        return scope.remains(self, lambda: ScopeRemains(self._processes)) if scope and not scope.is_trusted else None
+
+    def _processes(self, quarry: Quarry) -> ProcessTree:
+        return ProcessTree(self._run_control, quarry, self._crowd)
 
     def command(self, sent: Sent, on_cancel: Callable[[], None] | None, grace: float | None = None) -> RunningCommand:
         """Return the means to end a request."""
@@ -109,7 +112,7 @@ class Runner:
             ends_shell=ends_shell,
             began=time.monotonic(),
         )
-        processes = partial(ProcessTree, self._run_control, quarry, self._crowd)
+        processes = partial(self._processes, quarry)
         return RunningCommand(shell, processes, self._grace if grace is None else grace, on_cancel)
 
     def run(
@@ -167,9 +170,8 @@ class Runner:
         loss = self._shells.why_lost()
         if code is None or loss:
             raise self._lost(shell, loss)
-        if (
-            code == KILLED_EXIT_CODE and running.end_orphans()
-        ):  # had it been the command itself, nothing of it would be left
+        # Had it been the command itself, nothing of it would be left.
+        if code == KILLED_EXIT_CODE and running.end_orphans():
             raise EnvironmentLostError(
                 "the shell that ran the command was killed from outside. What the command had done by then is done, "
                 "its other processes were ended, and it was not run again"
