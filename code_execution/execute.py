@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shlex
 import sys
 import threading
 import time
@@ -11,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from code_execution.child_environment import scrubbing
+from code_execution.child_environment import script_command
 from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
 from code_execution.interpreter import find_python, forget_python
 from code_execution.passthrough import allowed_variables
@@ -98,12 +97,14 @@ def execute_code(
     if forbidden := sorted(set(handlers) & set(NOT_CALLABLE)):
         raise ValueError(f"{', '.join(forbidden)} can't be called from a script; leave it out of tools")
     began = time.monotonic()
-    run = _Run(env, handlers, limits, interrupt, ScriptOutput(limits.settings, on_output))
+    view = env.model_view()
+    run = _Run(env, handlers, limits, interrupt, ScriptOutput(limits.settings, on_output, view))
     try:
         return run.execute(code, argv, began)
-    except (EnvironmentLostError, EnvironmentStartError, UnsupportedError):
-        raise
     except TerminalError as error:
+        view.hide_in(error)
+        if isinstance(error, EnvironmentLostError | EnvironmentStartError | UnsupportedError):
+            raise
         return _not_run(str(error), time.monotonic() - began)
 
 
@@ -180,6 +181,7 @@ class _Run:
             finally:
                 self._output.freeze()
                 staging.removal_limit = self._end(process, transport)
+            self._output.finish()
             if failure := getattr(transport, "failure", None):
                 raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
             return self._result(process, ended_by_us, began)
@@ -213,9 +215,8 @@ class _Run:
         )
 
     def _start(self, python: str, directory: str, argv: Sequence[str]) -> Process:
-        arguments = shlex.join([python, "-u", f"{directory}/{SCRIPT}", *argv])
-        path = f'export PYTHONPATH={shlex.quote(directory)}"${{PYTHONPATH:+:$PYTHONPATH}}"\n'
-        command = scrubbing(allowed_variables(self._env)) + path + arguments
+        arguments = [python, "-u", f"{directory}/{SCRIPT}", *argv]
+        command = script_command(arguments, directory, allowed_variables(self._env))
         cwd = directory if self._limits.mode == "strict" else None
         return self._env.start(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
 

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from environments.base import BaseEnvironment
 from environments.errors import SettingsError
@@ -14,8 +13,6 @@ from environments.variables import check_names
 
 _FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
 _KEY = "required_environment_variables"
-
-_by_session: WeakKeyDictionary[BaseEnvironment, set[str]] = WeakKeyDictionary()
 
 
 def load_skill(path: str | Path, env: BaseEnvironment) -> tuple[str, ...]:
@@ -41,16 +38,12 @@ def allow(names: Iterable[str], env: BaseEnvironment) -> tuple[str, ...]:
     Raises:
         SettingsError: A name can't be a variable's.
     """
-    checked = check_names("the passthrough list", names)
-    _by_session.setdefault(env, set()).update(checked)
-    return checked
+    return env.passthrough.allow(names)
 
 
 def allowed_variables(env: BaseEnvironment) -> dict[str, str]:
     """Return the variables that scripts in `env` may see by name, with the values they have here."""
-    names = {*env.settings.env_passthrough, *_by_session.get(env, ())}
-    check_names("terminal.env_passthrough", names)
-    return {name: os.environ[name] for name in sorted(names) if name in os.environ}
+    return env.passthrough.values()
 
 
 def required_variables(path: str | Path) -> tuple[str, ...]:

@@ -8,14 +8,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import ClassVar, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Self, get_args
 
 from environments.call import Call, OutputCallback, StderrMode, StdinMode, check_seconds, checked_call
 from environments.owner import Orphan
+from environments.passthrough import Passthrough
 from environments.result import Capabilities, CommandResult
+from environments.secret_values import SecretValues
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sink import OutputSink
 from environments.terminal import Terminal
+
+if TYPE_CHECKING:
+    from environments.model_view import ModelView
 
 GRACE = 1.0
 """Seconds a command has between TERM and KILL when it timed out or was interrupted."""
@@ -110,7 +115,18 @@ class BaseEnvironment(ABC):
         """
         self.settings_class.of(settings).check(settings)
         self.settings = settings
+        self.passthrough = Passthrough(settings.env_passthrough)
+        """The variables of this process that are handed on to commands and scripts. More may be allowed at any time."""
+        self._secrets = SecretValues(settings, self.passthrough)
         self._last_used = time.monotonic()
+
+    def model_view(self) -> ModelView:
+        """Return what makes text of this environment fit for a model, as the settings say."""
+        from environments.model_view import ModelView  # which commands have no need of
+        from environments.redaction import Redactor
+
+        secrets = self._secrets.known() if self.settings.redact_secrets else {}
+        return ModelView(Redactor.of(secrets), self.settings.strip_ansi)
 
     def touch(self) -> None:
         """Note that the environment is in use, so that it does not count as idle."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 from environments.errors import MissingExtraError, TerminalError
+from environments.log import logger
 from environments.owner import Orphan
 from environments.registry import backend_class, backend_names
 from environments.sources import load_settings
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def collect_garbage() -> list[str]:

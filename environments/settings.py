@@ -69,6 +69,10 @@ class BackendSettings:
                 )
         self.refuse(settings)
 
+    def target_variables(self) -> Mapping[str, str]:
+        """Return the variables that these settings set for everything in the target; none, if not overridden."""
+        return {}
+
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what the backend cannot do or understand, before anything is started; nothing, if not overridden.
 
@@ -99,8 +103,17 @@ class EnvironmentSettings:
     task_id: str = "default"
     """What the environment is for: it is written on the target, and files that outlive `cleanup()` are found by it."""
     env_passthrough: tuple[str, ...] = ()
-    """Names of variables of this process that scripts see although their names would hold them back; in Singularity,
-    commands see them too."""
+    """Names of variables of this process that commands and scripts see, on every backend, with the values they have
+    here. A session that changes or unsets one keeps its own."""
+    scrub_env: bool = False
+    """Whether commands see, of all other variables of the target (on this machine: of this process), only those that
+    are known to be harmless, and what settings such as `docker_env` set. Scripts always do."""
+
+    redact_secrets: bool = True
+    """Whether `[REDACTED:NAME]` stands for the values of secrets in what a model gets: of variables that are passed
+    through, whose name says that they are secret (TOKEN, KEY and the like), or that settings hold."""
+    strip_ansi: bool = True
+    """Whether terminal controls, such as colours, are taken out of the output that a model gets."""
     write_denylist: tuple[Annotated[str, Field(pattern="^(/|~/|~$)")], ...] = WRITE_DENYLIST
     """Files and directories of the target that `write_file` and `patch` leave as they are, with all below them, by
     whatever link or path they are reached; `~` is the home of the target's user. `config.yaml` in `HERMES_HOME` is

@@ -8,7 +8,6 @@ time-out loses everything; its sessions hang on `exit`. So it is only asked for 
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -31,6 +30,7 @@ from environments.daytona.service import (
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import DaytonaTerminal
 from environments.errors import EnvironmentStartError, TerminalError
+from environments.log import logger
 from environments.owner import Orphan
 from environments.result import CommandResult
 from environments.sandbox_labels import KEPT, sandbox_labels
@@ -42,7 +42,7 @@ STOP_TIMEOUT = 60.0
 """Seconds for a sandbox to stop."""
 _END_OF_SCRIPT = "HERMES_END_OF_SCRIPT"
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class DaytonaEnvironment(PerCommandEnvironment):

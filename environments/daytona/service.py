@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import random
 import threading
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import httpx
 
 from environments.errors import EnvironmentStartError
+from environments.log import logger
 
 if TYPE_CHECKING:
     import daytona as sdk
@@ -46,7 +46,7 @@ PATIENCE = 30.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 HOW_TO_LOG_IN = "set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN and DAYTONA_ORGANIZATION_ID"
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 _clients: dict[tuple[str | None, ...], sdk.Daytona] = {}
 _lock = threading.Lock()
 

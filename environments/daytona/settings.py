@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import SettingsError, UnsupportedError
 from environments.settings import BackendSettings, EnvironmentSettings
-from environments.variables import check_names
+from environments.variables import check_names, for_target
 
 if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveInt
@@ -37,6 +37,10 @@ class DaytonaSettings(BackendSettings):
     """Minutes after which Daytona deletes a kept sandbox that is not in use; never if not set."""
     network: bool = True
     """Whether the sandbox has a network."""
+
+    def target_variables(self) -> Mapping[str, str]:
+        """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
+        return for_target(self.env, self.forward_env)
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import secrets
 import time
@@ -22,6 +21,7 @@ from environments.docker.options import container_options, memory_limit
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, ExecStream
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
+from environments.log import logger
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -43,7 +43,7 @@ _NO_SOURCE = re.compile(r"bind source path does not exist|statfs .*no such file"
 _WAITS = ["/bin/sh"]
 """What the container runs: a shell whose input stays open and never brings anything. Every image has one."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class DockerEnvironment(PersistentShellEnvironment):

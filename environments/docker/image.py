@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ from docker.errors import DockerException, ImageNotFound
 
 from environments.docker.stream import ENGINE_ERRORS
 from environments.errors import EnvironmentStartError
+from environments.log import logger
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PROGRESS_INTERVAL = 5.0
 """Seconds between two messages while an image is pulled."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def ensure_image(api: APIClient, image: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from environments.docker.mounts import check_volume
 from environments.errors import SettingsError
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
-from environments.variables import check_names
+from environments.variables import check_names, for_target
 
 if TYPE_CHECKING:
     from pydantic import NonNegativeInt
@@ -44,6 +44,10 @@ class DockerSettings(BackendSettings):
     """Size limit of `/tmp` in MB; half of `container_memory`, which it is a part of, if not set; 0 is no limit."""
     gpus: str | None = None
     """GPUs to give to the container: `all`, a number, or `device=ID,ID`."""
+
+    def target_variables(self) -> Mapping[str, str]:
+        """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
+        return for_target(self.env, self.forward_env)
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""

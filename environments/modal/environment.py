@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
-import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from environments.errors import EnvironmentStartError, TerminalError
+from environments.log import logger
 from environments.modal.garbage import find_orphans
 from environments.modal.loop import LoopThread
 from environments.modal.service import HOW_TO_LOG_IN, SERVICE_ERRORS, has_credentials, reason
@@ -45,7 +45,7 @@ _RUN_TEXT = f'exec </dev/null 2>&1; set -- "${_TEXT}"; unset {_TEXT}; eval "$1"'
 _PUT_PIECE = f'printf %s "${_TEXT}" | base64 -d >"$1"'
 _JOIN_PIECES = 'n=0; : >"$1"; while [ -e "$1.$n" ]; do cat "$1.$n" >>"$1" && rm "$1.$n"; n=$((n+1)); done'
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class ModalEnvironment(PerCommandEnvironment):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import os
 import random
@@ -17,6 +16,7 @@ from modal import exception
 from modal.config import config
 
 from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.log import logger
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ _SECRETS = ("token_id", "token_secret", "oauth_refresh_token", "oauth_client_sec
 
 HOW_TO_LOG_IN = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which writes ~/.modal.toml"
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def connect() -> modal.Client:

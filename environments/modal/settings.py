@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from environments.errors import SettingsError
 from environments.settings import BackendSettings, EnvironmentSettings
-from environments.variables import check_names
+from environments.variables import check_names, for_target
 
 if TYPE_CHECKING:
     from pydantic import Field, PositiveInt
@@ -44,6 +44,10 @@ class ModalSettings(BackendSettings):
     """Names of variables of this process, set there, as a secret, to the value they have here."""
     network: bool = True
     """Whether the sandbox has a network."""
+
+    def target_variables(self) -> Mapping[str, str]:
+        """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
+        return for_target(self.env, self.forward_env)
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""

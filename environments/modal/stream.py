@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import logging
 import threading
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from modal import exception
 
+from environments.log import logger
 from environments.modal.service import PASSING, PATIENCE, SERVICE_ERRORS, Backoff, reason
 from environments.shell.stream import Chunk, Terminal
 from environments.sink import Channel
@@ -34,7 +34,7 @@ QUIET = 0.25
 """Seconds of silence after a process has ended, after which its streams are taken as ended too: a child that it has
 left behind may hold them open for hours."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class ModalStream:

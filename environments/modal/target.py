@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,6 +11,7 @@ import modal
 from modal import exception
 
 from environments.errors import EnvironmentStartError
+from environments.log import logger
 from environments.modal.kept import Kept, key_of
 from environments.modal.sandbox import image, options, variables
 from environments.modal.service import SERVICE_ERRORS, connect, reason, reported, retried
@@ -34,7 +34,7 @@ for f in $(grep -zlsF -- "{MARKER_VARIABLE}=$1" /proc/[0-9]*/environ); do
   p=${{f%/environ}} && kill -s KILL "${{p#/proc/}}"
 done"""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class ModalTarget:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -40,6 +41,7 @@ class Beside:
         life: Says who may use a process that was started.
         settings: How much of an output is kept.
         session_variable: Tells `PWD`, which other directories are taken from.
+        variables: Return those that each command gets along with its own.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Beside:
         life: Lifecycle,
         settings: EnvironmentSettings,
         session_variable: Callable[[str], str],
+        variables: Callable[[], Mapping[str, str]],
     ) -> None:
         self._shells = shells
         self._pool = pool
@@ -59,6 +62,7 @@ class Beside:
         self._life = life
         self._limit = settings.max_output_bytes
         self._session_variable = session_variable
+        self._variables = variables
         self._lock = threading.Lock()
         self._processes: set[ShellProcess] = set()
 
@@ -72,10 +76,16 @@ class Beside:
         scope = current_scope()
         if scope and scope.cancelled:
             return CommandResult.never_ran(self._session_variable("PWD"))
-        there = self._requests.beside(call, self._session_variable("PWD"))
+        there = self._there(call)
         return self._lent(
             there, call.separate, lambda sent: self._runner.result(sent, call, self._limit, self._directory(there))
         )
+
+    def _there(self, call: Call) -> Call:
+        """Return a call for a shell that is not the session's, with the variables that are handed on to it."""
+        there = self._requests.beside(call, self._session_variable("PWD"))
+        variables = self._variables()
+        return replace(there, env={**variables, **there.env}) if variables else there
 
     def _directory(self, call: Call) -> str:
         return self._requests.directory(call.cwd or "")
@@ -86,7 +96,7 @@ class Beside:
         Raises:
             EnvironmentLostError: The target went away while it ran.
         """
-        there = self._requests.beside(call, self._session_variable("PWD"))
+        there = self._there(call)
         return self._lent(there, sink.separate, lambda sent: self._runner.run(sent, sink, math.inf)).exit_code
 
     def _lent(self, call: Call, separate: bool, run: Callable[[Sent], _Result]) -> _Result:
@@ -101,7 +111,7 @@ class Beside:
         """Start a command, see `BaseEnvironment.start`."""
         sink = background.sink or UnreadOutput(self._limit)
         where = Where.LAST_ON_TERMINAL if background.terminal else _WHERE[background.stdin]
-        there = self._requests.beside(call, self._session_variable("PWD"))
+        there = self._there(call)
         terminal = background.terminal
         release: Callable[[Shell], object] = self._shells.end if terminal else self._pool.give_back
         send = partial(self._sent_on, terminal) if terminal else self._pool.sent

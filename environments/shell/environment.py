@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from environments.base import GRACE, Background, BaseEnvironment, Process
 from environments.call import Call, checked_data, checked_path
 from environments.errors import TerminalError
+from environments.log import logger
 from environments.owner import Owner
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
@@ -35,7 +35,7 @@ from environments.shell.target_shells import TargetShells
 if TYPE_CHECKING:
     from environments.shell.directories import Directories
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class PersistentShellEnvironment(BaseEnvironment):
@@ -59,7 +59,9 @@ class PersistentShellEnvironment(BaseEnvironment):
         self.id = f"{Owner.this_process().mark}-{os.urandom(4).hex()}"
         self.life = Lifecycle(self.start_target, settings.env)
         beside = self.max_streams - 1 if self.max_streams else None
-        shells = TargetShells(self.id, self.life, self.open_stream, self.target_loss, lambda: self.streams_lag)
+        shells = TargetShells(
+            self.id, self.life, self.open_stream, self.target_loss, lambda: self.streams_lag, settings
+        )
         self._shells = shells
         self._control = ControlShells(shells)
         self._pool = ShellPool(shells, beside)
@@ -69,10 +71,18 @@ class PersistentShellEnvironment(BaseEnvironment):
         self._crowd = Crowd(self._control.run_alone, lambda: self.is_alone, pids) if self.has_reserve else None
         self._runner = Runner(shells, self.run_control, self.life, GRACE, self._crowd, self.why_killed)
         leftovers = Leftovers(shells, self.run_control)
-        self._session = Session(shells, self._runner, requests, leftovers, settings, self.command_sent)
+        self._session = Session(
+            shells,
+            self._runner,
+            requests,
+            leftovers,
+            settings,
+            on_sent=self.command_sent,
+            variables=lambda: {**shells.variables(), **self.passthrough.values()},
+        )
         self._beside, self._ours = (
-            Beside(shells, pool, requests, self._runner, self.life, settings, self._session.variable)
-            for pool in (self._pool, self._control)
+            Beside(shells, pool, requests, self._runner, self.life, settings, self._session.variable, variables)
+            for pool, variables in ((self._pool, self.passthrough.values), (self._control, dict[str, str]))
         )
         self._files = ShellFiles(self._ours, settings.env)
         self.life.watch(self)

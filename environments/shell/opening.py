@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from environments.errors import EnvironmentStartError
@@ -33,6 +33,8 @@ class Beginning:
     """The directory to start in; None is where the process starts."""
     nowhere: str | None = None
     """See `Dialect.opening`."""
+    exports: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables that it is to export."""
     known: type[Dialect] | None = None
     """The kind of shell, where it is known from an earlier one."""
     lags: bool = False
@@ -55,7 +57,7 @@ def open_shell(stream: Stream, beginning: Beginning) -> tuple[Shell, str]:
         if beginning.on_terminal:
             _await_raw_terminal(stream, deadline)
         prelude = Prelude(beginning.marker, beginning.known)
-        text = prelude.text(beginning.state, beginning.functions, beginning.cwd, beginning.nowhere)
+        text = prelude.text(beginning.state, beginning.functions, beginning.cwd, beginning.nowhere, beginning.exports)
         scanners = {channel: FrameScanner(prelude.nonce) for channel in Channel}
         ready = _await_ready(stream, scanners, text.encode("utf-8", "surrogateescape"), deadline)
         variables = dict(zip(WATCHED, (ready.text(index) for index in range(4, len(ready.fields))), strict=True))

@@ -47,5 +47,7 @@ class Request(NamedTuple):
     """A file of the target that the command reads, and that is removed when it is open."""
     separate: bool = False
     """Whether stderr is kept apart."""
+    exports: Mapping[str, str] = MappingProxyType({})
+    """Variables that the shell exports before, and keeps; one that it has already stays as it is."""
     command_file: str | None = None
     """A file of the target that holds the command instead, and that is removed before it runs."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 from environments.call import Call
@@ -17,6 +18,7 @@ from environments.shell.target_shells import TargetShells
 LONG_COMMAND = 32 * 1024
 """Characters above which a command travels as a file, to a shell that can only read it piece by piece."""
 
+_NONE: Mapping[str, str] = MappingProxyType({})
 _Sent = TypeVar("_Sent")
 
 
@@ -32,7 +34,14 @@ class Requests:
         self._shells = shells
         self._scratch = scratch
 
-    def sent(self, call: Call, where: Where, send: Callable[[Request], _Sent], separate: bool | None = None) -> _Sent:
+    def sent(
+        self,
+        call: Call,
+        where: Where,
+        send: Callable[[Request], _Sent],
+        separate: bool | None = None,
+        exports: Mapping[str, str] = _NONE,
+    ) -> _Sent:
         """Make a request and send it; its files are removed if that fails.
 
         Args:
@@ -40,17 +49,21 @@ class Requests:
             where: Which process runs it.
             send: Sends it.
             separate: Whether stderr is kept apart; None is as the call says.
+            exports: What the shell is to export before, see `Request`.
         """
         files: list[str] = []
         try:
-            return send(self._request(call, where, call.separate if separate is None else separate, files))
+            apart = call.separate if separate is None else separate
+            return send(self._request(call, where, apart, exports, files))
         except BaseException:
             for file in files:
                 with contextlib.suppress(TerminalError):
                     self._scratch.remove(file)
             raise
 
-    def _request(self, call: Call, where: Where, separate: bool, files: list[str]) -> Request:
+    def _request(
+        self, call: Call, where: Where, separate: bool, exports: Mapping[str, str], files: list[str]
+    ) -> Request:
         command, stdin_file, command_file = call.command, None, None
         if call.stdin:
             stdin_file = self._scratch.put(call.stdin)
@@ -59,7 +72,7 @@ class Requests:
             command_file = self._scratch.put(command.encode("utf-8", "surrogateescape"))
             files.append(command_file)
             command = ""
-        return Request(command, where, call.cwd, call.env, stdin_file, separate, command_file)
+        return Request(command, where, call.cwd, call.env, stdin_file, separate, exports, command_file)
 
     def beside(self, call: Call, session_cwd: str) -> Call:
         """Return a call for a shell that is not the session's: its directory is taken from that of the session."""

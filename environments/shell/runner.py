@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,6 +10,7 @@ from typing import NamedTuple
 from environments.call import Call
 from environments.cancellation import current_scope
 from environments.errors import EnvironmentLostError
+from environments.log import logger
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
 from environments.shell.crowd import Crowd
 from environments.shell.lifecycle import Lifecycle
@@ -31,7 +31,7 @@ SIGNAL_TIMEOUT = 0.3
 SKIP_MARGIN = 256 * 1024
 """Bytes brought beyond what is kept of an output's end, for what the shell itself says there."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Sent(NamedTuple):

@@ -12,6 +12,7 @@ from environments.cancellation import current_scope
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
+from environments.shell.handover import Handover
 from environments.shell.leftovers import Leftovers
 from environments.shell.opening import IN_PLACE, NOWHERE
 from environments.shell.parked import ParkedShells
@@ -46,6 +47,7 @@ class Session:
         leftovers: Sets a shell apart from what its last command has left.
         settings: Where the session begins, whether it keeps its shell, and how much of an output is kept.
         on_sent: Called when a shell has been sent a command.
+        variables: Return the variables that are handed on to it.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Session:
         leftovers: Leftovers,
         settings: EnvironmentSettings,
         on_sent: Callable[[], object],
+        variables: Callable[[], Mapping[str, str]],
     ) -> None:
         self._shells = shells
         self._runner = runner
@@ -64,6 +67,7 @@ class Session:
         self._parked = ParkedShells(shells)
         self._settings = settings
         self._on_sent = on_sent
+        self._handover = Handover(variables)
         self._lock = threading.RLock()
         self._shell: Shell | None = None
         self._is_nowhere = False
@@ -150,7 +154,10 @@ class Session:
         if call.env:
             shell.await_report()
             held = shell.reported
-        return Sent(shell, self._requests.sent(call, Where.MAIN, shell.send), Where.MAIN), held
+        exports = self._handover.due()
+        marker = self._requests.sent(call, Where.MAIN, shell.send, exports=exports)
+        self._handover.sent(exports, shell.number)
+        return Sent(shell, marker, Where.MAIN), held
 
     def _run_to_end(self, sent: Sent, call: Call, held: SessionState | None) -> CommandResult:
         try:
@@ -230,11 +237,12 @@ class Session:
             return IN_PLACE
         first = not self._variables
         cwd = self._settings.cwd if first else self._variables["PWD"]
-        shell, where = self._shells.open_for_session(cwd, self._state, nowhere=not first)
+        due = self._handover.due_with
+        shell, where = self._shells.open_for_session(cwd, self._state, nowhere=not first, exports=due)
         generation = self._shells.generation_of(shell)
         if not first and where != IN_PLACE and generation != self._generation:  # a new target has no such directory
             self._shells.end(shell)
-            shell, where = self._shells.open_for_session(self._settings.cwd, self._state, nowhere=False)
+            shell, where = self._shells.open_for_session(self._settings.cwd, self._state, nowhere=False, exports=due)
             first = True
         self._generation = generation
         if first and where != IN_PLACE:
@@ -244,6 +252,7 @@ class Session:
                 "that exists"
             )
         self._shell = shell
+        self._handover.opened(shell.reported)
         self._is_nowhere = where != IN_PLACE
         if first:
             self._variables = dict(shell.variables)
@@ -258,6 +267,7 @@ class Session:
 
     def _let_go(self, shell: Shell) -> None:
         self._state = replace(shell.reported, variables=self._variables)
+        self._handover.ended(shell.reported_number)
         self._shell = None
 
     # What commands leave in the background.

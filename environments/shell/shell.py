@@ -149,7 +149,18 @@ class Shell:
         """Whether a command cannot change what was reported last, and that is up to date."""
         known = self._reported_number == self._due > 0 and isinstance(self.dialect, Bash)
         plain = request.where is Where.MAIN and request.cwd is None and not request.env and not request.separate
+        plain = plain and not request.exports
         return known and plain and changes_nothing(request.command, self.reported.functions)
+
+    @property
+    def number(self) -> int:
+        """The number of the last request that it was sent."""
+        return self._count
+
+    @property
+    def reported_number(self) -> int:
+        """The number of the request behind which it has reported last what it holds; 0 if it has not."""
+        return self._reported_number
 
     def ask(self, text: Callable[[int], str], output: OutputSink | None = None, limit: float = ANSWER_TIMEOUT) -> Ended:
         """Have it run text of our own that ends with an END, and return that.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from environments.errors import EnvironmentLostError, EnvironmentStartError
 from environments.owner import MARKER_VARIABLE
+from environments.settings import EnvironmentSettings
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.boot import boot_argv
 from environments.shell.dialect.commands import directory_name
@@ -28,6 +29,7 @@ class TargetShells:
         open_stream: Starts a process in the target.
         why_lost: Says why the target is gone, or None while it is there.
         lags: Whether what a process there prints may arrive late, see `Shell`.
+        settings: Whether they see all of the target's variables. If not, they get those that settings give it anew.
     """
 
     def __init__(
@@ -37,6 +39,7 @@ class TargetShells:
         open_stream: StreamOpener,
         why_lost: Callable[[], str | None],
         lags: Callable[[], bool],
+        settings: EnvironmentSettings,
     ) -> None:
         # A command may use this package itself: what that starts is then also the command's.
         outer = os.environ.get(MARKER_VARIABLE, "")
@@ -45,6 +48,8 @@ class TargetShells:
         self._open_stream = open_stream
         self.why_lost = why_lost
         self._lags = lags
+        self._scrub = settings.scrub_env
+        self._own = settings.own
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._open: dict[Shell, int] = {}
@@ -64,16 +69,23 @@ class TargetShells:
             EnvironmentLostError: The same, because the target is gone.
             TerminalError: The environment was cleaned up.
         """
-        beginning = Beginning(self._next_marker(), known=self.dialect, lags=self._lags())
+        beginning = Beginning(self._next_marker(), exports=self.variables(), known=self.dialect, lags=self._lags())
         return self._opened(beginning, for_control=for_control)[0]
 
-    def open_for_session(self, cwd: str | None, state: SessionState, nowhere: bool) -> tuple[Shell, str]:
+    def variables(self) -> Mapping[str, str]:
+        """Return what a shell is to export that sees none of the target's variables but the harmless ones."""
+        return self._own.target_variables() if self._scrub else {}
+
+    def open_for_session(
+        self, cwd: str | None, state: SessionState, nowhere: bool, exports: Callable[[SessionState], Mapping[str, str]]
+    ) -> tuple[Shell, str]:
         """Open a shell in a directory and with the state of an earlier one, or with as much of it as it can take.
 
         Args:
             cwd: The directory; None is where the target starts processes.
             state: The state.
             nowhere: Whether to be in no directory at all if that one cannot be entered.
+            exports: Returns the variables to give to a shell that goes on from a state.
 
         Returns:
             The shell, and where it is, see `open_shell`. Raises as `open` does.
@@ -83,7 +95,8 @@ class TargetShells:
             marker = self._next_marker()
             name = directory_name(marker) if nowhere else None
             try:
-                return self._opened(Beginning(marker, kept, functions, cwd, name, self.dialect, self._lags()))
+                given = exports(kept)
+                return self._opened(Beginning(marker, kept, functions, cwd, name, given, self.dialect, self._lags()))
             except EnvironmentStartError as failed:
                 error = error or failed
                 if not state.reported:
@@ -93,14 +106,15 @@ class TargetShells:
 
     def open_on(self, terminal: Terminal) -> Shell:
         """Open a shell on a terminal of its own. Raises as `open` does, and UnsupportedError without terminals."""
-        return self._opened(Beginning(self._next_marker(), on_terminal=True), terminal)[0]
+        beginning = Beginning(self._next_marker(), exports=self.variables(), on_terminal=True)
+        return self._opened(beginning, terminal)[0]
 
     def _opened(
         self, beginning: Beginning, terminal: Terminal | None = None, for_control: bool = False
     ) -> tuple[Shell, str]:
         generation = self._life.ensure_started(for_control)
         try:
-            stream = self._open_stream(boot_argv(beginning.marker, terminal is not None), terminal)
+            stream = self._open_stream(boot_argv(beginning.marker, terminal is not None, self._scrub), terminal)
             shell, where = open_shell(stream, beginning)
         except EnvironmentStartError:
             self._life.ensure_started(for_control)

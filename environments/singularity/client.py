@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from spython.utils import run_command  # type: ignore[import-untyped]
@@ -54,12 +54,8 @@ class Client:
     environment: Mapping[str, str] = field(repr=False)
 
     @classmethod
-    def found(cls, passthrough: Iterable[str] = ()) -> Client:
+    def found(cls) -> Client:
         """Return the client of this machine.
-
-        Args:
-            passthrough: Names of variables of this process that are set in the container too. They travel in the
-                client's environment, where other users cannot see them.
 
         Raises:
             EnvironmentStartError: None is installed.
@@ -73,9 +69,6 @@ class Client:
         environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
         for engine in ("APPTAINER", "SINGULARITY"):
             environment[f"{engine}_NO_EVAL"] = "1"  # a $( ) in a value would be run
-        for name in passthrough:
-            if name in os.environ:
-                environment[f"APPTAINERENV_{name}"] = environment[f"SINGULARITYENV_{name}"] = os.environ[name]
         return cls(program, environment)
 
     def run(self, *arguments: str, whole_environment: bool = False) -> Outcome:

@@ -93,7 +93,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         """Start an instance, see `PersistentShellEnvironment`."""
         self.stop_target()  # what a loss has left
         options = start_options(self.settings)
-        self._client = client = Client.found(self.settings.env_passthrough)
+        self._client = client = Client.found()
         image = resolve_image(client, SingularitySettings.of(self.settings).image)
         if self.settings.container_persistent:
             for orphan in orphans():  # one of them may have the kept files open

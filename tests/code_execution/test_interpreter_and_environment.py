@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from code_execution import execute_code, load_skill
-from code_execution.child_environment import SECRET_WORDS
 from environments import BaseEnvironment, SettingsError, create_environment
+from environments.secret_names import SECRET_WORDS
 
 SHOW = "import os; print(sorted(os.environ))"
 WHICH = "import sys; print(sys.executable)"
@@ -69,7 +69,8 @@ def test_the_staging_directory_is_first_on_the_path(env: BaseEnvironment) -> Non
 
 def test_a_variable_that_settings_allow_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", 'it\'s\n"open" $HOME')
-    with create_environment("local", cwd=str(tmp_path), env_passthrough=["MY_API_KEY", "NOT_SET"]) as env:
+    allowed = ["MY_API_KEY", "NOT_SET"]
+    with create_environment("local", cwd=str(tmp_path), env_passthrough=allowed, redact_secrets=False) as env:
         result = execute_code("import os; print(repr(os.environ['MY_API_KEY']), 'NOT_SET' in os.environ)", env=env)
     assert result.output == repr('it\'s\n"open" $HOME') + " False\n"
 

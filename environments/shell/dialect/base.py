@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar
 
 from environments.owner import MARKER_VARIABLE
@@ -119,6 +120,19 @@ class Dialect(ABC):
         said = self._say(Kind.END, str(number), "0", "0")
         return f"{{ {text}\n}} </dev/null >&{self.out} 2>/dev/null; {said} >&{self.out}\n"
 
+    def exporting(self, variables: Mapping[str, str], *, unless_set: bool = False) -> str:
+        """Return what exports variables for good. With `set -x` a plain sh would say so, with the values.
+
+        Args:
+            variables: The variables.
+            unless_set: Whether one that is set stays as it is.
+        """
+        text = ""
+        for name, value in variables.items():
+            export = f"{self.call} export {name}={shlex.quote(value)} || :"
+            text += f"case ${{{name}+x}} in x) ;; *) {export} ;; esac; " if unless_set else f"{export}; "
+        return f"{{ {text}}} 2>/dev/null\n" if text else ""
+
     def opening(self, cwd: str | None, nowhere: str | None, old_cwd: str) -> str:
         """Return what follows on the definitions and on an earlier state: where to start, and that it runs.
 
@@ -151,11 +165,13 @@ class Dialect(ABC):
             announced: Whether the shell is to say where the output begins.
             reports: Whether the session's shell is to say what it holds then, see `harmless`.
         """
-        before = self._saying_begin(number, request.separate) if announced else ""
+        before = self.exporting(request.exports, unless_set=True)
+        before += self._saying_begin(number, request.separate) if announced else ""
         if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
             before += f"{self.call} trap : {SURVIVED};"
-        text = f"{self._running(request, number, reports)}\n"
-        return before.encode() + self._loading(request) + text.encode("utf-8", "surrogateescape")
+        running = f"{self._running(request, number, reports)}\n"
+        first, last = (text.encode("utf-8", "surrogateescape") for text in (before, running))
+        return first + self._loading(request) + last
 
     def _running(self, request: Request, number: int, reports: bool) -> str:
         where = request.where

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
 
+from environments.clean_environment import running_clean
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.bash import Bash
@@ -13,25 +15,36 @@ from environments.shell.state import SessionState
 
 DIALECTS: dict[str, type[Dialect]] = {dialect.name: dialect for dialect in (Bash, Posix)}
 
-_BOOT = f"""\
-export {MARKER_VARIABLE}="$0"
+_BEST = """\
 if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc; fi
 exec sh"""
+_BOOT = f'export {MARKER_VARIABLE}="$0"\n'
 
-_BOOT_TERMINAL = f"""\
+_BEST_ON_TERMINAL = """\
+if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc 2>/dev/null; fi
+exec sh +i 2>/dev/null"""
+_BOOT_ON_TERMINAL = f"""\
 case ${{TERM:-dumb}} in dumb) TERM=xterm-256color ;; esac
 export {MARKER_VARIABLE}="$0" TERM
 stty raw -echo
 printf ok
-if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc 2>/dev/null; fi
-exec sh +i 2>/dev/null"""
+"""
 """On a terminal bash would be interactive by its stderr, and other shells by their stdout: none of them may be."""
 _IS_BASH = '[ -n "${BASH_VERSION-}" ] && case $BASH_VERSION in [0-3].*|4.[0-3].*) false ;; esac'
 
 
-def boot_argv(marker: str, terminal: bool = False) -> list[str]:
-    """Return the program that becomes the best shell of the target. It is visible there, and holds nothing secret."""
-    return ["/bin/sh", "-c", _BOOT_TERMINAL if terminal else _BOOT, marker]
+def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> list[str]:
+    """Return the program that becomes the best shell of the target. It is visible there, and holds nothing secret.
+
+    Args:
+        marker: What its marker variable begins with.
+        terminal: Whether it is on a terminal.
+        scrub: Whether of the target's variables it sees the harmless ones alone.
+    """
+    boot, best = (_BOOT_ON_TERMINAL, _BEST_ON_TERMINAL) if terminal else (_BOOT, _BEST)
+    if scrub:
+        best = running_clean(f"/bin/sh -c {shlex.quote(best)}")
+    return ["/bin/sh", "-c", boot + best, marker]
 
 
 class Prelude:
@@ -52,7 +65,14 @@ class Prelude:
         """Return how to speak to the shell, once it has said what it is."""
         return self._dialects[name]
 
-    def text(self, state: SessionState, functions: bool, cwd: str | None, nowhere: str | None) -> str:
+    def text(
+        self,
+        state: SessionState,
+        functions: bool,
+        cwd: str | None,
+        nowhere: str | None,
+        exports: Mapping[str, str],
+    ) -> str:
         """Return the text.
 
         Args:
@@ -60,12 +80,13 @@ class Prelude:
             functions: Whether to bring back functions and aliases too.
             cwd: The directory to start in; None is where the process starts.
             nowhere: See `Dialect.opening`.
+            exports: Variables to begin with.
         """
 
         def whole(dialect: Dialect) -> str:
             restoring = dialect.restoring(state, functions=functions)
             opening = dialect.opening(cwd, nowhere, state.variables.get("OLDPWD", ""))
-            return "\n".join([dialect.definitions(), restoring, dialect.first(), opening])
+            return "\n".join([dialect.definitions(), restoring, dialect.exporting(exports), dialect.first(), opening])
 
         if self._known:
             return whole(self._dialects[self._known.name])

@@ -1,0 +1,99 @@
+"""Shell text that starts a program with an environment built from a list, and not at all if that cannot be had.
+
+Taking away what is not wanted would fail open: a shell does not know of variables whose names it could not use itself,
+such as MY-API.KEY, and hands them on. `env -i` begins with none.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from environments.owner import MARKER_VARIABLE
+from environments.secret_names import SECRET_WORDS
+
+SAFE_NAMES = (
+    "PATH", "HOME", "LANG", "LANGUAGE", "SHELL", "USER", "LOGNAME", "TERM", "COLORTERM", "TZ", "PWD", "OLDPWD", "SHLVL",
+    "TMPDIR", "TMP", "TEMP", "HOSTNAME", "PYTHONPATH", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE",
+    "PYTHONUNBUFFERED", "PYTHONHASHSEED", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "EDITOR", "PAGER", "NO_COLOR", "COLUMNS",
+    "LINES", "HERMES_HOME", MARKER_VARIABLE,
+)  # fmt: skip
+"""Variables that are known to be harmless."""
+SAFE_PREFIXES = ("LC_", "CONDA_", "XDG_")
+"""What other names of such variables begin with, unless they hold one of the `SECRET_WORDS`."""
+NOT_RUN = 126
+"""Exit code when nothing was run because there is no `env`."""
+
+
+def running_clean(program: str) -> str:
+    """Return shell text that becomes a program which sees the harmless variables alone.
+
+    Their names and values are arguments of `env` for a moment.
+
+    Args:
+        program: Shell text: the program and its arguments, and redirections.
+    """
+    return f"""\
+{_COLLECT}
+command -v env >/dev/null 2>&1 || {{
+  echo "nothing was run: its environment is made by the program env, which is missing here; install coreutils" >&2
+  exit {NOT_RUN}
+}}
+exec env -i "$@" {program}
+exit {NOT_RUN}
+"""
+
+
+def running_clean_with(variables: Mapping[str, str], argv: str) -> str:
+    """Return the same for a program that also gets variables which must not show in any process list.
+
+    They travel over the input of a shell behind `env`. The program's own input is at its end.
+
+    Args:
+        variables: The variables.
+        argv: Shell text: the program and its arguments.
+    """
+    if not variables:
+        return running_clean(argv)
+    script = f'{exporting(variables)}exec "$@" </dev/null\n'
+    end = "HX_VARIABLES"
+    while end in script:
+        end += "_"
+    return running_clean(f"/bin/sh -s -- {argv} <<'{end}'\n{script}{end}")
+
+
+def exporting(variables: Mapping[str, str]) -> str:
+    """Return shell text that exports variables, a line for each."""
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
+def _any_case(word: str) -> str:
+    return "".join(f"[{letter}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
+
+
+def _collecting() -> str:
+    """Return shell text that makes the harmless variables that are set the arguments of the shell, as `NAME=VALUE`.
+
+    Only by the shell's own means, of which each kind can list names in another way. Where it cannot, what goes by its
+    prefix is left out. A name that goes over two lines in the list is none.
+    """
+    named = " ".join(f'${{{name}+"{name}=${name}"}}' for name in SAFE_NAMES)
+    secret = "|".join(f"*{_any_case(word)}*" for word in SECRET_WORDS)
+    bash_names = " ".join(f"${{!{prefix}@}}" for prefix in SAFE_PREFIXES)
+    prefixes = "|".join(f"{prefix}?*" for prefix in SAFE_PREFIXES)
+    return f"""\
+set -- {named}
+if [ -n "${{BASH_VERSION-}}" ]; then
+  eval 'for n in {bash_names}; do case $n in {secret}) ;; *) set -- "$@" "$n=${{!n}}" ;; esac; done'
+else
+  set -f
+  IFS='
+'
+  for n in $(export -p 2>/dev/null); do
+    n=${{n#export }} n=${{n%%=*}}
+    case $n in *[!A-Za-z0-9_]*|{secret}) ;; {prefixes}) eval "set -- \\"\\$@\\" \\"$n=\\${{$n-}}\\"" ;; esac
+  done
+fi"""
+
+
+_COLLECT = _collecting()

@@ -1,0 +1,84 @@
+"""What a model gets to see of text that comes from a target: without terminal controls and without secrets."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from environments.capture import CapturedText
+from environments.controls import PlainText, plain
+from environments.redaction import RedactedPieces, Redactor
+
+Value = TypeVar("Value")
+
+
+class ModelView:
+    """Makes text fit for a model, as the settings `strip_ansi` and `redact_secrets` say.
+
+    Args:
+        redactor: Takes out the secrets.
+        strip: Whether terminal controls are taken out too.
+    """
+
+    def __init__(self, redactor: Redactor, strip: bool) -> None:
+        self.redactor = redactor
+        self.strip = strip
+
+    def output(self, text: str) -> str:
+        """Return the output of a command."""
+        return self.redactor.text(plain(text) if self.strip else text)
+
+    def captured(self, captured: CapturedText) -> CapturedText:
+        """Return an output of which the middle may be missing. A secret that this cuts through is taken out too."""
+        if not captured.omitted_bytes:
+            text = self.output(captured.text)
+            return CapturedText(text, 0, len(text))
+        head, tail = captured.text[: captured.omitted_at], captured.text[captured.omitted_at :]
+        if self.strip:
+            head, tail = plain(head), plain(tail)
+        head, tail = self.redactor.text(head, cut_behind=True), self.redactor.text(tail, cut_before=True)
+        return CapturedText(head + tail, captured.omitted_bytes, len(head))
+
+    def pieces(self) -> ModelPieces:
+        """Return what does the same to an output that is shown as it comes."""
+        return ModelPieces(self)
+
+    def value(self, value: Value) -> Value:
+        """Return what a tool returned without secrets: text, and text in lists, tuples and mappings."""
+        return self._redacted(value)  # type: ignore[return-value]  # of the same kind
+
+    def _redacted(self, value: object) -> object:
+        if isinstance(value, str):
+            return self.redactor.text(value)
+        if isinstance(value, dict):
+            return {self._redacted(key): self._redacted(item) for key, item in value.items()}
+        if type(value) is list:
+            return [self._redacted(item) for item in value]
+        if type(value) is tuple:
+            return tuple(self._redacted(item) for item in value)
+        return value
+
+    def hide_in(self, error: BaseException) -> None:
+        """Take the secrets out of what an error says, and of the output that it holds."""
+        error.args = tuple(self.value(list(error.args)))
+        output = getattr(error, "output", None)
+        if isinstance(output, str) and output:
+            error.output = self.output(output)  # type: ignore[attr-defined]
+
+
+class ModelPieces:
+    """An output as it comes, made fit for a model."""
+
+    def __init__(self, view: ModelView) -> None:
+        self._plain = PlainText() if view.strip else None
+        self._redacted = RedactedPieces(view.redactor)
+
+    def feed(self, text: str, final: bool = False) -> str:
+        """Return what can be shown of all that has come.
+
+        Args:
+            text: The next piece.
+            final: Whether it is the last one.
+        """
+        if self._plain:
+            text = self._plain.feed(text, final)
+        return self._redacted.feed(text, final)

@@ -1,0 +1,96 @@
+"""The variables of a script, on shells of each kind and in targets that lack what is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from targets.local_shells import WAYS, local, without_bash
+from targets.plain_local import PlainLocal
+
+from code_execution import execute_code
+from environments import BaseEnvironment, create_environment, load_settings
+
+Make = Callable[[Path], BaseEnvironment]
+SHOW = "import os; print(sorted(os.environ))"
+AWKWARD = "a\nexport LC_AUTH=1\n'\"$HOME`x`\\ \udcff\udc81\udc88\n"
+
+
+@pytest.mark.parametrize("make", WAYS)
+def test_a_variable_whose_name_no_shell_knows_does_not_pass(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY-API.KEY", "hidden")
+    with make(tmp_path) as env:
+        assert "'PATH'" in execute_code(SHOW, env=env).output
+        assert "MY-API" not in execute_code(SHOW, env=env).output
+
+
+def test_nothing_passes_where_the_shell_cannot_list_its_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASH_FUNC_compgen%%", "() {  return 1\n}")
+    monkeypatch.setenv("MY_API_KEY", "hidden")
+    with local(tmp_path) as env:
+        assert "MY_API_KEY" not in execute_code(SHOW, env=env).output
+
+
+@pytest.mark.parametrize("make", [local, without_bash])
+def test_a_secret_word_holds_a_name_back_whatever_it_begins_with(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = (
+        "CONDA_BEARER",
+        "XDG_COOKIE",
+        "LC_DSN",
+        "CONDA_webhook",
+        "XDG_CREDS",
+        "LC_CONNECTION_STRING",
+        "XDG_DB_PASS",
+    )
+    harmless = ("XDG_SESSION_ID", "LC_TIME", "CONDA_DEFAULT_ENV", "XDG_RUNTIME_DIR")
+    for name in (*secret, *harmless):
+        monkeypatch.setenv(name, "C")
+    with make(tmp_path) as env:
+        shown = execute_code(SHOW, env=env).output
+    assert [name for name in secret if f"'{name}'" in shown] == []
+    assert [name for name in harmless if f"'{name}'" not in shown] == []
+
+
+@pytest.mark.parametrize("make", [local, without_bash])
+def test_values_arrive_byte_for_byte(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LC_AWKWARD", AWKWARD)
+    monkeypatch.setenv("TZ", AWKWARD)
+    names = ("LC_AWKWARD", "TZ", "PASSED", "LC_AUTH")
+    code = f"import os; print([os.environ.get(n) == {AWKWARD!r} for n in {names}])"
+    monkeypatch.setenv("PASSED", AWKWARD)
+    with make(tmp_path) as env:
+        assert execute_code(code, env=env).output == "[True, True, False, False]\n"
+        env.passthrough.allow(["PASSED"])
+        assert execute_code(code, env=env).output == "[True, True, True, False]\n"
+
+
+def test_without_the_program_env_the_script_does_not_run(tmp_path: Path) -> None:
+    with PlainLocal(load_settings("local", cwd=str(tmp_path))) as env:
+        env.execute_oneshot("true")
+        Path(env._path.name, "env").unlink()
+        result = execute_code("open('ran', 'w')", env=env)
+    assert (result.status, result.exit_code) == ("error", 126)
+    assert "nothing was run: its environment is made by the program env, which is missing here" in result.output
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_was_allowed_is_no_argument_of_any_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, seen = tmp_path / "bin", tmp_path / "seen"
+    programs.mkdir()
+    (programs / "env").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >>{seen}\nexec /usr/bin/env "$@"\n')
+    (programs / "env").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("MY_API_KEY", "open-sesame-4711")
+    with create_environment("local", cwd=str(tmp_path), env_passthrough=["MY_API_KEY"], redact_secrets=False) as env:
+        result = execute_code("import os; print(os.environ['MY_API_KEY'])", env=env)
+    assert result.output == "open-sesame-4711\n"
+    assert f"PATH={programs}" in seen.read_text()
+    assert "open-sesame" not in seen.read_text()
