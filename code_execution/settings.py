@@ -30,6 +30,9 @@ class CodeExecutionSettings:
     """Bytes of standard output that are kept."""
     max_stderr_bytes: PositiveInt = 10_000
     """Bytes of standard error that are kept, for a script that fails."""
+    skill_env_allowlist: tuple[str, ...] = ()
+    """Names of variables that a skill may ask for although they are a well-known service's keys, this package's own, or
+    change what runs, such as `OPENAI_API_KEY`, `TERMINAL_SSH_PASSWORD` and `PATH`."""
 
 
 def load_code_execution_settings() -> CodeExecutionSettings:

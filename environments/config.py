@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from environments.errors import SettingsError
 from environments.validation import Given
+
+if TYPE_CHECKING:
+    from environments.yaml_document import Document
 
 CONFIG_FILE = "config.yaml"
 
@@ -29,8 +33,8 @@ def read_config_section(name: str) -> tuple[dict[str, object], Path]:
         SettingsError: The file cannot be read, is not YAML, or it or the section is not a mapping.
     """
     path = hermes_home() / CONFIG_FILE
-    document = _read_mapping(path)
-    section = document.get(name)
+    text = _read(path)
+    section = _document(text, path).value(name) if text.strip() else None
     if section is None:
         return {}, path
     return _string_keys(section, f"{path}, {name}"), path
@@ -42,30 +46,21 @@ def config_layer(section: str) -> dict[str, Given]:
     return {key: Given(value, f"{path}, {section}.{key}") for key, value in values.items()}
 
 
-def _read_mapping(path: Path) -> dict[str, object]:
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}
+        return ""
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
-    import yaml
-
-    try:
-        document = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise SettingsError(f"{path}: is not valid YAML{_yaml_place(error)}") from None
-    return {} if document is None else _string_keys(document, str(path))
 
 
-def _yaml_place(error: Exception) -> str:
-    """Say where and why. PyYAML's own message quotes the line, and that may hold a secret."""
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None)
-    place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return f"{place}: {problem}" if problem else place
+def _document(text: str, path: Path) -> Document:
+    from environments.yaml_document import read_mapping
+
+    return read_mapping(text, str(path))
 
 
 def _string_keys(value: object, where: str) -> dict[str, object]:
@@ -73,5 +68,5 @@ def _string_keys(value: object, where: str) -> dict[str, object]:
         raise SettingsError(f"{where}: it should be a mapping of names to values, not a {type(value).__name__}")
     for key in value:
         if not isinstance(key, str):
-            raise SettingsError(f"{where}: the key {key!r} should be text; write it in quotes")
+            raise SettingsError(f"{where}: the key {str(key)[:100]} should be text; write it in quotes")
     return value

@@ -29,7 +29,7 @@ def check_names(setting: str, names: Iterable[object]) -> tuple[str, ...]:
     checked = []
     for name in names:
         if not isinstance(name, str) or not is_name(name):
-            raise SettingsError(f"{setting}: {name!r} is not the name of a variable")
+            raise SettingsError(f"{setting}: {name!r:.100} is not the name of a variable")
         checked.append(name)
     return tuple(checked)
 
