@@ -10,13 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-# The classes of each sequence have nothing in common, so that no text is gone over twice.
+# The classes of each sequence have nothing in common, so that no text is gone over twice. All begin with one class, as
+# that is what is searched for quickly.
 _CONTROL = re.compile(
-    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"
-    r"|(?P<string>\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x18\x1a\x1b\x9c\n]*[\x07\x18\x1a\x9c]?"
-    r"|\x1b[ -/]*[0-~]?"
-    r"|\r+\n?"
-    r"|[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]"
+    r"[\x00-\x07\x0b-\x1f\x7f-\x9f]"
+    r"(?:(?:(?<=\x1b)\[|(?<=\x9b))[0-?]*[ -/]*[@-~]?"
+    r"|(?P<string>(?<=\x1b)[\]PX^_]|(?<=[\x90\x98\x9d-\x9f]))[^\x07\x18\x1a\x1b\x9c\n]*[\x07\x18\x1a\x9c]?"
+    r"|(?<=\x1b)[ -/]*[0-~]?"
+    r"|(?<=\r)\r*\n?"
+    r"|)"
 )
 _STRING_ENDS = "\x07\x18\x1a\x9c"
 _STRING = "\x9d"
@@ -93,10 +95,10 @@ class _Pieces:
 
 def _unfinished(control: str, string: str | None) -> str:
     """Return what to put in front of the next piece if a control at the end of one may go on there."""
-    if string:
+    if string is not None:
         return "" if control[-1] in _STRING_ENDS else _STRING
     if control[-1] == "\r":
-        return "\r"
+        return control if len(control) < LONGEST else ""
     begun = control == "\x1b" or (control[0] in "\x1b\x9b" and (control in ("\x1b[", "\x9b") or control[-1] < "@"))
     if control[0] == "\x1b" and control[1:2] != "[" and control[-1:] >= "0":
         return ""

@@ -85,7 +85,7 @@ class Redactor:
         return any(form != text and form.startswith(text) for form in self._forms[place : place + 2])
 
     def _spans(self, text: str) -> list[_Span]:
-        found = [_Span(at, at + len(form), self._names[form]) for form in self._forms for at in _places(form, text)]
+        found = [_Span(*place, self._names[form]) for form in self._forms for place in _places(form, text)]
         return sorted(found)
 
 
@@ -147,11 +147,15 @@ def _pieces(form: str) -> Iterator[str]:
         yield form[begin : begin + LONGEST] if begin + LONGEST + SHORTEST < len(form) else form[begin:]
 
 
-def _places(form: str, text: str) -> Iterator[int]:
-    place = text.find(form)
+def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
+    """Find a word in a text. Places that overlap, as it may repeat itself, are one."""
+    begin = place = text.find(form)
     while place >= 0:
-        yield place
-        place = text.find(form, place + len(form))
+        end = place + len(form)
+        place = text.find(form, place + 1)
+        if not 0 <= place < end:
+            yield begin, end
+            begin = place
 
 
 def _cut(edge: str, forms: list[str]) -> str:

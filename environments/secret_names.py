@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 SECRET_WORDS = (
     "KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDS", "AUTH", "BEARER", "COOKIE",
@@ -45,10 +46,14 @@ def names_secret(name: str, value: str) -> bool:
     A path is none (SSH_AUTH_SOCK, GOOGLE_APPLICATION_CREDENTIALS_FILE), and neither is what only looks like one by its
     name (GIT_AUTHOR_NAME).
     """
-    upper = name.upper()
-    if value.startswith(("/", "~/")) and upper.endswith(_OF_PATHS):
+    if not _sounds_secret(name):
         return False
-    return holds_secret_word(re.sub(_HARMLESS, "", upper))
+    return not (value.startswith(("/", "~/")) and name.upper().endswith(_OF_PATHS))
+
+
+@lru_cache(maxsize=4096)
+def _sounds_secret(name: str) -> bool:
+    return holds_secret_word(re.sub(_HARMLESS, "", name.upper()))
 
 
 def is_protected(name: str) -> bool:

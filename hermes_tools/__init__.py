@@ -3,6 +3,9 @@
 The functions here work on the configured environment, so that a script that calls them runs unchanged with
 `execute_code` and as a plain Python program. To work on an environment of your own, take the function of the same
 name from its module: `from hermes_tools.files.read_file import read_file` has the environment as its first parameter.
+
+Those here and in `model_tools` are for a model: what they return has no values of secrets in it. A script that
+`execute_code` runs gets everything as it is, as it may have to write it back.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from environments.base import BaseEnvironment
-from hermes_tools.binding import bound_to, on_configured_environment
+from hermes_tools.binding import bound_to, for_model, on_configured_environment
 from hermes_tools.files.read_file import read_file as _read_file
 from hermes_tools.files.write_file import write_file as _write_file
 from hermes_tools.patch.patch import patch as _patch
@@ -26,6 +29,7 @@ patch = on_configured_environment(_patch)
 
 __all__ = [
     "background_process",
+    "model_tools",
     "patch",
     "read_file",
     "script_tools",
@@ -33,6 +37,17 @@ __all__ = [
     "terminal",
     "write_file",
 ]
+
+
+def model_tools(env: BaseEnvironment) -> dict[str, Callable[..., object]]:
+    """Return the tools a model may call, by name, working on `env`, without the values of secrets in their results."""
+    return {
+        "terminal": for_model(env, _terminal),
+        "read_file": for_model(env, _read_file),
+        "write_file": for_model(env, _write_file),
+        "search_files": for_model(env, _search_files),
+        "patch": for_model(env, _patch),
+    }
 
 
 def script_tools(env: BaseEnvironment) -> dict[str, Callable[..., object]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from environments.base import BaseEnvironment
+from environments.errors import TerminalError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,14 +23,28 @@ def bound_to(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P
     return _presented(call, tool)
 
 
+def for_model(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
+    """Return the same for a model, which gets to see no secrets in what the tool returns or raises."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        view = env.model_view()
+        try:
+            return view.value(tool(env, *args, **kwargs))
+        except TerminalError as error:
+            view.hide_in(error)
+            raise
+
+    return _presented(call, tool)
+
+
 def on_configured_environment(tool: Callable[Concatenate[BaseEnvironment, P], R]) -> Callable[P, R]:
-    """Return `tool` as a function that works on the environment the settings name, started on first use."""
+    """Return `for_model` on the environment that the settings name, started on first use."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         # Imported on the first call: importing the tools must not load settings or backends.
         from environments.manager import get_environment
 
-        return tool(get_environment(), *args, **kwargs)
+        return for_model(get_environment(), tool)(*args, **kwargs)
 
     return _presented(call, tool)
 

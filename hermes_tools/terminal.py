@@ -8,6 +8,7 @@ import threading
 from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment, Process
+from environments.capture import CapturedText
 from environments.errors import EnvironmentLostError
 from environments.result import TIMEOUT_EXIT_CODE, CommandResult
 
@@ -45,7 +46,8 @@ def terminal(
     Returns:
         A dict with output (standard error merged in), exit_code, and error: None, or why the command was ended,
         such as "timed out after 5 s". A command that fails by itself has an exit code and no error. In the
-        background: process_id too.
+        background: process_id too. The output is without terminal controls and the values of secrets, as the settings
+        `strip_ansi` and `redact_secrets` say.
 
     Raises:
         TerminalError: The environment could not be started, was lost, or has no pty.
@@ -55,12 +57,8 @@ def terminal(
     if pty:
         return _run_in_pty(env, command, timeout, workdir)
     result = env.execute(command, cwd=workdir, timeout=timeout)
-    error = None
-    if result.timed_out:
-        error = _timed_out(env, timeout)
-    elif result.interrupted:
-        error = "interrupted"
-    return {"output": _output_with_notice(result), "exit_code": result.exit_code, "error": error}
+    output = env.model_view().captured(_captured(result))
+    return _answer(env, timeout, result, output)
 
 
 def script_terminal(
@@ -81,8 +79,8 @@ def script_terminal(
         pty: Not available in a script: raises.
 
     Returns:
-        A dict with output (standard error merged in), exit_code, and error: None, or why the command was ended,
-        such as "timed out after 5 s". A command that fails by itself has an exit code and no error.
+        A dict with output (standard error merged in, as the command wrote it), exit_code, and error: None, or why the
+        command was ended, such as "timed out after 5 s". A command that fails by itself has an exit code and no error.
     """
     if background:
         raise ValueError(
@@ -94,7 +92,8 @@ def script_terminal(
             "pty=True is not available in a script: run the command without a terminal, with its options for "
             "use without one (such as --yes, --batch or --no-pager)"
         )
-    return terminal(env, command, timeout, workdir)
+    result = env.execute(command, cwd=workdir, timeout=timeout)
+    return _answer(env, timeout, result, _captured(result))
 
 
 def background_process(process_id: str) -> Process:
@@ -129,18 +128,25 @@ def _run_in_pty(env: BaseEnvironment, command: str, timeout: float | None, workd
     process = env.start(command, cwd=workdir, pty=True)
     seconds = env.settings.timeout if timeout is None else timeout
     exit_code = process.wait(None if math.isinf(seconds) else seconds)
-    if exit_code is not None:
-        return {"output": process.read(), "exit_code": exit_code, "error": None}
-    process.kill()
-    return {"output": process.read(), "exit_code": TIMEOUT_EXIT_CODE, "error": _timed_out(env, timeout)}
+    error = None
+    if exit_code is None:
+        process.kill()
+        exit_code, error = TIMEOUT_EXIT_CODE, _timed_out(env, timeout)
+    return {"output": env.model_view().output(process.read()), "exit_code": exit_code, "error": error}
 
 
 def _timed_out(env: BaseEnvironment, timeout: float | None) -> str:
     return f"timed out after {env.settings.timeout if timeout is None else timeout:g} s"
 
 
-def _output_with_notice(result: CommandResult) -> str:
-    if not result.omitted_bytes:
-        return result.output
-    head, tail = result.output[: result.omitted_at], result.output[result.omitted_at :]
-    return f"{head}\n[{result.omitted_bytes} bytes of output omitted]\n{tail}"
+def _captured(result: CommandResult) -> CapturedText:
+    return CapturedText(result.output, result.omitted_bytes, result.omitted_at)
+
+
+def _answer(env: BaseEnvironment, timeout: float | None, result: CommandResult, output: CapturedText) -> TerminalResult:
+    error = _timed_out(env, timeout) if result.timed_out else "interrupted" if result.interrupted else None
+    text = output.text
+    if output.omitted_bytes:
+        head, tail = text[: output.omitted_at], text[output.omitted_at :]
+        text = f"{head}\n[{output.omitted_bytes} bytes of output omitted]\n{tail}"
+    return {"output": text, "exit_code": result.exit_code, "error": error}

@@ -1,0 +1,180 @@
+"""Secrets in text: whole, in pieces, cut, written in other ways, and in logs."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import logging
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from environments import BaseEnvironment, create_environment
+from environments.capture import CapturedText
+from environments.log import logger
+from environments.model_view import ModelView
+from environments.redaction import RedactedPieces, Redactor
+from environments.secret_names import names_secret
+
+SECRET = 'sk-l"i\\ve/0123+45 6789é'
+KEY = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAqLq4\nx8WbWcQm0yYQ2mT3\n-----END KEY-----\n"
+REDACTOR = Redactor({"API_KEY": SECRET, "PRIVATE_KEY": KEY, "SHORT": "1234567", "AUTH_MODE": "disabled"})
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        SECRET,
+        repr(SECRET)[1:-1],
+        json.dumps(SECRET)[1:-1],
+        json.dumps(SECRET, ensure_ascii=False)[1:-1],
+        urllib.parse.quote(SECRET, safe=""),
+        urllib.parse.quote_plus(SECRET),
+    ],
+)
+def test_a_secret_is_known_however_it_is_written(written: str) -> None:
+    assert REDACTOR.text(f"it is {written}, he said") == "it is [REDACTED:API_KEY], he said"
+
+
+def test_base64_of_it_is_known() -> None:
+    for encode in (base64.b64encode, base64.urlsafe_b64encode):
+        shown = REDACTOR.text(encode(SECRET.encode() + b"\n").decode())
+        assert shown.startswith("[REDACTED:API_KEY]")
+        assert len(shown) < 26
+
+
+def test_each_line_of_a_key_is_a_secret() -> None:
+    assert REDACTOR.text(f"x {KEY.strip()} y") == "x [REDACTED:PRIVATE_KEY] y"
+    assert REDACTOR.text("x8WbWcQm0yYQ2mT3\n") == "[REDACTED:PRIVATE_KEY]\n"
+    assert REDACTOR.text(json.dumps(KEY)) == '"[REDACTED:PRIVATE_KEY]"'
+
+
+def test_what_is_short_or_ordinary_is_none() -> None:
+    assert REDACTOR.text("1234567 disabled") == "1234567 disabled"
+
+
+def test_overlapping_secrets_are_one() -> None:
+    redactor = Redactor({"A": "abcdefghij", "B": "ghijklmnop", "C": "abcdefghijXY"})
+    assert redactor.text("<abcdefghijklmnop>") == "<[REDACTED:A]>"
+    assert redactor.text("<abcdefghijXY>") == "<[REDACTED:A]>"
+
+
+def test_without_secrets_nothing_is_done() -> None:
+    text = "x" * 100
+    assert Redactor({}).text(text) is text
+    assert Redactor({}).begun(text) == (text, "")
+
+
+@pytest.mark.parametrize("length", [300, 1000, 5000])
+def test_a_long_secret_is_known_as_a_whole_and_in_pieces(length: int) -> None:
+    secret = "".join(chr(97 + (n * n + n // 7) % 26) for n in range(length))
+    redactor = Redactor({"LONG": secret})
+    assert redactor.text(f"<{secret}>") == "<[REDACTED:LONG]>"
+    pieces = RedactedPieces(redactor)
+    shown = "".join(map(pieces.feed, f"<{secret}>")) + pieces.feed("", final=True)
+    assert shown.replace("[REDACTED:LONG]", "") == "<>"
+
+
+TWO = {"A": "abcabcabcabd", "B": "cabdxxxxcab", "C": "abcabcabcabdabcabc"}
+
+
+@given(st.text(alphabet="abcdx-", max_size=60), st.lists(st.integers(0, 80), max_size=8), st.integers(0, 60))
+def test_pieces_hide_all_and_lose_nothing(around: str, cuts: list[int], place: int) -> None:
+    text = around[:place] + TWO["A"] + around[place:]
+    ends = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    pieces = RedactedPieces(Redactor(TWO))
+    shown = "".join(pieces.feed(text[a:b]) for a, b in itertools.pairwise(ends)) + pieces.feed("", final=True)
+    assert not any(secret in shown for secret in TWO.values())
+    assert shown.count("-") == text.count("-")
+    assert "[REDACTED:" in shown
+
+
+def test_what_cannot_be_a_secret_is_shown_at_once() -> None:
+    pieces = RedactedPieces(Redactor({"KEY": "sk-0123456789"}))
+    assert pieces.feed("Password: ") == "Password: "
+    assert pieces.feed("sk-01") == ""
+    assert pieces.feed("x, and sk-0123456789") == "sk-01x, and [REDACTED:KEY]"
+
+
+@pytest.mark.parametrize("cut", range(1, 20))
+def test_a_secret_that_the_cap_cuts_shows_no_greater_part(cut: int) -> None:
+    secret = "0123456789abcdefghij"
+    view = ModelView(Redactor({"KEY": secret}), strip=True)
+    head, tail = f"head {secret[:cut]}", f"{secret[cut:]} tail"
+    shown = view.captured(CapturedText(head + tail, 100, len(head)))
+    assert shown.text[: shown.omitted_at] == ("head [REDACTED:KEY]" if cut >= 4 else head)
+    assert shown.text[shown.omitted_at :] == ("[REDACTED:KEY] tail" if 20 - cut >= 4 else tail)
+
+
+def test_controls_do_not_hide_a_secret() -> None:
+    view = ModelView(Redactor({"KEY": "0123456789"}), strip=True)
+    assert view.output("01234\x1b[0m5678\x00 9".replace(" ", "")) == "[REDACTED:KEY]"
+    pieces = view.pieces()
+    assert "".join(map(pieces.feed, "01234\x1b[0m56789")) + pieces.feed("", final=True) == "[REDACTED:KEY]"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("MY_API_KEY", "x" * 10, True),
+        ("github_token", "x" * 10, True),
+        ("MYSQL_PWD", "x" * 10, True),
+        ("PGPASSWORD", "x" * 10, True),
+        ("SLACK_WEBHOOK", "https://x.test/y", True),
+        ("AWS_SECRET_ACCESS_KEY", "/looks/like+a/path", True),
+        ("PWD", "/home/user", False),
+        ("OLDPWD", "/home/user", False),
+        ("SSH_AUTH_SOCK", "/tmp/agent", False),
+        ("GOOGLE_CREDENTIALS_FILE", "/home/user/key.json", False),
+        ("GIT_AUTHOR_NAME", "Jane Doe Jr", False),
+        ("TOKENIZERS_PARALLELISM", "false", False),
+        ("EDITOR", "vim", False),
+    ],
+)
+def test_which_variables_are_secret(name: str, value: str, secret: bool) -> None:
+    assert names_secret(name, value) is secret
+
+
+def test_an_environment_knows_the_secrets_of_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORWARDED_TOKEN", "forwarded-value")
+    monkeypatch.setenv("STORE_URL", "redis://user:pass-in-the-url@host/0")
+    monkeypatch.setenv("HARMLESS", "passed-by-name")
+    docker = create_environment(
+        "docker", env={"API_KEY": "set-in-docker", "COLOUR": "red-and-green"}, env_passthrough=["HARMLESS"]
+    )
+    shown = docker.model_view().output("set-in-docker red-and-green pass-in-the-url forwarded-value passed-by-name")
+    assert (
+        shown == "[REDACTED:API_KEY] red-and-green [REDACTED:STORE_URL] [REDACTED:FORWARDED_TOKEN] [REDACTED:HARMLESS]"
+    )
+    ssh = create_environment("ssh", host="h", password="password-of-ssh")
+    assert ssh.model_view().output("password-of-ssh") == "[REDACTED:TERMINAL_SSH_PASSWORD]"
+
+
+def test_with_the_settings_off_everything_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "open-sesame-4711")
+    env: BaseEnvironment = create_environment("local", redact_secrets=False, strip_ansi=False)
+    assert env.model_view().output("\x1b[1mopen-sesame-4711") == "\x1b[1mopen-sesame-4711"
+
+
+def test_our_logs_hold_no_secret(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("MY_API_KEY", "open-sesame-4711")
+    try:
+        raise ValueError("open-sesame-4711")
+    except ValueError:
+        logger("environments.test").warning("it was %s", "open-sesame-4711", exc_info=True)
+    logger("environments.test").warning("%d apples", 3)
+    assert caplog.records[0].getMessage() == "it was [REDACTED:MY_API_KEY]"
+    assert "ValueError: [REDACTED:MY_API_KEY]" in caplog.text
+    assert "open-sesame" not in caplog.text
+    assert caplog.records[1].args == (3,)
+
+
+def test_every_module_of_ours_that_logs_does_so_without_secrets() -> None:
+    root = Path(__file__).parents[2] / "environments"
+    direct = [file.name for file in root.rglob("*.py") if "getLogger(__name__)" in file.read_text()]
+    assert direct == []
+    assert isinstance(logger("environments"), logging.Logger)
