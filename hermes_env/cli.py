@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from environments.controls import plain
 from environments.errors import TerminalError
 from hermes_env.doctor import doctor
 from hermes_env.exec_command import exec_command
@@ -60,5 +61,5 @@ def main() -> None:
         from rich.console import Console
         from rich.text import Text
 
-        Console(stderr=True).print(Text(f"hermes-env: {error}", style="red"), soft_wrap=True)
+        Console(stderr=True).print(Text(f"hermes-env: {plain(str(error))}", style="red"), soft_wrap=True)
         sys.exit(ERROR_EXIT_CODE)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import typer
 
+from environments.controls import plain
 from hermes_env.options import Backend, Cwd, Settings, settings_from
 
 State = Literal["ready", "found", "unset", "missing", "failed"]
@@ -55,7 +56,8 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
             finding = try_backend(name, name, {"cwd": "/"})
         else:
             finding = look_for_backend(name)
-        typer.echo(f"{name:<12} {typer.style(f'{finding.state:<9}', fg=COLOURS[finding.state])} {finding.detail}")
+        state = typer.style(f"{finding.state:<9}", fg=COLOURS[finding.state])
+        typer.echo(f"{name:<12} {state} {plain(finding.detail)}")
     raise typer.Exit(0 if ready else 1)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hermes_env.options import Backend, Cwd, Settings, Timeout, settings_from
+from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, settings_from
 
 
 def exec_command(
@@ -18,6 +18,7 @@ def exec_command(
     backend: Backend = None,
     timeout: Timeout = None,
     cwd: Cwd = None,
+    raw: Raw = False,
     assignments: Settings = None,
 ) -> None:
     """Run a command and exit with its exit code.
@@ -28,15 +29,21 @@ def exec_command(
     Standard error shows in with the output, in the order written. Standard input is read to its end and passed
     on, unless it is a terminal. The exit code is 124 after a time-out, 130 after Ctrl-C, and 2 for a wrong
     setting or a target that cannot be reached.
+
+    On a terminal the output may have colours; other terminal controls are taken out, unless --raw is given. A pipe
+    or a file gets everything as it is.
     """
     from environments import create_environment
     from hermes_env.foreground import BROKEN_PIPE_EXIT_CODE, LiveOutput, run_interruptibly
 
     command = words[0] if len(words) == 1 else shlex.join(words)
     with create_environment(backend, **settings_from(assignments, timeout=timeout, cwd=cwd)) as environment:
-        output = LiveOutput(when_reader_leaves=environment.interrupt)
+        output = LiveOutput(when_reader_leaves=environment.interrupt, raw=raw)
         work = partial(environment.execute, command, stdin=_standard_input(), on_output=output.write)
-        result = run_interruptibly(work, environment.interrupt)
+        try:
+            result = run_interruptibly(work, environment.interrupt)
+        finally:
+            output.finish()
         limit = environment.settings.timeout
     if result.timed_out:
         typer.secho(f"hermes-env: the command was ended after {limit:g} s (--timeout)", fg="red", err=True)

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
+from environments.controls import HarmlessText
+
 Result = TypeVar("Result")
 
 BROKEN_PIPE_EXIT_CODE = 141
@@ -18,10 +20,17 @@ _REPEAT_SECONDS = 0.5
 
 
 class LiveOutput:
-    """Standard output that is written as text arrives."""
+    """Standard output that is written as text arrives.
 
-    def __init__(self, when_reader_leaves: Callable[[], object]) -> None:
+    Args:
+        when_reader_leaves: Called once nobody reads any more.
+        raw: Whether a terminal gets the text as it is. Otherwise it gets no control of it but colours, as a title, the
+            clipboard or the screen are not for a target to set. What is no terminal always gets everything.
+    """
+
+    def __init__(self, when_reader_leaves: Callable[[], object], raw: bool = False) -> None:
         self._when_reader_leaves = when_reader_leaves
+        self._harmless = HarmlessText() if sys.stdout.isatty() and not raw else None
         self.reader_left = False
         """Whether nobody reads any more, as after `| head -1`."""
         if hasattr(sys.stdout, "reconfigure"):
@@ -29,7 +38,15 @@ class LiveOutput:
 
     def write(self, text: str) -> None:
         """Show a piece of text at once."""
-        if self.reader_left:
+        self._write(self._harmless.feed(text) if self._harmless else text)
+
+    def finish(self) -> None:
+        """Show what was held back, and no colour from here on."""
+        if self._harmless:
+            self._write(self._harmless.feed("", final=True))
+
+    def _write(self, text: str) -> None:
+        if self.reader_left or not text:
             return
         try:
             sys.stdout.write(text)

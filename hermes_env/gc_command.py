@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from environments.controls import plain
+
 
 def gc_command() -> None:
     """Remove the containers and files that processes which were killed have left behind.
@@ -15,6 +17,6 @@ def gc_command() -> None:
 
     removed = collect_garbage()
     for line in removed:
-        typer.echo(line)
+        typer.echo(plain(line))
     if not removed:
         typer.echo("nothing to collect")

@@ -37,6 +37,10 @@ Settings = Annotated[
         help="Any setting, by its name in config.yaml; lists and mappings as JSON. May be repeated.",
     ),
 ]
+Raw = Annotated[
+    bool,
+    typer.Option("--raw", help="Let terminal controls of the output reach a terminal as they are, not only colours."),
+]
 
 
 def settings_from(assignments: list[str] | None, **options: object) -> dict[str, object]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from environments.controls import harmless
 from environments.errors import TerminalError
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
-from hermes_env.options import Backend, Cwd, Settings, Timeout, settings_from
+from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, settings_from
 
 if TYPE_CHECKING:
     from code_execution import ExecutionResult
@@ -43,6 +44,7 @@ def run_command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print only the result, as JSON, when the script has ended.")
     ] = False,
+    raw: Raw = False,
     assignments: Settings = None,
 ) -> None:
     """Run a Python script that may call tools.
@@ -50,6 +52,9 @@ def run_command(
     The script finds them by `from hermes_tools import read_file, search_files, terminal`. Its output shows as
     it comes, and a line on standard error says how it ended. The exit code is the script's own, 124 after a
     time-out, 130 after Ctrl-C, and 2 for a wrong setting or a target that cannot be reached.
+
+    The values of secrets are taken out of the output. On a terminal it may have colours; other terminal controls are
+    taken out, unless --raw is given. A pipe or a file gets them as they are, and --json none.
     """
     code = read_script(script)
 
@@ -58,8 +63,11 @@ def run_command(
     from hermes_env.foreground import BROKEN_PIPE_EXIT_CODE, LiveOutput, run_interruptibly
 
     interrupt = threading.Event()
-    output = LiveOutput(when_reader_leaves=interrupt.set)
-    with create_environment(backend, **settings_from(assignments, cwd=cwd)) as environment:
+    output = LiveOutput(when_reader_leaves=interrupt.set, raw=raw)
+    settings = settings_from(assignments, cwd=cwd)
+    if not as_json:
+        settings.setdefault("strip_ansi", False)  # a person may have colours
+    with create_environment(backend, **settings) as environment:
         work = partial(
             execute_code,
             code,
@@ -72,13 +80,17 @@ def run_command(
             on_output=None if as_json else output.write,
             argv=arguments or [],
         )
-        result = run_interruptibly(work, interrupt.set)
+        try:
+            result = run_interruptibly(work, interrupt.set)
+        finally:
+            output.finish()
     if as_json:
         import json
 
         output.write(json.dumps(result.to_dict()) + "\n")
     else:
-        sys.stderr.write(unshown_of(result))
+        unshown = unshown_of(result)
+        sys.stderr.write(harmless(unshown) if sys.stderr.isatty() and not raw else unshown)
         typer.secho(result_line(result), fg=COLOURS[result.status], err=True)
     raise typer.Exit(BROKEN_PIPE_EXIT_CODE if output.reader_left else exit_code_of(result))
 
