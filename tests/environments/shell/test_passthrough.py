@@ -1,0 +1,128 @@
+"""Variables that are handed on to the session, whatever becomes of its shells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from targets.local_shells import local, without_bash
+from targets.plain_local import PlainLocal
+
+from environments import BaseEnvironment, EnvironmentStartError, SettingsError, create_environment, load_settings
+
+Make = Callable[[Path], BaseEnvironment]
+BOTH = pytest.mark.parametrize("make", [local, without_bash])
+
+
+@pytest.fixture(autouse=True)
+def _a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+
+
+@BOTH
+def test_a_shell_that_is_killed_with_the_command_that_brought_a_variable_gets_it_again(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with make(tmp_path) as env:
+        env.execute("export KEPT=1")
+        monkeypatch.setenv("MY_TOKEN", "sun")
+        env.passthrough.allow(["MY_TOKEN"])
+        assert env.execute("echo $MY_TOKEN; kill -9 $$").output == "sun\n"
+        assert env.execute("echo $MY_TOKEN $KEPT").output == "sun 1\n"
+
+
+@BOTH
+def test_a_shell_that_is_killed_at_once_leaves_its_variables_to_the_next(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "sun")
+    with make(tmp_path) as env:
+        env.passthrough.allow(["MY_TOKEN"])
+        env.execute("kill -9 $$")
+        assert env.execute("echo $MY_TOKEN").output == "sun\n"
+
+
+@BOTH
+def test_what_the_session_has_set_itself_stays(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with make(tmp_path) as env:
+        env.execute("export MY_TOKEN=own")
+        monkeypatch.setenv("MY_TOKEN", "sun")
+        env.passthrough.allow(["MY_TOKEN"])
+        assert env.execute("echo $MY_TOKEN").output == "own\n"
+        assert env.execute_oneshot("echo $MY_TOKEN").output == "sun\n"
+        assert env.execute_oneshot("echo $MY_TOKEN", env={"MY_TOKEN": "for the call"}).output == "for the call\n"
+
+
+@BOTH
+def test_a_variable_that_comes_to_be_set_here_arrives(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with make(tmp_path) as env:
+        env.passthrough.allow(["MY_TOKEN"])
+        assert env.execute("echo ${MY_TOKEN-unset}").output == "unset\n"
+        monkeypatch.setenv("MY_TOKEN", "sun")
+        assert env.execute("echo ${MY_TOKEN-unset}").output == "sun\n"
+
+
+@BOTH
+def test_a_variable_that_cannot_be_set_is_no_ones_end(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with make(tmp_path) as env:
+        env.execute("set -eu; export BEFORE=1")
+        env.execute("readonly OTHER=1")
+        monkeypatch.setenv("MY_TOKEN", "sun")
+        env.passthrough.allow(["MY_TOKEN", "OTHER"])
+        monkeypatch.setenv("OTHER", "2")
+        assert env.execute("echo $MY_TOKEN $OTHER $BEFORE").output == "sun 1 1\n"
+
+
+def test_without_a_lasting_shell_each_gets_what_the_session_has_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "sun")
+    settings = {"cwd": str(tmp_path), "persistent_shell": False, "env_passthrough": ["MY_TOKEN"]}
+    with create_environment("local", **settings) as env:
+        assert [env.execute("echo $MY_TOKEN").output for _ in range(2)] == ["sun\n", "sun\n"]
+        env.execute("unset MY_TOKEN")
+        assert env.execute("echo ${MY_TOKEN-unset}").output == "unset\n"
+
+
+def test_a_terminal_has_it_and_does_not_echo_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "sun-and-rain")
+    for scrub in (False, True):
+        with create_environment("local", cwd=str(tmp_path), env_passthrough=["MY_TOKEN"], scrub_env=scrub) as env:
+            process = env.start("echo ${#MY_TOKEN}; test -t 1 && echo terminal", pty=True)
+            assert process.wait(30) == 0
+            assert process.read().split() == ["12", "terminal"]
+
+
+@BOTH
+def test_what_is_scrubbed_is_in_no_shells_own_environment(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "sun")
+    kind = create_environment if make is local else (lambda name, **given: PlainLocal(load_settings(name, **given)))
+    with kind("local", cwd=str(tmp_path), scrub_env=True) as env:
+        look = "tr '\\0' '\\n' </proc/$$/environ"
+        for seen in (env.execute(look).output, env.execute_oneshot(look).output):
+            assert "HERMES_COMMAND=" in seen
+            assert "MY_TOKEN" not in seen
+
+
+def test_scrubbing_without_the_program_env_opens_no_shell(tmp_path: Path) -> None:
+    class Bare(PlainLocal):
+        def start_target(self) -> None:
+            super().start_target()
+            Path(self._path.name, "env").unlink()
+
+    said = "made by the program env, which is missing here"
+    bare = Bare(load_settings("local", cwd=str(tmp_path), scrub_env=True))
+    with bare as env, pytest.raises(EnvironmentStartError, match=said):
+        env.execute("true")
+
+
+def test_a_name_that_is_none_is_refused_before_anything_starts() -> None:
+    with pytest.raises(SettingsError, match=r"terminal.env_passthrough: 'A B' is not the name of a variable"):
+        create_environment("local", env_passthrough=["A B"])
