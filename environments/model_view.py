@@ -58,11 +58,16 @@ class ModelView:
         return value
 
     def hide_in(self, error: BaseException) -> None:
-        """Take the secrets out of what an error says, and of the output that it holds."""
-        error.args = tuple(self.value(list(error.args)))
-        output = getattr(error, "output", None)
-        if isinstance(output, str) and output:
-            error.output = self.output(output)  # type: ignore[attr-defined]
+        """Make fit for a model what an error says, the output that it holds, and the errors it came from."""
+        seen: set[int] = set()
+        found: BaseException | None = error
+        while found and id(found) not in seen:
+            seen.add(id(found))
+            found.args = tuple(self.output(said) if isinstance(said, str) else said for said in found.args)
+            output = getattr(found, "output", None)
+            if isinstance(output, str) and output:
+                found.output = self.output(output)  # type: ignore[attr-defined]
+            found = found.__cause__ or found.__context__
 
 
 class ModelPieces:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from weakref import WeakSet
 
+from environments.clean_environment import SAFE_NAMES
 from environments.passthrough import Passthrough
 from environments.secret_names import names_secret
 from environments.settings import BackendSettings, EnvironmentSettings
@@ -30,7 +31,8 @@ class SecretValues:
 
     def known(self) -> dict[str, str]:
         """Return the secrets by name: of this process, of the settings, and what is passed through."""
-        return {**_secret_among(os.environ), **_of_settings(self._settings.own), **self._passthrough.values()}
+        passed = {name: value for name, value in self._passthrough.values().items() if not _is_harmless(name, value)}
+        return {**_secret_among(os.environ), **_of_settings(self._settings.own), **passed}
 
     @staticmethod
     def of_all() -> dict[str, str]:
@@ -42,6 +44,11 @@ class SecretValues:
 
 
 _of_environments: WeakSet[SecretValues] = WeakSet()
+
+
+def _is_harmless(name: str, value: str) -> bool:
+    """Whether what is passed through is no secret: HOME and the like, or a path in a variable that sounds like none."""
+    return name in SAFE_NAMES or (value.startswith(("/", "~/")) and not names_secret(name, value))
 
 
 def _secret_among(variables: Mapping[str, str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments import BaseEnvironment, create_environment
+from environments import BaseEnvironment, TerminalError, create_environment
 from environments.capture import CapturedText
 from environments.log import logger
 from environments.model_view import ModelView
@@ -152,6 +152,22 @@ def test_an_environment_knows_the_secrets_of_its_settings(monkeypatch: pytest.Mo
     )
     ssh = create_environment("ssh", host="h", password="password-of-ssh")
     assert ssh.model_view().output("password-of-ssh") == "[REDACTED:TERMINAL_SSH_PASSWORD]"
+
+
+def test_what_is_passed_through_and_harmless_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    monkeypatch.setenv("DATA_ROOT", "/srv/all/data")
+    env = create_environment("local", env_passthrough=["HOME", "DATA_ROOT"])
+    assert env.model_view().output("/home/somebody /srv/all/data") == "/home/somebody /srv/all/data"
+
+
+def test_an_error_is_made_fit_for_a_model_with_all_it_came_from() -> None:
+    view = ModelView(Redactor({"KEY": "0123456789"}), strip=True)
+    error, cause = TerminalError("\x1b[2Jno 0123456789"), ValueError("0123456789", 5)
+    error.__cause__ = cause
+    cause.__context__ = error
+    view.hide_in(error)
+    assert (str(error), cause.args) == ("no [REDACTED:KEY]", ("[REDACTED:KEY]", 5))
 
 
 def test_with_the_settings_off_everything_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
