@@ -15,6 +15,8 @@ LINE_SHORTEST = 16
 """Characters of a line of a secret, such as a private key, that is taken for a secret by itself."""
 LONGEST = 256
 """Characters of a secret that are looked for at a time."""
+MOST_HELD = 4
+"""How many times the longest of these pieces is held back at most."""
 _ORDINARY = frozenset({"disabled", "required", "optional", "password", "anonymous"})
 """What stands in such variables and is no secret."""
 
@@ -76,7 +78,8 @@ class Redactor:
         spans = self._spans(text)
         for span in reversed(spans):
             if span.begin < place < span.end:
-                place = span.begin
+                # One that goes on and on, as it repeats itself, would be held back for ever.
+                place = span.begin if len(text) - span.begin < MOST_HELD * self._longest else span.end
         return _without(text[:place], [span for span in spans if span.end <= place]), text[place:]
 
     def _goes_on(self, text: str) -> bool:
@@ -153,7 +156,7 @@ def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
     while place >= 0:
         end = place + len(form)
         place = text.find(form, place + 1)
-        if not 0 <= place < end:
+        if not 0 <= place <= end:
             yield begin, end
             begin = place
 
