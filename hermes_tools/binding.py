@@ -27,12 +27,7 @@ def for_model(env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, 
     """Return the same for a model, which gets to see no secrets in what the tool returns or raises."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        view = env.model_view()
-        try:
-            return view.value(tool(env, *args, **kwargs))
-        except TerminalError as error:
-            view.hide_in(error)
-            raise
+        return _shown(env, tool, *args, **kwargs)
 
     return _presented(call, tool)
 
@@ -44,9 +39,20 @@ def on_configured_environment(tool: Callable[Concatenate[BaseEnvironment, P], R]
         # Imported on the first call: importing the tools must not load settings or backends.
         from environments.manager import get_environment
 
-        return for_model(get_environment(), tool)(*args, **kwargs)
+        return _shown(get_environment(), tool, *args, **kwargs)
 
     return _presented(call, tool)
+
+
+def _shown(
+    env: BaseEnvironment, tool: Callable[Concatenate[BaseEnvironment, P], R], *args: P.args, **kwargs: P.kwargs
+) -> R:
+    view = env.model_view()
+    try:
+        return view.value(tool(env, *args, **kwargs))
+    except TerminalError as error:
+        view.hide_in(error)
+        raise
 
 
 def _presented(call: Callable[P, R], tool: Callable[..., R]) -> Callable[P, R]:
