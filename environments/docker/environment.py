@@ -7,7 +7,6 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from docker.errors import APIError, NotFound
@@ -17,7 +16,8 @@ from environments.docker.engine import connect, engine_address, reason, reported
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
 from environments.docker.labels import RUNNING, claim_name, kept_filter, labels
-from environments.docker.options import container_options, memory_limit
+from environments.docker.memory import Memory
+from environments.docker.options import container_options
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, ExecStream
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
@@ -25,7 +25,7 @@ from environments.log import logger
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.memory import counting_kills, kills
+from environments.shell.memory import counting_kills
 from environments.shell.stream import Stream, Terminal
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ class DockerEnvironment(PersistentShellEnvironment):
         self._api: APIClient | None = None
         self._container: str | None = None
         self._claim: Claim | None = None
-        self._memory_checked = ""
-        self._kills = 0
+        self._memory = Memory(settings, self._options)
 
     @property
     def stop_ends_all(self) -> bool:
@@ -104,7 +103,7 @@ class DockerEnvironment(PersistentShellEnvironment):
             image = ensure_image(api, self._options.image)
             if self._container and self._revive(api, self._container):
                 return
-            self._memory_checked, self._kills = "", 0
+            self._memory.begin_anew()
             self._container = self._take_kept(api, image) if self.settings.container_persistent else None
             if self._container:
                 api.start(self._container)
@@ -120,7 +119,7 @@ class DockerEnvironment(PersistentShellEnvironment):
         if state["Paused"]:
             raise EnvironmentStartError(f"backend 'docker': {_paused(container)}")
         if not state["Running"]:
-            self._memory_checked, self._kills = "", 0
+            self._memory.begin_anew()
             api.start(container)
         return True
 
@@ -219,7 +218,7 @@ class DockerEnvironment(PersistentShellEnvironment):
                 state = self._api.inspect_container(self._container)["State"]
                 settled = time.monotonic() > deadline
                 loss = self._loss_in(self._container[:12], state)
-                if loss is None and settled and self._ran_out_of_memory(self._api, self._container, state):
+                if loss is None and settled and self._memory.ran_out(self._api, self._container, state):
                     loss = self._out_of_memory(self._container[:12])
             except NotFound:
                 return f"container {self._container[:12]} was removed"
@@ -232,17 +231,16 @@ class DockerEnvironment(PersistentShellEnvironment):
     def why_killed(self) -> str | None:
         """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
         try:
-            found = kills(self.run_control(counting_kills()).output)
+            files = self.run_control(counting_kills()).output
         except TerminalError:
             return None
-        if found <= self._kills:
+        api, container = self._api, self._container
+        if api is None or container is None or not self._memory.has_killed(api, files):
             return None
-        self._kills = found
-        if self._api and self._container:
-            self._note_memory_checked(self._api)
-            short = self._container[:12]
-            return f"container {short} ran out of memory ({self._memory()}), and a process was ended; allow it more"
-        return None
+        return self._out_of_memory(container[:12], ", and a process was ended")
+
+    def _out_of_memory(self, short: str, further: str = "") -> str:
+        return f"container {short} ran out of memory ({self._memory.limit}){further}; allow it more"
 
     def _loss_in(self, short: str, state: Mapping[str, object]) -> str | None:
         if state["Paused"]:
@@ -254,33 +252,6 @@ class DockerEnvironment(PersistentShellEnvironment):
         if state["ExitCode"] in CANNOT_RUN:
             return f"container {short} stopped, as image {self._options.image} has no /bin/sh; use one that has a shell"
         return f"container {short} stopped with exit code {state['ExitCode']}"
-
-    def _ran_out_of_memory(self, api: APIClient, container: str, state: Mapping[str, object]) -> bool:
-        """Whether the kernel has killed a process of the container, which goes on, since this was asked last.
-
-        The engine's state of a container tells it of the first process alone, so that its events are asked for. They
-        are bounded by the engine's own clock, as it would wait for a moment that it has not come to.
-        """
-        since = self._memory_checked or _timestamp(str(state["StartedAt"]))
-        self._note_memory_checked(api)
-        # Whole seconds, which the stubs want, are too coarse.
-        events = api.events(  # type: ignore[call-overload]
-            since=since, until=self._memory_checked, filters={"container": container, "event": "oom"}, decode=True
-        )
-        return any(True for _ in events)
-
-    def _note_memory_checked(self, api: APIClient) -> None:
-        self._memory_checked = _timestamp(str(api.info()["SystemTime"]))
-
-    def _out_of_memory(self, short: str) -> str:
-        return f"container {short} ran out of memory ({self._memory()}); allow it more"
-
-    def _memory(self) -> str:
-        megabytes, flag = memory_limit(self.settings), self._options.host.get("mem_limit")
-        if flag and flag != f"{megabytes}m":
-            return f"--memory of docker_extra_args is {flag}"
-        limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
-        return f"container_memory is {limit}"
 
     def stop_target(self) -> None:
         """Remove the container, or stop it if it is kept."""
@@ -310,11 +281,6 @@ class DockerEnvironment(PersistentShellEnvironment):
 def _paused(container: str) -> str:
     short = container[:12]
     return f"container {short} is paused; go on with `docker unpause {short}`"
-
-
-def _timestamp(text: str) -> str:
-    """Turn a time as the engine tells it into one as it wants to be asked."""
-    return f"{datetime.fromisoformat(text).timestamp():.6f}"
 
 
 def _mapping(value: object) -> dict[str, str]:
