@@ -1,0 +1,77 @@
+"""Overwriting disks and file systems, and taking them apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from environments.approvals.deeds.rule import Rule, Rules, always
+from environments.approvals.deeds.targets import written
+from environments.approvals.reading.command import Command, Word
+
+_MAKES = "it makes a new file system where one may be"
+_PARTITIONS = "it changes the partitions of a disk"
+
+
+def _copied(command: Command) -> str | None:
+    for word in command.args:
+        name, _, value = word.text.partition("=")
+        if name == "of" and (lost := written(Word(value, word.glob), command)):
+            return f"it overwrites {lost}"
+    return None
+
+
+def _with_word(reason: str, *words: str) -> Rule:
+    """Return a rule for commands with one of some words among their arguments."""
+
+    def rule(command: Command) -> str | None:
+        return None if set(words).isdisjoint(command.texts) else reason
+
+    return rule
+
+
+def _with_text(reason: str, pattern: str) -> Rule:
+    """Return a rule for commands with an argument that fits a pattern."""
+    fits = re.compile(pattern)
+
+    def rule(command: Command) -> str | None:
+        return reason if _any(fits, command.texts) else None
+
+    return rule
+
+
+def _any(pattern: re.Pattern[str], texts: Sequence[str]) -> bool:
+    return any(pattern.fullmatch(text) for text in texts)
+
+
+RULES: Rules = {
+    "dd": _copied,
+    "mkfs": always(_MAKES, but=("-n", "-V")),
+    "mke2fs": always(_MAKES, but=("-n",)),
+    "mkswap": always(_MAKES),
+    "mkdosfs": always(_MAKES),
+    "newfs": always(_MAKES),
+    "format": always(_MAKES),
+    "wipefs": _with_text("it removes the signatures of file systems", r"-\w*[afo]\w*|--(?:all|force|offset).*"),
+    "fdisk": always(_PARTITIONS, but=("-l", "--list", "-s", "-x")),
+    "cfdisk": always(_PARTITIONS),
+    "sfdisk": always(_PARTITIONS, but=("-l", "-d", "-J", "--list", "--dump", "--json", "-F", "--verify")),
+    "sgdisk": always(_PARTITIONS, but=("-p", "-i", "--print", "--info", "-v", "--verify")),
+    "gdisk": always(_PARTITIONS, but=("-l",)),
+    "parted": always(_PARTITIONS, but=("-l", "--list", "print")),
+    "blkdiscard": always("it discards all blocks of a device"),
+    "badblocks": _with_text("it overwrites a device", r"-\w*w\w*"),
+    "hdparm": _with_text("it erases a disk", r"--(?:security-erase.*|trim-sector.*|make-bad-sector|sanitize-.*)"),
+    "nvme": _with_word("it erases a disk", "format", "sanitize", "delete-ns"),
+    "cryptsetup": _with_text(
+        "it makes encrypted data unreadable", r"luksFormat|erase|luksErase|luksKillSlot|reencrypt"
+    ),
+    "lvremove": always("it removes a volume"),
+    "vgremove": always("it removes a volume"),
+    "pvremove": always("it removes a volume"),
+    "mdadm": _with_word("it takes an array of disks apart", "--zero-superblock", "--stop", "-S"),
+    "zpool": _with_word("it removes a volume", "destroy", "labelclear"),
+    "zfs": _with_word("it removes a volume", "destroy", "rollback"),
+    "btrfs": _with_word("it removes a volume", "delete", "del"),
+    "umount": _with_word("it unmounts all file systems", "-a", "--all"),
+}

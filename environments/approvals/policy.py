@@ -1,0 +1,103 @@
+"""The ready policy: well-known commands that destroy what does not come back, and their disguises.
+
+It is no wall. A program may do anything that its command's text does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Literal
+
+from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
+from environments.approvals.deeds import cloud, databases, disks, git, packages, processes, system, trees
+from environments.approvals.deeds.rule import Rule
+from environments.approvals.reading.budget import MAX_CHARACTERS, TooMuchError
+from environments.approvals.reading.carrying import names_of
+from environments.approvals.reading.command import Command
+from environments.approvals.reading.reader import Reader
+
+_CLASSES = (trees, disks, processes, git, databases, cloud, packages, system)
+_ANY_COMMAND: tuple[Rule, ...] = (system.written_by_redirection, system.hides_history)
+
+
+def destructive(command: str, cwd: str | None = None) -> str | None:
+    """Say what is destructive about shell text, without running any of it.
+
+    Args:
+        command: Shell text. It is read as bash and sh read it: quotes, variables that it sets itself, substitutions,
+            here-documents, what stands behind `sudo`, `sh -c`, `xargs` and the like.
+        cwd: The directory where it would run, which relative paths are taken from; None if it is not known.
+
+    Returns:
+        The reason, for people and models; None where nothing is known to be destructive. What could be anything, such
+        as a download that a shell reads, and what is too long or nested too deep, has a reason too. The time it takes
+        is bounded, whatever the text holds.
+    """
+    return next(findings(command, cwd), None)
+
+
+def findings(command: str, cwd: str | None = None) -> Iterator[str]:
+    """Return all that `destructive` has to say, the surest first. Arguments are the same."""
+    if len(command) > MAX_CHARACTERS:
+        yield f"it is too long to be judged: {len(command):,} characters, of which {MAX_CHARACTERS:,} would be read"
+        return
+    reader = Reader(cwd or "")
+    too_much = ""
+    try:
+        reader.read(command)
+    except TooMuchError as error:
+        too_much = str(error)
+    except RecursionError:  # a caller may have left little room
+        too_much = "it is nested too deep to be judged"
+    for one in reader.commands:
+        if reason := judged(one):
+            yield reason
+    yield from reader.findings
+    if too_much:
+        yield too_much
+
+
+def judged(command: Command) -> str | None:
+    """Say what is destructive about one command, apart from those that it runs in its turn."""
+    rules = _rules()
+    for rule in _ANY_COMMAND:
+        if reason := rule(command):
+            return reason
+    if not command.name:
+        return None
+    for name in names_of(command, rules):
+        for rule in rules.get(name.partition(".")[0] if name.startswith("mkfs.") else name, ()):
+            if reason := rule(command):
+                return reason
+    return None
+
+
+def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[CommandRequest], Answer]:
+    """Return the policy as a `before_command` hook.
+
+    Args:
+        decision: What happens to a command that `destructive` has a reason against.
+
+    Raises:
+        ValueError: The decision is another.
+    """
+    if decision not in ("ask", "deny"):
+        raise ValueError(f"decision is {decision!r}; allowed: 'ask', 'deny'")
+
+    def before_command(request: CommandRequest) -> Answer:
+        reason = destructive(request.command, request.cwd)
+        if reason is None:
+            return None
+        return Deny(reason) if decision == "deny" else Ask(reason)
+
+    return before_command
+
+
+@cache
+def _rules() -> dict[str, tuple[Rule, ...]]:
+    rules: dict[str, tuple[Rule, ...]] = {}
+    for one in _CLASSES:
+        for name, rule in one.RULES.items():
+            rules[name] = (*rules.get(name, ()), rule)
+    return rules

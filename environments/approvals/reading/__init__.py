@@ -1,0 +1,1 @@
+"""Shell text read as the commands that it would run, without running any."""

@@ -1,0 +1,86 @@
+"""A simple command as it would run, as far as that can be told without running it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+UNKNOWN = "\ufffc"
+"""Stands in a word for what cannot be known, such as the value of a variable that was set elsewhere."""
+_VERSION = re.compile(r"(python|pypy|perl|ruby|lua|php|node)-?[0-9][0-9.]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word after its expansion."""
+
+    text: str
+    glob: bool = False
+    """Whether a `*`, `?` or `[` in it is no plain character."""
+    fed_by: tuple[Command, ...] = ()
+    """The commands whose output stands in it, or in the file that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """`> file` and the like."""
+
+    operator: str
+    target: Word
+
+    @property
+    def writes(self) -> bool:
+        """Whether it opens a file for writing."""
+        duplicates = self.operator == ">&" and (self.target.text.isdigit() or self.target.text == "-")
+        return ">" in self.operator and not duplicates
+
+
+@dataclass(frozen=True, eq=False)
+class Command:
+    """A program and its arguments, without the assignments and redirections that were written with them."""
+
+    words: tuple[Word, ...] = ()
+    assignments: tuple[tuple[str, Word], ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    fed_by: tuple[Command, ...] = ()
+    """The commands whose output it reads."""
+    given: str | None = None
+    """What it reads, where that is known: a here-document, or what is echoed into it."""
+    directory: str = ""
+    """Where it runs, as far as a `cd` before it tells: empty where everything begins."""
+    start: str = ""
+    """The absolute directory where everything begins; empty if not known."""
+    smells: str = ""
+    """How what it prints has come about, if it is to be run as shell text: downloaded, decoded."""
+    prints: str | None = field(default=None, repr=False)
+    """What it prints, where that is known."""
+    lists: tuple[str, ...] = ()
+    """Names that stand for the files it lists, if it does."""
+    carried: bool = False
+    """Whether another command runs it, as sudo does."""
+
+    @cached_property
+    def name(self) -> str:
+        """The program without its directory and version; empty for assignments alone, UNKNOWN in it if not known."""
+        if not self.words:
+            return ""
+        name = posixpath.basename(self.words[0].text.rstrip("/"))
+        found = _VERSION.fullmatch(name)
+        return found[1] if found else name
+
+    @property
+    def args(self) -> tuple[Word, ...]:
+        """The words behind the program."""
+        return self.words[1:]
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The arguments as text."""
+        return tuple(word.text for word in self.words[1:])
+
+    @cached_property
+    def line(self) -> str:
+        """Program and arguments with a blank between them."""
+        return " ".join(word.text for word in self.words)

@@ -1,0 +1,83 @@
+"""Options and operands of a command, as getopt tells them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from environments.approvals.reading.command import Word
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What stands behind a program."""
+
+    letters: frozenset[str]
+    """Those of `-rf`."""
+    names: frozenset[str]
+    """Those of `--force` and `--mode=x`, without dashes and values."""
+    operands: tuple[Word, ...]
+    values: tuple[tuple[str, str], ...] = ()
+    """Options with their values, as they were written."""
+
+    @classmethod
+    def of(cls, words: Sequence[Word], valued: Collection[str] = (), *, first_ends: bool = False) -> Options:
+        """Tell them apart.
+
+        Args:
+            words: The arguments.
+            valued: Options that are followed by a value, with their dashes.
+            first_ends: Whether the first operand ends the options, as before a command.
+        """
+        letters: set[str] = set()
+        names: set[str] = set()
+        operands: list[Word] = []
+        values: list[tuple[str, str]] = []
+        at = 0
+        while at < len(words):
+            text = words[at].text
+            at += 1
+            if text == "--" or (first_ends and not _is_option(text)):
+                operands += words[at if text == "--" else at - 1 :]
+                break
+            if not _is_option(text):
+                operands.append(words[at - 1])
+                continue
+            name, equals, value = text.partition("=")
+            if text.startswith("--"):
+                names.add(name[2:])
+            else:
+                letters |= set(text[1:] if name not in valued else text[1:2])
+            if equals:
+                values.append((name, value))
+            elif _awaits_value(text, valued) and at < len(words):
+                values.append((text if text in valued else "-" + text[-1], words[at].text))
+                at += 1
+        return cls(frozenset(letters), frozenset(names), tuple(operands), tuple(values))
+
+    def has(self, letters: str = "", *names: str) -> bool:
+        """Whether one of some letters, or of some long names or a beginning of one, is given."""
+        if not self.letters.isdisjoint(letters):
+            return True
+        return any(name.startswith(given) for given in self.names if given for name in names)
+
+    def value(self, *options: str) -> str:
+        """Return the value of the first option of some that has one, or nothing."""
+        return next((value for option, value in self.values if option in options), "")
+
+
+def _is_option(text: str) -> bool:
+    return len(text) > 1 and text.startswith("-")
+
+
+def _awaits_value(text: str, valued: Collection[str]) -> bool:
+    if text in valued:
+        return True
+    # The last letter of a cluster may have a value: sudo -Eu root.
+    return (
+        not text.startswith("--")
+        and len(text) > 2
+        and text[1:].isalpha()
+        and "-" + text[-1] in valued
+        and ("-" + text[1] not in valued)
+    )

@@ -1,0 +1,166 @@
+"""Commands that run text: shells, `eval`, and programs that hand a text to a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, Text
+from environments.approvals.reading.command import UNKNOWN, Command, Word
+from environments.approvals.reading.names import names
+from environments.approvals.reading.options import Options
+
+_SHELL_NAMES = frozenset(names("sh bash dash zsh ksh ksh93 mksh ash fish rbash yash tcsh csh"))
+_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_PRINTS_SETTINGS = frozenset(
+    names(
+        "ssh-agent direnv conda mamba micromamba pyenv rbenv nodenv goenv fnm starship brew dircolors opam "
+        "keychain zoxide register-python-argcomplete minikube docker-machine mise rtx thefuck luarocks "
+        "kubectl helm gh resize tset"
+    )
+)
+"""Programs whose output is made to be evaluated."""
+
+
+def run_as_text(command: Command, name: str) -> Carried:
+    """Return the text that a command runs, or has a shell run.
+
+    Args:
+        command: The command.
+        name: Its program, which a pattern may stand for in the command itself.
+    """
+    run = _RUNS_TEXT.get(name)
+    return run(command) if run else NOTHING
+
+
+def _shell(command: Command) -> Carried:
+    options = Options.of(command.args, ("-o", "-O", "+o", "+O", "--rcfile", "--init-file"), first_ends=True)
+    operands = tuple(word for word in options.operands if not word.text.startswith("+"))
+    if options.has("c"):
+        return _text(operands[:1], "a shell is given a text")
+    if not operands or options.has("s") or operands[0].text in _INPUT:
+        return _input(command)
+    if operands[0].fed_by:
+        return _output(operands[0].fed_by)
+    return NOTHING
+
+
+def _sourced(command: Command) -> Carried:
+    operand = command.args[:1]
+    if operand and operand[0].text in _INPUT:
+        return _input(command)
+    if operand and operand[0].fed_by and not _prints_settings(operand[0].fed_by):
+        return _output(operand[0].fed_by)
+    return NOTHING
+
+
+def _evaluated(command: Command) -> Carried:
+    words = command.args[1:] if command.texts[:1] == ("--",) else command.args
+    feeding = tuple(fed for word in words for fed in word.fed_by)
+    if feeding and _prints_settings(feeding):
+        return NOTHING
+    return _text(words, "eval is given a text", stays=True)
+
+
+def _prints_settings(commands: tuple[Command, ...]) -> bool:
+    return all(command.name in _PRINTS_SETTINGS for command in commands)
+
+
+def _text(words: tuple[Word, ...], what: str, *, stays: bool = False) -> Carried:
+    """Run words as a text, unless they are made of what cannot be known."""
+    text = " ".join(word.text for word in words)
+    smells = {fed.smells for word in words for fed in word.fed_by if fed.prints is None}
+    unseen = ""
+    if "downloaded" in smells:
+        unseen = "it runs what it downloads"
+    elif text.strip().startswith(UNKNOWN) or (smells - {""}):
+        unseen = f"{UNSEEN}: {what} that is made while it runs"
+    return Carried(texts=(Text(text, stays=stays),) if text else (), unseen=unseen)
+
+
+def _input(command: Command) -> Carried:
+    """Run what is read."""
+    if command.given is not None:
+        unseen = f"{UNSEEN}: a shell reads what is made while it runs" if UNKNOWN in command.given.split() else ""
+        return Carried(texts=(Text(command.given, is_input=True),), unseen=unseen)
+    return _output(command.fed_by)
+
+
+def _output(feeding: tuple[Command, ...]) -> Carried:
+    """Run what other commands print."""
+    if not feeding:
+        return NOTHING
+    prints = [command.prints for command in feeding]
+    if None not in prints:
+        return Carried(texts=(Text("".join(text or "" for text in prints), is_input=True),))
+    smells = {command.smells for command in feeding}
+    if "downloaded" in smells:
+        return Carried(unseen="it runs what it downloads")
+    if all(command.name == "cat" and not command.fed_by for command in feeding if command.prints is None):
+        return NOTHING  # as if the shell were given the file
+    return Carried(unseen=f"{UNSEEN}: a shell reads what is made while it runs")
+
+
+def _option_text(*options: str) -> Callable[[Command], Carried]:
+    """Run the value of an option, as of `su -c`."""
+
+    def run(command: Command) -> Carried:
+        value = Options.of(command.args, options).value(*options)
+        return Carried(texts=(Text(value),)) if value else NOTHING
+
+    return run
+
+
+def _words_as_text(valued: str, operands: int = 0, *, first_ends: bool = True) -> Callable[[Command], Carried]:
+    """Run the operands as a text, as of `watch` and, behind the host, of `ssh`."""
+
+    def run(command: Command) -> Carried:
+        words = Options.of(command.args, valued.split(), first_ends=first_ends).operands[operands:]
+        return Carried(texts=(Text(" ".join(word.text for word in words)),)) if words else NOTHING
+
+    return run
+
+
+def _trap(command: Command) -> Carried:
+    words = command.args[1:] if command.texts[:1] == ("--",) else command.args
+    return Carried(texts=(Text(words[0].text, stays=True),)) if len(words) > 1 else NOTHING
+
+
+def _alias(command: Command) -> Carried:
+    values = [text.partition("=")[2] for text in command.texts]
+    return Carried(texts=tuple(Text(value) for value in values if value))
+
+
+def _read_later(command: Command) -> Carried:
+    """`at now`, which reads what it runs; `crontab -` is only read, as its lines begin with times."""
+    return Carried(texts=(Text(command.given, is_input=True),)) if command.given else NOTHING
+
+
+def _git(command: Command) -> Carried:
+    """`git submodule foreach TEXT`, and `git -c alias.x=!TEXT`."""
+    texts = [text.partition("=!")[2] for text in command.texts if text.startswith("alias.")]
+    if "foreach" in command.texts:
+        words = command.texts[command.texts.index("foreach") + 1 :]
+        texts.append(" ".join(word for word in words if word != "--recursive"))
+    return Carried(texts=tuple(Text(text) for text in texts if text))
+
+
+_RUNS_TEXT: Mapping[str, Callable[[Command], Carried]] = {
+    **dict.fromkeys(_SHELL_NAMES, _shell),
+    ".": _sourced,
+    "source": _sourced,
+    "eval": _evaluated,
+    "trap": _trap,
+    "alias": _alias,
+    "at": _read_later,
+    "batch": _read_later,
+    "git": _git,
+    "su": _option_text("-c", "--command"),
+    "runuser": _option_text("-c", "--command"),
+    "script": _option_text("-c", "--command"),
+    "sg": _option_text("-c"),
+    "watch": _words_as_text("-n --interval"),
+    "ssh": _words_as_text("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w", operands=1),
+    "tmux": _words_as_text("-t -s -n -c -L -S -x -y", operands=1, first_ends=False),
+}
+RUNNERS: frozenset[str] = frozenset(_RUNS_TEXT)
+"""All programs that run a text."""
