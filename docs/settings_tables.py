@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from code_execution import CodeExecutionSettings
 from environments import EnvironmentSettings
+from environments.approvals.settings import ApprovalSettings
 from environments.registry import BUILT_IN, backend_settings_class
 from environments.validation import setting_names
 
@@ -28,6 +29,7 @@ KINDS = {
     "bool": "true/false",
     "tuple": "list",
     "Mapping": "mapping",
+    "Verdict": "`allow`, `ask` or `deny`",
     "SecretStr": "secret",
     "float": "number",
     "int": "number",
@@ -48,6 +50,7 @@ def tables() -> dict[str, str]:
         "code_execution": _table(
             CodeExecutionSettings, setting_names(CodeExecutionSettings), section="code_execution."
         ),
+        "approvals": _table(ApprovalSettings, setting_names(ApprovalSettings), section="approvals."),
     }
     for backend in BUILT_IN:
         own = backend_settings_class(backend)

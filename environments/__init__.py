@@ -6,6 +6,7 @@ with create_environment() as env:
 
 from environments.base import BaseEnvironment, Process
 from environments.errors import (
+    DeniedError,
     EnvironmentLostError,
     EnvironmentStartError,
     MissingExtraError,
@@ -27,6 +28,7 @@ __all__ = [
     "BaseEnvironment",
     "Capabilities",
     "CommandResult",
+    "DeniedError",
     "EnvironmentLostError",
     "EnvironmentSettings",
     "EnvironmentStartError",

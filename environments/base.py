@@ -10,7 +10,9 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self, get_args
 
+from environments.approvals.gate import Gate
 from environments.call import Call, OutputCallback, StderrMode, StdinMode, check_seconds, checked_call
+from environments.errors import DeniedError
 from environments.owner import Orphan
 from environments.passthrough import Passthrough
 from environments.result import Capabilities, CommandResult
@@ -94,7 +96,7 @@ class Background:
     grace: float = GRACE
 
 
-class BaseEnvironment(ABC):
+class BaseEnvironment(Gate, ABC):
     """A place where commands run.
 
     An environment starts on first use and is thread-safe. `execute` runs one command at a time in the session;
@@ -119,6 +121,7 @@ class BaseEnvironment(ABC):
         """The variables of this process that are handed on to commands and scripts. More may be allowed at any time."""
         self._secrets = SecretValues(settings, self.passthrough)
         self._last_used = time.monotonic()
+        self._known_cwd: str | None = settings.cwd
 
     def model_view(self) -> ModelView:
         """Return what makes text of this environment fit for a model, as the settings say."""
@@ -223,12 +226,17 @@ class BaseEnvironment(ABC):
             EnvironmentStartError: The target could not be started.
             EnvironmentLostError: The target went away while the command ran.
             TerminalError: The environment was cleaned up before the command began.
+            DeniedError: A hook or a rule does not allow it, see docs/approvals.md.
             TypeError: An argument is of a wrong type.
             ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
         """
-        return self.run_in_session(
-            self._call(command, timeout, cwd=cwd, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
-        )
+        call = self._call(command, timeout, cwd=cwd, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
+        if not self.may_run(command, cwd or self._known_cwd, "session"):
+            return CommandResult.never_ran(self._known_cwd or "")
+        result = self.run_in_session(call)
+        if cwd is None:
+            self._known_cwd = result.cwd
+        return result
 
     def execute_oneshot(
         self,
@@ -246,8 +254,26 @@ class BaseEnvironment(ABC):
         It starts in the session's working directory with the target's own environment: what the session exported
         is not there. Arguments, result and errors are those of `execute`.
         """
+        call = self._call(command, timeout, cwd=cwd, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
+        if not self.may_run(command, cwd or self._known_cwd, "oneshot"):
+            return CommandResult.never_ran(self._known_cwd or "")
+        return self.run_beside(call)
+
+    def execute_own(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        timeout: float | None = None,
+        stdin: str | bytes | None = None,
+        on_output: OutputCallback | None = None,
+    ) -> CommandResult:
+        """Do what `execute_oneshot` does, for a command of this package or of a hook itself: nobody is asked.
+
+        Arguments, result and errors are those of `execute_oneshot`.
+        """
         return self.run_beside(
-            self._call(command, timeout, cwd=cwd, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
+            self._call(command, timeout, cwd=cwd, stdin=stdin, stderr="merge", env=None, on_output=on_output)
         )
 
     def _call(
@@ -313,15 +339,48 @@ class BaseEnvironment(ABC):
         Raises:
             UnsupportedError: The backend has no pty.
             EnvironmentStartError: The target could not be started.
+            DeniedError: A hook or a rule does not allow it, or its caller was cancelled while approval was asked for.
             TypeError: An argument is of a wrong type.
             ValueError: An argument has a value that cannot be.
         """
+        call, background = self._background_call(command, cwd, pty, rows, columns, stdin, env, sink, grace)
+        if not self.may_run(command, cwd or self._known_cwd, "background"):
+            raise DeniedError("its caller was cancelled while approval was asked for")
+        return self.run_in_background(call, background)
+
+    def start_own(
+        self,
+        command: str,
+        *,
+        cwd: str | None = None,
+        stdin: StdinMode = "open",
+        sink: OutputSink | None = None,
+        grace: float = GRACE,
+    ) -> Process:
+        """Do what `start` does, for a command of this package or of a hook itself: nobody is asked.
+
+        Arguments, result and errors are those of `start`.
+        """
+        return self.run_in_background(*self._background_call(command, cwd, False, 24, 80, stdin, None, sink, grace))
+
+    def _background_call(
+        self,
+        command: str,
+        cwd: str | None,
+        pty: bool,
+        rows: int,
+        columns: int,
+        stdin: StdinMode,
+        env: Mapping[str, str] | None,
+        sink: OutputSink | None,
+        grace: float,
+    ) -> tuple[Call, Background]:
         self.touch()
         call = checked_call(command, cwd=cwd, env=env)
         if stdin not in get_args(StdinMode):
             raise ValueError(f"stdin is {stdin!r}; allowed: {', '.join(map(repr, get_args(StdinMode)))}")
         terminal = Terminal.checked(rows, columns) if pty else None
-        return self.run_in_background(call, Background(stdin, terminal, sink, check_seconds("grace", grace)))
+        return call, Background(stdin, terminal, sink, check_seconds("grace", grace))
 
     @abstractmethod
     def run_in_background(self, call: Call, background: Background) -> Process:

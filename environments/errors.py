@@ -31,5 +31,13 @@ class SettingsError(TerminalError):
     """A setting is unknown or has a value that is not allowed. The message names source, key and remedy."""
 
 
+class DeniedError(TerminalError):
+    """A hook, a rule or a person did not allow it, so that nothing was run. `reason` says why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"denied, and nothing was run: {reason}")
+        self.reason = reason
+
+
 class MissingExtraError(TerminalError, ImportError):
     """The backend's client library is not installed. The message names the pip extra that brings it."""

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, overload
+
 from environments.base import BaseEnvironment
 from environments.registry import backend_class
 from environments.sources import load_settings
 
+if TYPE_CHECKING:
+    from environments.approvals.decision import Approver, CommandHook, ScriptHook, ToolCallHook
+    from environments.approvals.rules import Rules
 
-def create_environment(backend: str | None = None, **settings: object) -> BaseEnvironment:
+
+@overload
+def create_environment(
+    backend: str | None = None,
+    *,
+    before_command: CommandHook | None = None,
+    before_script: ScriptHook | None = None,
+    before_tool_call: ToolCallHook | None = None,
+    approve: Approver | None = None,
+    **settings: object,
+) -> BaseEnvironment: ...
+
+
+# So that a dictionary of settings, whose values are of any type, can be handed over with two stars.
+@overload
+def create_environment(backend: str | None = None, **settings: object) -> BaseEnvironment: ...
+
+
+def create_environment(  # type: ignore[misc]  # the second form lets values of any type through to the first
+    backend: str | None = None,
+    *,
+    before_command: CommandHook | None = None,
+    before_script: ScriptHook | None = None,
+    before_tool_call: ToolCallHook | None = None,
+    approve: Approver | None = None,
+    **settings: object,
+) -> BaseEnvironment:
     """Build an environment from `config.yaml`, over it `TERMINAL_*` variables, over both these arguments.
 
     Nothing is started yet: an environment starts on first use.
@@ -15,6 +46,11 @@ def create_environment(backend: str | None = None, **settings: object) -> BaseEn
     Args:
         backend: A name of `backend_names()`, or a class as `package.module:Class`; None takes the configured
             one, which is `local` by default.
+        before_command: Decides on each command, see docs/approvals.md. The rules of `approvals:` in `config.yaml` hold
+            beside it, and beside the next two.
+        before_script: Decides on each script of `execute_code`.
+        before_tool_call: Decides on each tool call of a script.
+        approve: Answers where a hook or a rule asks. Without it, asking is denying.
         settings: Any field of `EnvironmentSettings` or of the backend's own settings. The backend's own prefix may be
             left out: beside `"docker"`, `image="x"` is `docker_image`.
 
@@ -24,4 +60,26 @@ def create_environment(backend: str | None = None, **settings: object) -> BaseEn
         MissingExtraError: The backend's client library is not installed.
     """
     loaded = load_settings(backend, **settings)
-    return backend_class(loaded.env)(loaded)
+    rules = _configured_rules()
+    environment = backend_class(loaded.env)(loaded)
+    environment.rules = rules
+    environment.approve = approve
+    # Not set where there is none: a backend of one's own may have methods of these names.
+    if before_command:
+        environment.before_command = before_command
+    if before_script:
+        environment.before_script = before_script
+    if before_tool_call:
+        environment.before_tool_call = before_tool_call
+    return environment
+
+
+def _configured_rules() -> Rules | None:
+    from environments.approvals.settings import load_approval_settings
+
+    settings = load_approval_settings()
+    if settings is None:
+        return None
+    from environments.approvals.rules import Rules  # which reads commands, and takes its time to import
+
+    return Rules(settings)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 TIMEOUT_EXIT_CODE = 124
 """What `timeout(1)` returns for a command that ran out of time."""
+DENIED_EXIT_CODE = 126
+"""What a shell returns for a command that it may not run."""
 INTERRUPT_EXIT_CODE = 130
 """128 + SIGINT, what a shell returns for a command ended from the keyboard."""
 

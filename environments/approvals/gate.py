@@ -1,0 +1,118 @@
+"""Where an environment's hooks and rules are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from environments.errors import DeniedError
+from environments.settings import EnvironmentSettings
+
+if TYPE_CHECKING:
+    from environments.approvals.decision import Answer, Approver, CommandHook, Request, ScriptHook, ToolCallHook, Way
+    from environments.approvals.rules import Rules
+
+    _Request = TypeVar("_Request", bound=Request)
+
+
+class Gate:
+    """What may be set on an environment to decide on what runs in it.
+
+    A hook may be called from several threads at once. No lock is held while it is. What it runs in the environment
+    itself it has to run by `execute_own`, or it is asked about that too.
+    """
+
+    settings: EnvironmentSettings
+    before_command: CommandHook | None = None
+    """Decides on each `execute`, `execute_oneshot` and `start`, before it has any effect."""
+    before_script: ScriptHook | None = None
+    """Decides on each script of `execute_code`."""
+    before_tool_call: ToolCallHook | None = None
+    """Decides on each tool call of a script."""
+    approve: Approver | None = None
+    """Answers where a hook or a rule asks; without it, that is a denial. It is called in a thread of its own."""
+    rules: Rules | None = None
+    """The rules of config.yaml, which hold beside the hooks."""
+
+    def may_run(self, command: str, cwd: str | None, way: Way) -> bool:
+        """Ask about a command.
+
+        Args:
+            command: Its shell text.
+            cwd: Where it is to run; None if that is not known.
+            way: How it is to run.
+
+        Returns:
+            Whether it may run; False if the scope of the caller was cancelled meanwhile.
+
+        Raises:
+            DeniedError: It may not.
+        """
+        if self.before_command is None and self.rules is None:
+            return True
+        from environments.approvals.decision import CommandRequest
+
+        request = CommandRequest(command, cwd, self.settings.env, self.settings.task_id, way)
+        return self._allowed(request, (self.rules.command if self.rules else None, self.before_command))
+
+    def may_run_script(
+        self, code: str, mode: str, hook: ScriptHook | None = None, cancelled: Callable[[], bool] | None = None
+    ) -> bool:
+        """Ask about a script.
+
+        Args:
+            code: Its source.
+            mode: `project` or `strict`.
+            hook: Is asked in place of `before_script`.
+            cancelled: Says that nobody waits for it any more.
+
+        Returns:
+            Whether it may run; False if it was cancelled meanwhile.
+
+        Raises:
+            DeniedError: It may not.
+        """
+        hook = hook or self.before_script
+        if hook is None and self.rules is None:
+            return True
+        from environments.approvals.decision import ScriptRequest
+
+        request = ScriptRequest(code, mode, self.settings.env, self.settings.task_id)
+        return self._allowed(request, (self.rules.script if self.rules else None, hook), cancelled)
+
+    def check_tool_call(self, tool: str, arguments: Mapping[str, object], hook: ToolCallHook | None = None) -> None:
+        """Ask about a tool call.
+
+        Args:
+            tool: The name of the tool.
+            arguments: Its arguments by the names of its parameters.
+            hook: Is asked in place of `before_tool_call`.
+
+        Raises:
+            DeniedError: It may not be made, or nobody waits for it any more.
+        """
+        hook = hook or self.before_tool_call
+        if hook is None and self.rules is None:
+            return
+        from environments.approvals.decision import ToolCallRequest
+
+        request = ToolCallRequest(tool, dict(arguments), self.settings.env, self.settings.task_id)
+        if not self._allowed(request, (self.rules.tool_call if self.rules else None, hook)):
+            raise DeniedError("it was cancelled while approval was asked for")
+
+    def _allowed(
+        self,
+        request: _Request,
+        hooks: Iterable[Callable[[_Request], Answer] | None],
+        cancelled: Callable[[], bool] | None = None,
+    ) -> bool:
+        from environments.approvals.asking import AskingCancelledError, denial
+
+        patience = self.rules.timeout if self.rules else None
+        try:
+            reason = denial(request, [hook for hook in hooks if hook], self.approve, patience, cancelled)
+        except AskingCancelledError:
+            return False
+        if reason is not None:
+            raise DeniedError(reason)
+        return True

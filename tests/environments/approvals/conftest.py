@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from environments import BaseEnvironment, create_environment
+
+Configure = Callable[[str], None]
+Make = Callable[..., BaseEnvironment]
+
+
+@pytest.fixture
+def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Configure:
+    """Writes config.yaml."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    return lambda text: (home / "config.yaml").write_text(text) and None
+
+
+@pytest.fixture
+def make(configure: Configure, tmp_path: Path) -> Iterator[Make]:
+    """Makes local environments, in a directory of their own, and cleans them up in the end."""
+    made: list[BaseEnvironment] = []
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def create(**options: object) -> BaseEnvironment:
+        made.append(create_environment("local", cwd=str(work), **options))
+        return made[-1]
+
+    yield create
+    for environment in made:
+        environment.cleanup()

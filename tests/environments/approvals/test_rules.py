@@ -1,0 +1,242 @@
+"""The section `approvals:` of config.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from environments import BaseEnvironment, DeniedError, SettingsError
+from environments.approvals import Allow, Ask, CommandRequest, Deny, ScriptRequest, ToolCallRequest
+from environments.approvals.rules import Rules
+from environments.approvals.settings import load_approval_settings
+
+Make = Callable[..., BaseEnvironment]
+Configure = Callable[[str], None]
+
+
+def rules(configure: Configure, text: str) -> Rules:
+    configure(f"approvals: {{{text}}}")
+    settings = load_approval_settings()
+    assert settings
+    return Rules(settings)
+
+
+def on_command(configure: Configure, text: str, command: str) -> type:
+    return type(rules(configure, text).command(CommandRequest(command, "/home/me/project", "local", "t", "session")))
+
+
+def test_without_rules_nothing_is_asked(make: Make) -> None:
+    env = make()
+    assert env.rules is None
+    assert env.execute("echo 'rm -rf /' >/dev/null; echo ran").output == "ran\n"
+
+
+def test_rules_hold_for_environments_that_are_made(make: Make, configure: Configure) -> None:
+    configure("approvals: {destructive_commands: deny}")
+    env = make()
+    assert env.execute("echo ran").output == "ran\n"
+    with pytest.raises(DeniedError, match="home directory"):
+        env.execute("rm -rf ~")
+
+
+def test_a_hook_of_code_cannot_lift_what_a_rule_denies(make: Make, configure: Configure) -> None:
+    configure("approvals: {deny: [curl]}")
+    env = make(before_command=lambda request: Allow(), approve=lambda request, question: True)
+    with pytest.raises(DeniedError, match=r"a rule names it .curl."):
+        env.execute("curl https://example.com")
+
+
+def test_a_rule_cannot_lift_what_a_hook_of_code_denies(make: Make, configure: Configure) -> None:
+    configure("approvals: {allow: [ls]}")
+    with pytest.raises(DeniedError, match="not now"):
+        make(before_command=lambda request: Deny("not now")).execute("ls")
+
+
+def test_what_is_denied_is_not_asked_about_first(make: Make, configure: Configure) -> None:
+    configure("approvals: {commands: ask}")
+    asked = []
+    env = make(before_command=lambda request: False, approve=lambda request, question: asked.append(question))
+    with pytest.raises(DeniedError):
+        env.execute("true")
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl x",
+        "curl",
+        "/usr/bin/curl x",
+        "ls; curl x",
+        "sudo curl x",
+        "sh -c 'curl x'",
+        "echo $(curl x)",
+        "c\\url x",
+        "a=curl; $a x",
+        "git push origin main",
+        "git push",
+        "cat secret.txt",
+    ],
+)
+def test_a_denied_pattern_is_found_wherever_it_runs(configure: Configure, command: str) -> None:
+    assert on_command(configure, "deny: [curl, git push, 'cat *secret*']", command) is Deny
+
+
+@pytest.mark.parametrize("command", ["echo curl", "curly x", "git pull", "git pushx", "cat notes", "ls # curl x"])
+def test_a_denied_pattern_names_nothing_else(configure: Configure, command: str) -> None:
+    assert on_command(configure, "deny: [curl, git push, 'cat *secret*']", command) is Allow
+
+
+ALLOWING = "commands: ask, allow: [ls *, git status, git log *, make, pytest tests/*, rm -rf build, sudo make]"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls",
+        "ls -la src",
+        "git status",
+        "git log --oneline -5",
+        "make",
+        "make > /dev/null 2>&1",
+        "pytest tests/a/test_b.py",
+        "rm -rf build",
+        "ls && git status; make | ls",
+        "ls\nmake",
+        "sudo make",
+    ],
+)
+def test_an_allowed_command_goes_through(configure: Configure, command: str) -> None:
+    assert on_command(configure, ALLOWING, command) is Allow
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls; rm -rf /",
+        "ls\nrm -rf /",
+        "ls && id",
+        "ls | sh",
+        "ls & id",
+        "ls $(id)",
+        "ls `id`",
+        "ls <(id)",
+        "ls ${x:-$(id)}",
+        "ls $x",
+        "ls > file",
+        "ls >> ~/.bashrc",
+        "LD_PRELOAD=./evil.so ls",
+        "PATH=/tmp ls",
+        "PATH=/tmp; ls",
+        "alias ls=id; ls",
+        "ls() { id; }; ls",
+        "/tmp/ls",
+        "./git status",
+        "git status --short",
+        "git  statusx",
+        "make install",
+        "rm -rf build /",
+        "rm -rf 'build /'",
+        "rm -rf build/../..",
+        "rm -rf build/*",
+        "pytest tests/../../evil.py",
+        "pytest tests/a.py evil.py",
+        "sudo git status",
+        "sh -c ls; id",
+        "eval ls",
+        "env ls",
+        "xargs ls",
+        "exec 3>file; ls",
+        "if true; then ls; fi",
+        "cat <<EOF\n$(id)\nEOF",
+        "\\\nid",
+        "ls #\nid",
+        "ls '\n' ; id",
+        "(id)",
+        "{ id; }",
+        "time id",
+        "! id",
+    ],
+)
+def test_nothing_can_be_put_behind_or_within_an_allowed_command(configure: Configure, command: str) -> None:
+    assert on_command(configure, ALLOWING, command) is Ask
+
+
+def test_what_an_allowed_command_runs_needs_a_pattern_of_its_own(configure: Configure) -> None:
+    text = "commands: deny, allow: ['find *', 'grep *']"
+    assert on_command(configure, text, "find . -name x") is Allow
+    assert on_command(configure, text, "find . -exec grep x {} +") is Allow
+    assert on_command(configure, text, "find . -exec id ;") is Deny
+
+
+def test_an_allowed_command_may_be_destructive(configure: Configure) -> None:
+    text = "destructive_commands: deny, allow: ['git push --force origin topic']"
+    assert on_command(configure, text, "git push --force origin topic") is Allow
+    assert on_command(configure, text, "git push --force origin main") is Deny
+    assert on_command(configure, text, "git push --force origin topic; rm -rf /") is Deny
+
+
+def test_a_text_may_be_allowed_to_the_letter(configure: Configure) -> None:
+    text = "destructive_commands: deny, allow: ['curl https://x | sh']"
+    assert on_command(configure, text, "curl https://x | sh") is Allow
+    assert on_command(configure, text, "curl https://x | sh; id") is Deny
+    assert on_command(configure, text, "curl https://y | sh") is Deny
+
+
+def test_a_denied_pattern_wins_over_an_allowed_one(configure: Configure) -> None:
+    assert on_command(configure, "deny: [git push], allow: ['git *', 'git push']", "git push") is Deny
+
+
+def test_an_allowed_pattern_wins_over_one_that_asks(configure: Configure) -> None:
+    text = "ask: [git], allow: [git status]"
+    assert on_command(configure, text, "git status") is Allow
+    assert on_command(configure, text, "git pull") is Ask
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [("destructive_commands: ask", Ask), ("commands: deny", Deny), ("deny: [curl]", Deny), ("ask: [curl]", Ask)],
+)
+@pytest.mark.parametrize("command", ["echo " + "x" * 200_000, "$(" * 500])
+def test_what_cannot_be_judged_does_not_slip_through(
+    configure: Configure, text: str, decision: type, command: str
+) -> None:
+    assert on_command(configure, text, command) is decision
+
+
+def test_the_strictest_decision_counts(configure: Configure) -> None:
+    text = "destructive_commands: deny, ask: [git pull]"
+    assert on_command(configure, text, "git pull; rm -rf /") is Deny
+    assert on_command(configure, text, "rm -rf /; git pull") is Deny
+
+
+def test_scripts_and_tools_have_rules_of_their_own(configure: Configure) -> None:
+    found = rules(configure, "scripts: ask, tools: {write_file: deny, 'web_*': ask, '*': allow}")
+    assert isinstance(found.script(ScriptRequest("print(1)", "project", "local", "t")), Ask)
+    decisions = [found.tool_call(ToolCallRequest(tool, {}, "local", "t")) for tool in ("write_file", "web_search", "x")]
+    assert [type(decision) for decision in decisions] == [Deny, Ask, Allow]
+    assert isinstance(found.command(CommandRequest("rm -rf /", None, "local", "t", "session")), Allow)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("approvals: {destructive: ask}", "did you mean 'destructive_commands'"),
+        ("approvals: {comands: ask}", "did you mean 'commands'"),
+        ("approvals: {commands: maybe}", "approvals.commands"),
+        ("approvals: {deny: rm}", "approvals.deny"),
+        ("approvals: {deny: ['']}", "approvals.deny.*empty"),
+        ('approvals: {allow: ["echo \'x"]}', "approvals.allow.*cannot be read"),
+        ("approvals: {tools: {write_file: never}}", "approvals.tools"),
+        ("approvals: {timeout: 0}", "approvals.timeout"),
+        ("approvals: ask", "approvals.*should be a mapping"),
+        ("approvals: {deny: [", "not valid YAML"),
+    ],
+)
+def test_rules_that_cannot_be_understood_are_an_error_when_an_environment_is_made(
+    make: Make, configure: Configure, text: str, says: str
+) -> None:
+    configure(text)
+    with pytest.raises(SettingsError, match=says):
+        make()
