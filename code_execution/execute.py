@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 from code_execution.child_environment import script_command
@@ -18,13 +19,22 @@ from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, 
 from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode, load_code_execution_settings
 from code_execution.staging import SCRIPT, STUB, stage, staging_directory
+from environments.approvals import ScriptHook, ToolCallHook
 from environments.base import BaseEnvironment, Process
 from environments.call import OutputCallback
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.manager import get_environment
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_tools import script_tools
-from rpc import Dispatcher, FileQueueTransport, RelayTransport, Transport, UnixSocketTransport, generate_stub
+from rpc import (
+    BeforeCall,
+    Dispatcher,
+    FileQueueTransport,
+    RelayTransport,
+    Transport,
+    UnixSocketTransport,
+    generate_stub,
+)
 
 TransportName = Literal["auto", "socket", "relay", "file"]
 Tools = Mapping[str, Callable[..., object]]
@@ -59,6 +69,8 @@ def execute_code(
     interrupt: threading.Event | None = None,
     on_output: OutputCallback | None = None,
     argv: Sequence[str] = (),
+    before_script: ScriptHook | None = None,
+    before_tool_call: ToolCallHook | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment. It may call tools, which run here, through `import hermes_tools`.
 
@@ -77,9 +89,11 @@ def execute_code(
         interrupt: Ends the script when it is set.
         on_output: Called with each piece of its standard output as it arrives, in another thread.
         argv: The script's arguments, `sys.argv[1:]`.
+        before_script: Decides whether the script may run, in place of the environment's; see docs/approvals.md.
+        before_tool_call: Decides on each of its tool calls, in place of the environment's.
 
     Returns:
-        The result, also for a script that failed, timed out, was interrupted, or could not be staged.
+        The result, also for a script that failed, timed out, was interrupted, was denied, or could not be staged.
 
     Raises:
         EnvironmentStartError: The environment could not be started.
@@ -98,8 +112,13 @@ def execute_code(
         raise ValueError(f"{', '.join(forbidden)} can't be called from a script; leave it out of tools")
     began = time.monotonic()
     view = env.model_view()
-    run = _Run(env, handlers, limits, interrupt, ScriptOutput(limits.settings, on_output, view))
+    output = ScriptOutput(limits.settings, on_output, view)
+    before_call = partial(env.check_tool_call, hook=before_tool_call)
+    run = _Run(env, handlers, limits, interrupt, output, before_call)
     try:
+        if not env.may_run_script(code, limits.mode, before_script, interrupt.is_set if interrupt else None):
+            return _interrupted_before(time.monotonic() - began)
+        began = time.monotonic()  # whoever was asked has taken time that is not the script's
         return run.execute(code, argv, began)
     except TerminalError as error:
         view.hide_in(error)
@@ -147,6 +166,10 @@ def _not_run(why: str, seconds: float = 0.0) -> ExecutionResult:
     return ExecutionResult("error", why, 0, seconds, None, why)
 
 
+def _interrupted_before(seconds: float) -> ExecutionResult:
+    return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
+
+
 class _Run:
     """One script's run."""
 
@@ -157,6 +180,7 @@ class _Run:
         limits: _Limits,
         interrupt: threading.Event | None,
         output: ScriptOutput,
+        before_call: BeforeCall,
     ) -> None:
         self._env = env
         self._handlers = handlers
@@ -164,7 +188,9 @@ class _Run:
         self._interrupt = interrupt
         self._output = output
         self._token = secrets.token_urlsafe(24)
-        self._dispatcher = Dispatcher(handlers, token=self._token, max_calls=limits.max_tool_calls)
+        self._dispatcher = Dispatcher(
+            handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call
+        )
 
     def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult:
         deadline = began + self._limits.timeout

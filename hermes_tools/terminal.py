@@ -9,8 +9,8 @@ from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment, Process
 from environments.capture import CapturedText
-from environments.errors import EnvironmentLostError
-from environments.result import TIMEOUT_EXIT_CODE, CommandResult
+from environments.errors import DeniedError, EnvironmentLostError
+from environments.result import DENIED_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
 
 
 class TerminalResult(TypedDict):
@@ -20,6 +20,7 @@ class TerminalResult(TypedDict):
     exit_code: int
     error: str | None
     process_id: NotRequired[str]
+    note: NotRequired[str]
 
 
 _background: dict[str, Process] = {}
@@ -47,15 +48,27 @@ def terminal(
         A dict with output (standard error merged in), exit_code, and error: None, or why the command was ended,
         such as "timed out after 5 s". A command that fails by itself has an exit code and no error. In the
         background: process_id too. The output is without terminal controls and the values of secrets, as the settings
-        `strip_ansi` and `redact_secrets` say.
+        `strip_ansi` and `redact_secrets` say. note says which limit a command ran into that was killed for it. A command
+        that is not allowed is not run: exit code 126, and error says why.
 
     Raises:
         TerminalError: The environment could not be started, was lost, or has no pty.
     """
-    if background:
-        return _start_in_background(env, command, workdir, pty)
-    if pty:
-        return _run_in_pty(env, command, timeout, workdir)
+    try:
+        if background:
+            return _start_in_background(env, command, workdir, pty)
+        if pty:
+            return _run_in_pty(env, command, timeout, workdir)
+        return _run_in_session(env, command, timeout, workdir)
+    except DeniedError as denial:
+        return _denied(denial)
+
+
+def _denied(denial: DeniedError) -> TerminalResult:
+    return {"output": "", "exit_code": DENIED_EXIT_CODE, "error": f"denied: {denial.reason}"}
+
+
+def _run_in_session(env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None) -> TerminalResult:
     result = env.execute(command, cwd=workdir, timeout=timeout)
     output = env.model_view().captured(_captured(result))
     return _answer(env, timeout, result, output)
@@ -81,6 +94,8 @@ def script_terminal(
     Returns:
         A dict with output (standard error merged in, as the command wrote it), exit_code, and error: None, or why the
         command was ended, such as "timed out after 5 s". A command that fails by itself has an exit code and no error.
+        note says which limit a command ran into that was killed for it. One that is not allowed is not run: exit code
+        126, and error says why.
     """
     if background:
         raise ValueError(
@@ -92,7 +107,10 @@ def script_terminal(
             "pty=True is not available in a script: run the command without a terminal, with its options for "
             "use without one (such as --yes, --batch or --no-pager)"
         )
-    result = env.execute(command, cwd=workdir, timeout=timeout)
+    try:
+        result = env.execute(command, cwd=workdir, timeout=timeout)
+    except DeniedError as denial:
+        return _denied(denial)
     return _answer(env, timeout, result, _captured(result))
 
 
@@ -149,4 +167,7 @@ def _answer(env: BaseEnvironment, timeout: float | None, result: CommandResult, 
     if output.omitted_bytes:
         head, tail = text[: output.omitted_at], text[output.omitted_at :]
         text = f"{head}\n[{output.omitted_bytes} bytes of output omitted]\n{tail}"
-    return {"output": text, "exit_code": result.exit_code, "error": error}
+    answer = TerminalResult(output=text, exit_code=result.exit_code, error=error)
+    if result.note:
+        answer["note"] = result.note
+    return answer

@@ -9,7 +9,7 @@ dispatcher.close()
 transport.close()
 """
 
-from rpc.dispatcher import Dispatcher
+from rpc.dispatcher import BeforeCall, Dispatcher
 from rpc.file_queue import FileQueueTransport
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response
 from rpc.relay import RelayTransport
@@ -19,6 +19,7 @@ from rpc.unix_socket import UnixSocketTransport
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
+    "BeforeCall",
     "Dispatcher",
     "FileQueueTransport",
     "JsonValue",

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from environments.cancellation import CancelScope
+from environments.errors import DeniedError
 from rpc.answers import Answer, Answers
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix
 from rpc.signatures import ToolSignature
 
 Handlers = Mapping[str, Callable[..., object]]
+BeforeCall = Callable[[str, Mapping[str, object]], object]
 
 MAX_ERROR_CHARACTERS = 10_000
 """An exception's message may hold a whole file; a script's author needs the start of it."""
@@ -37,13 +39,17 @@ class Dispatcher:
     commands they started in an environment end when the dispatcher is closed.
     """
 
-    def __init__(self, handlers: Handlers, *, token: str, max_calls: int = 50) -> None:
+    def __init__(
+        self, handlers: Handlers, *, token: str, max_calls: int = 50, before_call: BeforeCall | None = None
+    ) -> None:
         """Take the handlers a script may call.
 
         Args:
             handlers: Tool name to function; nothing else can be called.
             token: What each request must carry.
             max_calls: How many calls are accepted; requests are remembered for that many.
+            before_call: Called before each call, in the same thread, with the tool's name and its arguments by their
+                names. What it raises keeps the tool from being called, and is the answer.
 
         Raises:
             ValueError: The token is empty.
@@ -55,6 +61,7 @@ class Dispatcher:
         self.prefix = request_prefix(token)
         """What every request begins with. Of a line that does not, nothing more need be read."""
         self._max_calls = max_calls
+        self._before_call = before_call
         self._answers = Answers()
         self._lock = threading.Lock()
         self.scope = CancelScope(is_trusted=False)
@@ -135,9 +142,17 @@ class Dispatcher:
         except TypeError as error:
             raise _RefusedError(f"wrong arguments: {error}; the call is {request.tool}{signature.shown()}") from error
 
+    def _arguments(self, request: Request) -> Mapping[str, object]:
+        parameters = self._signatures[request.tool].parameters
+        if parameters is None:
+            return {"args": request.args, **request.kwargs}
+        return parameters.bind(*request.args, **request.kwargs).arguments
+
     def _run(self, request: Request) -> bytes:
         try:
             with self.scope.active():
+                if self._before_call:
+                    self._before_call(request.tool, self._arguments(request))
                 result = self._handlers[request.tool](*request.args, **request.kwargs)
         # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
         except BaseException as error:
@@ -158,7 +173,7 @@ def _describe(error: BaseException) -> str:
         message = str(error)
     except Exception:
         message = ""
-    if isinstance(error, MessageError):
+    if isinstance(error, MessageError | DeniedError):
         return message
     return f"{kind}: {message}" if message else kind
 

@@ -88,3 +88,13 @@ def test_a_script_is_refused_background_and_pty_and_told_what_to_do(env: BaseEnv
 def test_a_script_runs_commands_in_the_foreground(env: BaseEnvironment) -> None:
     result = script_terminal(env, "printf '\\377'")
     assert json.loads(json.dumps(result)) == {"output": "\ufffd", "exit_code": 0, "error": None}
+
+
+@pytest.mark.parametrize("how", [{}, {"background": True}, {"pty": True}])
+def test_a_command_that_is_not_allowed_is_a_result_that_says_why(env: BaseEnvironment, how: dict[str, bool]) -> None:
+    env.before_command = lambda request: "use the patch tool"
+    assert terminal(env, "sed -i s/a/b/ x", **how) == {
+        "output": "",
+        "exit_code": 126,
+        "error": "denied: use the patch tool",
+    }
