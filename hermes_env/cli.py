@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from environments.controls import plain
-from environments.errors import TerminalError
+from environments.errors import DeniedError, TerminalError
+from environments.result import DENIED_EXIT_CODE
 from hermes_env.doctor import doctor
 from hermes_env.exec_command import exec_command
 from hermes_env.gc_command import gc_command
@@ -54,7 +55,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line, and exit with its exit code; 2 for a wrong setting or a target out of reach."""
+    """Run the command line, and exit with its exit code, 126 for a denial, 2 for other errors."""
     try:
         app()
     except TerminalError as error:
@@ -62,4 +63,4 @@ def main() -> None:
         from rich.text import Text
 
         Console(stderr=True).print(Text(f"hermes-env: {plain(str(error))}", style="red"), soft_wrap=True)
-        sys.exit(ERROR_EXIT_CODE)
+        sys.exit(DENIED_EXIT_CODE if isinstance(error, DeniedError) else ERROR_EXIT_CODE)

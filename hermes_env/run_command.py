@@ -60,6 +60,7 @@ def run_command(
 
     from code_execution import execute_code
     from environments import create_environment
+    from hermes_env.approver import approver
     from hermes_env.foreground import BROKEN_PIPE_EXIT_CODE, LiveOutput, run_interruptibly
 
     interrupt = threading.Event()
@@ -67,7 +68,7 @@ def run_command(
     settings = settings_from(assignments, cwd=cwd)
     if not as_json:
         settings.setdefault("strip_ansi", False)  # a person may have colours
-    with create_environment(backend, **settings) as environment:
+    with create_environment(backend, approve=approver(interrupt.is_set), **settings) as environment:
         work = partial(
             execute_code,
             code,
