@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from environments.approvals.deeds.rule import Rules
-from environments.approvals.reading.command import UNKNOWN, Command
+from environments.approvals.reading.command import Command
 from environments.approvals.reading.names import names
 from environments.approvals.reading.options import Options
 
@@ -64,7 +64,7 @@ def _containers(command: Command) -> str | None:
     removes = what in ("rm", "rmi", "kill", "stop") or (
         what in ("container", "image") and deed in ("rm", "kill", "stop")
     )
-    if removes and any(UNKNOWN in word for word in words):
+    if removes and any(word.fed_by for word in options.operands):
         return "it removes or ends containers or images without naming them"
     return None
 
@@ -97,14 +97,12 @@ def _aws(command: Command) -> str | None:
 def _with_deed(command: Command) -> str | None:
     """Clients whose words say it, wherever they stand: `gcloud compute instances delete x`."""
     operands = {word.text for word in Options.of(command.args, _GCLOUD_VALUED).operands[:5]}
-    found = sorted(operands & _DEEDS)
+    found = sorted(one for one in operands if one in _DEEDS or one.startswith("delete-") or one.endswith(":delete"))
     return f"{_REMOVES} ({command.name} {found[0]})" if found else None
 
 
 _DEEDS = frozenset(
-    names(
-        "delete destroy remove purge terminate undefine uninstall apps:destroy pg:reset addons:destroy nuke deleteall"
-    )
+    names("delete destroy remove purge terminate undefine apps:destroy pg:reset addons:destroy rm nuke deleteall")
 )
 
 
@@ -138,7 +136,9 @@ RULES: Rules = {
     **dict.fromkeys(("docker-compose", "podman-compose"), _compose),
     "aws": _aws,
     **dict.fromkeys(
-        names("gcloud az doctl linode-cli hcloud ibmcloud oci heroku fly flyctl vercel netlify eksctl virsh ecctl scw"),
+        names(
+            "gcloud az doctl linode-cli hcloud ibmcloud oci heroku fly flyctl vercel netlify eksctl firebase virsh scw"
+        ),
         _with_deed,
     ),
     **dict.fromkeys(("gsutil", "s3cmd", "mc", "rclone", "s5cmd"), _buckets),

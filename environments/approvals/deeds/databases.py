@@ -71,7 +71,7 @@ RULES: Rules = {
     **dict.fromkeys(
         names(
             "psql mysql mariadb sqlite3 sqlite sqlcmd cqlsh duckdb clickhouse clickhouse-client cockroach bq "
-            "snowsql sqlplus usql pgcli mycli litecli trino presto hive beeline spark-sql isql"
+            "snowsql sqlplus usql pgcli mycli litecli trino presto hive beeline influx spark-sql isql"
         ),
         _sql,
     ),

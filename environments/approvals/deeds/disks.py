@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from environments.approvals.deeds.rule import Rule, Rules, always
 from environments.approvals.deeds.targets import written
-from environments.approvals.reading.command import Command, Word
+from environments.approvals.reading.command import UNKNOWN, Command, Word
+from environments.approvals.reading.options import Options
 
 _MAKES = "it makes a new file system where one may be"
 _PARTITIONS = "it changes the partitions of a disk"
@@ -19,6 +20,13 @@ def _copied(command: Command) -> str | None:
         if name == "of" and (lost := written(Word(value, word.glob), command)):
             return f"it overwrites {lost}"
     return None
+
+
+def _made(command: Command) -> str | None:
+    """`mkfs` and its kin; one in a file is harmless."""
+    options = Options.of(command.args)
+    onto = any(word.text.startswith("/dev/") or UNKNOWN in word.text for word in options.operands)
+    return _MAKES if onto and not options.has("nV") else None
 
 
 def _with_word(reason: str, *words: str) -> Rule:
@@ -46,12 +54,11 @@ def _any(pattern: re.Pattern[str], texts: Sequence[str]) -> bool:
 
 RULES: Rules = {
     "dd": _copied,
-    "mkfs": always(_MAKES, but=("-n", "-V")),
-    "mke2fs": always(_MAKES, but=("-n",)),
-    "mkswap": always(_MAKES),
-    "mkdosfs": always(_MAKES),
-    "newfs": always(_MAKES),
-    "format": always(_MAKES),
+    "mkfs": _made,
+    "mke2fs": _made,
+    "mkswap": _made,
+    "mkdosfs": _made,
+    "newfs": _made,
     "wipefs": _with_text("it removes the signatures of file systems", r"-\w*[afo]\w*|--(?:all|force|offset).*"),
     "fdisk": always(_PARTITIONS, but=("-l", "--list", "-s", "-x")),
     "cfdisk": always(_PARTITIONS),
@@ -66,6 +73,7 @@ RULES: Rules = {
     "cryptsetup": _with_text(
         "it makes encrypted data unreadable", r"luksFormat|erase|luksErase|luksKillSlot|reencrypt"
     ),
+    "lvreduce": always("it makes a volume smaller than its file system may be"),
     "lvremove": always("it removes a volume"),
     "vgremove": always("it removes a volume"),
     "pvremove": always("it removes a volume"),

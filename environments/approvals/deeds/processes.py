@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from environments.approvals.deeds.rule import Rules, always
 from environments.approvals.reading.command import Command
@@ -17,10 +18,14 @@ _CRITICAL_UNITS = re.compile(
     r"(?:sshd?|docker|containerd|network(?:ing|-manager)?|NetworkManager|systemd-.*|dbus|firewalld|ufw|nftables|iptables)"
     r"(?:\.service|\.socket)?"
 )
+_CHOOSING = frozenset({"grep", "egrep", "rg", "pgrep", "head", "tail"})
 _STOPS = frozenset({"stop", "disable", "mask", "kill"})
 
 
 def _killed(command: Command) -> str | None:
+    feeding = {fed.name for word in command.args for fed in _chain(word.fed_by)}
+    if "ps" in feeding and feeding.isdisjoint(_CHOOSING):
+        return "it ends all processes that are listed"
     texts = list(command.texts)
     if "-l" in texts or "-L" in texts or "-0" in texts:
         return None
@@ -31,6 +36,13 @@ def _killed(command: Command) -> str | None:
     if "-1" in texts or "0" in texts:
         return "it ends all processes that it may"
     return "it ends the first process of the machine" if "1" in texts else None
+
+
+def _chain(commands: tuple[Command, ...]) -> Iterator[Command]:
+    """Go through commands and, for a few steps, those that feed the last of them."""
+    for _ in range(8):
+        yield from commands[-8:]
+        commands = commands[-1].fed_by if commands else ()
 
 
 def _killed_by_name(command: Command) -> str | None:
@@ -46,6 +58,8 @@ def _killed_by_pattern(command: Command) -> str | None:
         return None
     by_user = options.value("-u", "-U", "--euid", "--uid")
     by_family = options.value("-P", "-g", "-G", "-t", "--parent", "--terminal")
+    if options.has("v", "inverse"):
+        return "it ends all processes but those that it names"
     for word in options.operands:
         if _EVERYTHING.fullmatch(word.text):
             return "it ends all processes that it may"
@@ -75,6 +89,11 @@ def _serviced(command: Command) -> str | None:
     return "it ends a service that others depend on" if stops and _CRITICAL_UNITS.fullmatch(texts[0]) else None
 
 
+def _logged_off(command: Command) -> str | None:
+    first = command.texts[0] if command.texts else ""
+    return "it ends sessions of users" if first.startswith(("terminate-", "kill-")) else None
+
+
 RULES: Rules = {
     "kill": _killed,
     "killall": _killed_by_name,
@@ -91,6 +110,11 @@ RULES: Rules = {
     "init": _initialised,
     "telinit": _initialised,
     "systemctl": _controlled,
+    "loginctl": lambda command: (
+        _OFF
+        if command.texts[:1] and command.texts[0].startswith(("terminate-", "kill-", "poweroff", "reboot"))
+        else None
+    ),
     "service": _serviced,
     "kexec": always(_OFF),
 }

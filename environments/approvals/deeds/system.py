@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 
 from environments.approvals.deeds.rule import Rule, Rules, always
 from environments.approvals.deeds.targets import written
@@ -11,6 +12,8 @@ from environments.approvals.reading.command import Command, Word
 from environments.approvals.reading.options import Options
 
 _HIDES_HISTORY = re.compile(r"HISTFILE=(?:/dev/null)?|HISTSIZE=0|HISTFILESIZE=0|HISTIGNORE=\*?")
+_DELETING = (("-X", "DELETE"), ("--request", "DELETE"))
+_EVERYTHING = re.compile(r"(?:https?://)?[^/]+/(?:_all|\*)/?")
 _ERASES = "it erases or hides the history of commands"
 _FIREWALL = "it takes the firewall down"
 
@@ -74,6 +77,10 @@ def _downloaded(command: Command) -> tuple[Word, ...]:
 
 
 def _jobs(command: Command) -> str | None:
+    words = [text for text in command.texts if text != "-"]
+    kept = any(fed.name == "crontab" for fed in command.fed_by)
+    if not words and (command.fed_by or command.given is not None or command.redirects) and not kept:
+        return "it replaces all timed jobs of a user"
     return "it removes all timed jobs of a user" if Options.of(command.args, ("-u",)).has("r") else None
 
 
@@ -121,6 +128,21 @@ def _modified(command: Command) -> str | None:
     return "it locks a user" if Options.of(command.args).has("L", "lock") else None
 
 
+def _connected(command: Command) -> str | None:
+    options = Options.of(command.args)
+    given = options.has("e", "exec", "sh-exec") or any(
+        text.upper().startswith(("EXEC:", "SYSTEM:")) for text in command.texts
+    )
+    return "it gives a shell to a connection" if given else None
+
+
+def _requested(command: Command) -> str | None:
+    """`curl -X DELETE`, where it is everything that is deleted."""
+    texts = command.texts
+    deletes = "-XDELETE" in texts or any(pair in _DELETING for pair in pairwise(texts))
+    return "it deletes all that a service holds" if deletes and any(map(_EVERYTHING.fullmatch, texts)) else None
+
+
 def _journal(command: Command) -> str | None:
     vacuums = any(text.startswith("--vacuum") for text in command.texts)
     return "it removes the log of the system" if vacuums else None
@@ -130,7 +152,8 @@ RULES: Rules = {
     **dict.fromkeys(("cp", "install", "mv", "ln", "link", "scp"), _writing(_last)),
     **dict.fromkeys(("tee", "truncate", "sponge", "fallocate"), _writing(_all)),
     **dict.fromkeys(("sed", "perl", "ruby"), _writing(_edited_in_place)),
-    **dict.fromkeys(("curl", "wget"), _writing(_downloaded)),
+    "wget": _writing(_downloaded),
+    "curl": lambda command: _writing(_downloaded)(command) or _requested(command),
     "crontab": _jobs,
     "atrm": always("it removes timed jobs"),
     "history": _history,
@@ -148,4 +171,5 @@ RULES: Rules = {
     "passwd": _password,
     "usermod": _modified,
     "journalctl": _journal,
+    **dict.fromkeys(("nc", "ncat", "netcat", "socat"), _connected),
 }

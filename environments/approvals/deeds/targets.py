@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from fnmatch import fnmatchcase
 
 from environments.approvals.reading.carried import UNSEEN
 from environments.approvals.reading.command import UNKNOWN, Command, Word
 from environments.approvals.reading.effects import joined
+from environments.approvals.reading.globs import may_be
 from environments.approvals.reading.names import names
 
 _HOME = "/home/user"
@@ -17,6 +17,7 @@ _TOP = _SYSTEM | frozenset(names("home root tmp opt srv mnt media Users Library 
 _OWN = re.compile(
     r"/(?:tmp|var/tmp|var/cache|dev/shm|var/www|usr/src|var/folders)/[^/]+.*"
     r"|/var/lib/apt/lists(?:/.*)?|/(?:usr/local|run/user)/[^/]+/[^/]+/.+|/usr/local/(?:bin|src)/[^/]+|/usr/local/lib/.+/.+"
+    r"|/usr/local/(?!bin$|sbin$|lib$|lib64$|libexec$|share$|etc$|include$|src$)[^/*?\[]+"
 )
 """Below system directories, what people make and remove."""
 _KEPT_DEPTH = {"home": 2, "Users": 2}
@@ -35,6 +36,7 @@ _SHELL_FILES = re.compile(
 _HARMLESS_DEVICES = re.compile(
     r"/dev/(?:null|zero|full|random|urandom|stdin|stdout|stderr|tty\d*|ptmx|fd/.*|shm/.*|pts/.*)"
 )
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
 _NETWORK = re.compile(r"/dev/(?:tcp|udp)/")
 _GLOBS = re.compile(r"\[[^\]]*\]|[*?.]")
 _MAX_PATH = 4096
@@ -50,6 +52,8 @@ def wiped(word: Word, command: Command) -> str | None:
     path = _absolute(word, command)
     if path is None:
         return f"{UNSEEN}: which directory it takes is made while it runs"
+    if path in _TEMPORARY and word.glob:
+        return None  # what is in there is made to be removed
     return _wiped_at(path) if path.startswith("/") else _wiped_here(path, command)
 
 
@@ -145,6 +149,4 @@ def _is_system(part: str) -> bool:
 
 def _fits(part: str, names: frozenset[str]) -> bool:
     """Whether a part of a path is one of some names, or a pattern of one."""
-    if not any(sign in part for sign in "*?["):
-        return part in names
-    return len(part) <= 64 and any(fnmatchcase(name, part) for name in names)
+    return bool(may_be(part, names))

@@ -6,10 +6,12 @@ import re
 
 from environments.approvals.deeds.rule import Rules, always
 from environments.approvals.deeds.targets import wiped, written
+from environments.approvals.reading.carried import UNSEEN
 from environments.approvals.reading.command import Command, Word
 from environments.approvals.reading.found import narrows, roots_of
 from environments.approvals.reading.options import Options
 
+_HERE = "the whole working directory"
 _WRITABLE_BY_ALL = re.compile(r"0*[0-7]?[0-7]{2}[2367]|(?:[ug]*[ao][ugoa]*)?[+=][rx]*w[rwxst]*")
 _UNREADABLE = re.compile(r"0+|[0-7]?000|(?:a|ugo)?(?:=|-r?w?x?)")
 _SETS_USER = re.compile(r"0*[4-7][0-7]{3}|[ugoa]*\+[rwx]*s[rwxst]*")
@@ -17,7 +19,8 @@ _SETS_USER = re.compile(r"0*[4-7][0-7]{3}|[ugoa]*\+[rwx]*s[rwxst]*")
 
 def _first(verb: str, words: tuple[Word, ...], command: Command) -> str | None:
     """Say what the first of some directories is that would be lost with all that is in it."""
-    return next((f"it {verb} {lost}" for word in words if (lost := wiped(word, command))), None)
+    lost = next((lost for word in words if (lost := wiped(word, command))), None)
+    return f"it {verb} {lost}" if lost and not lost.startswith(UNSEEN) else lost
 
 
 def _removed(command: Command) -> str | None:
@@ -36,6 +39,8 @@ def _removed(command: Command) -> str | None:
 def _moved(command: Command) -> str | None:
     options = Options.of(command.args, ("-t", "--target-directory", "-S", "--suffix"))
     *sources, target = options.operands or (Word(""),)
+    if options.value("-t", "--target-directory"):
+        sources, target = list(options.operands), Word("")
     if target.text == "/dev/null":
         return "it moves files to where they are lost (/dev/null)"
     return _first("moves away", tuple(sources), command)
@@ -46,7 +51,7 @@ def _found_and_deleted(command: Command) -> str | None:
         return None
     for root in roots_of(command):
         lost = wiped(Word(root, glob="*" in root), command)
-        if lost and not (narrows(command) and lost == "the whole working directory"):
+        if lost and not (narrows(command) and (lost == _HERE or root in ("/tmp", "/var/tmp"))):  # noqa: S108
             return f"it removes what it finds in {lost}"
     return None
 
@@ -93,7 +98,7 @@ def _text(words: tuple[Word, ...]) -> str:
 
 def _opened(word: Word, command: Command, *, recursive: bool) -> str | None:
     lost = wiped(word, command)
-    if lost and recursive and lost != "the whole working directory":
+    if lost and recursive and lost != _HERE and not lost.startswith("a directory at the root"):
         return lost
     kept = written(word, command)
     return kept if kept and not word.text.startswith(("~/.ssh", "/home/", "/root/")) else None

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
-from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, inner
-from environments.approvals.reading.command import UNKNOWN, Command
+from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, Text, inner
+from environments.approvals.reading.command import UNKNOWN, Command, Word
 from environments.approvals.reading.fronts import FRONTS, behind
+from environments.approvals.reading.globs import is_pattern, may_be
 from environments.approvals.reading.programs import LANGUAGES, run_by_program
-from environments.approvals.reading.shells import RUNNERS, run_as_text
+from environments.approvals.reading.shells import RUNNERS, output_as_text, run_as_text
 
 _CARRIERS = FRONTS | RUNNERS | LANGUAGES
-_LONGEST_NAME = 64
+_LIKELY = ("rm", "dd", "chmod", "git", "kill", "sh", "psql", "find")
+"""What a program may be whose name cannot be known. Words that are destructive behind one of them are so here."""
 
 
 def carried_by(command: Command) -> Carried:
     """Return what a command runs in its turn."""
     if not command.name:
-        return NOTHING
+        prompts = (value.text for name, value in command.assignments if name == "PROMPT_COMMAND")
+        return Carried(texts=tuple(Text(prompt) for prompt in prompts))
+    if command.words[0].fed_by and "/" in command.words[0].text and UNKNOWN not in command.words[0].text:
+        return output_as_text(command.words[0].fed_by)
     if UNKNOWN in command.name:
         return _named_while_it_runs(command)
     all_carried = [
@@ -40,11 +44,9 @@ def carried_by(command: Command) -> Carried:
 def names_of(command: Command, known: Collection[str]) -> tuple[str, ...]:
     """Return the programs that a command may be: mostly its name; of a pattern such as `r?`, all known that fit."""
     name = command.name
-    if not command.words[0].glob:
+    if not (command.words[0].glob and is_pattern(name)):
         return (name,)
-    if len(name) > _LONGEST_NAME:
-        return ()
-    return tuple(one for one in sorted(known) if fnmatchcase(one, name)) if name.strip("*?[]") else ("rm",)
+    return tuple(may_be(name, known)) if name.strip("*?[]") else ("rm",)
 
 
 def _named_while_it_runs(command: Command) -> Carried:
@@ -53,5 +55,8 @@ def _named_while_it_runs(command: Command) -> Carried:
     known = command.name.replace(UNKNOWN, "")
     if known:
         return inner(command, (replace(first, text=known), *command.args))
-    rest = inner(command, command.args)
-    return replace(rest, unseen=f"{UNSEEN}: what names its program is made while it runs")
+    runs = [inner(command, command.args)]
+    runs += [inner(command, (Word(name), *command.args)) for name in _LIKELY if command.args]
+    smells = any(fed.smells for fed in first.fed_by)
+    unseen = f"{UNSEEN}: what names its program is made while it runs" if smells or not command.args else ""
+    return Carried(tuple(one for run in runs for one in run.commands), unseen=unseen)

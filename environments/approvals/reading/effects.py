@@ -6,6 +6,7 @@ import posixpath
 import re
 
 from environments.approvals.reading.command import UNKNOWN, Command
+from environments.approvals.reading.options import Options
 from environments.approvals.reading.tokens import Literal, RawWord
 from environments.approvals.reading.variables import Variables
 
@@ -16,18 +17,28 @@ _DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly", "en
 class Effects:
     """Variables and directory at one place of a text."""
 
-    def __init__(self, variables: Variables | None = None, directory: str = "", previous: str = "") -> None:
+    def __init__(
+        self,
+        variables: Variables | None = None,
+        directory: str = "",
+        previous: str = "",
+        files: dict[str, Command] | None = None,
+    ) -> None:
         self.variables = variables or Variables()
         self.directory = directory
+        self.files = files or {}
+        """Which command has written what is in a file."""
         self._previous = previous
 
     def copy(self, *, has_arguments: bool | None = None) -> Effects:
         """Return them for a subshell, or for a function or a script with arguments."""
-        return Effects(self.variables.copy(has_arguments=has_arguments), self.directory, self._previous)
+        variables = self.variables.copy(has_arguments=has_arguments)
+        return Effects(variables, self.directory, self._previous, dict(self.files))
 
     def follow(self, command: Command) -> None:
-        """Do what a command of the shell's own does."""
+        """Do what a command of the shell's own does, and note which files a command writes."""
         texts = command.texts
+        self._note_files(command)
         if command.name in _DECLARING:
             for text in texts:
                 if found := _ASSIGNMENT.match(text):
@@ -41,6 +52,22 @@ class Effects:
             self.variables.set_arguments(texts[texts.index("--") + 1 :])
         elif command.name in ("cd", "pushd", "chdir"):
             self._enter(next((text for text in texts if text == "-" or not text.startswith("-")), "~"))
+
+    def _note_files(self, command: Command) -> None:
+        paths = [redirect.target.text for redirect in command.redirects if redirect.writes]
+        if command.name == "tee":
+            paths += [text for text in command.texts if not text.startswith("-")]
+        elif command.name in ("curl", "wget"):
+            options = Options.of(command.args, ("-o", "--output", "--output-document"))
+            paths += [value for _, value in options.values]
+            paths += [word.text.rpartition("/")[2] for word in options.operands]
+        for path in paths:
+            self.files[path.removeprefix("./")] = command
+
+    def writer_of(self, path: str) -> tuple[Command, ...]:
+        """Return the command that has written a file, if the text has one."""
+        found = self.files.get(path.removeprefix("./"))
+        return (found,) if found else ()
 
     def _enter(self, place: str) -> None:
         there = self._previous if place == "-" else joined(self.directory, place)

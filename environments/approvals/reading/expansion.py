@@ -55,7 +55,9 @@ class Expansion:
                 building.add(part.text, exists=True, glob=not part.quoted and not GLOB.isdisjoint(part.text))
             elif isinstance(part, Variable):
                 value = self._value(part)
-                building.add_value(value, splits=splits and (not part.quoted or value.splits))
+                building.add_value(
+                    value, splits=splits and (not part.quoted or value.splits), separators=self._separators()
+                )
             else:
                 self._add_output(building, part, splits)
         words = building.finished()
@@ -76,7 +78,13 @@ class Expansion:
             return
         prints = printed_by(commands)
         value = Value((UNKNOWN if prints is None else prints.rstrip("\n"),))
-        building.add_value(value, splits=splits and not part.quoted, exists=part.quoted)
+        building.add_value(value, splits=splits and not part.quoted, separators=self._separators(), exists=part.quoted)
+
+    def _separators(self) -> re.Pattern[str]:
+        """Return what words are split at: what the text has set IFS to, or blanks."""
+        value = self._variables().get("IFS")
+        signs = value.text[:16] if value else ""
+        return _BLANK if not signs.strip(" \t\n") else re.compile(f"[{re.escape(signs)} \t\n]+")
 
     def _value(self, part: Variable) -> Value:
         name = part.name.lstrip("!#") or part.name
@@ -109,12 +117,12 @@ class _Building:
         self._exists |= exists or bool(text)
         self._glob |= glob
 
-    def add_value(self, value: Value, *, splits: bool, exists: bool = True) -> None:
-        """Add a value, at whose blanks the word is split."""
+    def add_value(self, value: Value, *, splits: bool, separators: re.Pattern[str], exists: bool = True) -> None:
+        """Add a value, at whose separators the word is split."""
         if not splits:
             self.add(value.text, exists=exists)
             return
-        for number, piece in enumerate(_BLANK.split(value.text)):
+        for number, piece in enumerate(separators.split(value.text)):
             if number:
                 self._end_word()
             self.add(piece, glob=not GLOB.isdisjoint(piece))

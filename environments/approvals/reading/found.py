@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from environments.approvals.reading.command import UNKNOWN, Command
 from environments.approvals.reading.names import names
 from environments.approvals.reading.options import Options
@@ -12,6 +14,7 @@ _NARROWING = frozenset(
         "-lname -inum -samefile -amin -cmin -newermt -perm -user -group -links"
     )
 )
+_DOES = frozenset({"-delete", "-exec", "-execdir", "-print", "-print0"})
 _FOUND = "found"
 _IN_DIRECTORY = frozenset({"git", "grep", "rg", "fd", "ag"})
 _FILTERS = frozenset({"grep", "sort", "head", "tail", "uniq", "tee", "sed", "tr", "cat"})
@@ -19,8 +22,11 @@ _MOST_ROOTS = 20
 
 
 def narrows(command: Command) -> bool:
-    """Whether a `find` looks for some files and not for all."""
-    return not _NARROWING.isdisjoint(command.texts)
+    """Whether what a `find` does, it does to some files and not to all."""
+    texts = command.texts
+    if any(one in ("-o", "-or") and other in _DOES for one, other in pairwise(texts)):
+        return False
+    return not _NARROWING.isdisjoint(texts)
 
 
 def roots_of(command: Command) -> tuple[str, ...]:

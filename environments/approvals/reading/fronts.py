@@ -64,6 +64,7 @@ _FRONTS: Mapping[str, _Front] = {
     "busybox": _Front(),
     "toybox": _Front(),
     "coproc": _Front(),
+    "screen": _Front(("-S", "-t", "-c", "-h", "-T", "-p", "-e")),
     "noglob": _Front(),
     "not": _Front(),
     "{": _Front(),
@@ -114,6 +115,8 @@ def _behind_options(command: Command, words: tuple[Word, ...], front: _Front, na
     if name == "env" and (options.has("S", "split-string")):
         return _split_by_env(options, words)
     left = options.operands
+    if name == "env" and left and left[0].text == "-":
+        left = left[1:]
     while left and _ASSIGNMENT.match(left[0].text):
         left = left[1:]
     left = left[front.operands :]
@@ -158,7 +161,7 @@ def _each_read(command: Command) -> Carried:
         read = _words_read(command)
         read = read if len(read) <= _MOST_NAMES else (UNKNOWN,)
         return Carried(tuple(_run_on_each(command, words, mark, read)))
-    read_words = tuple(Word(text, glob="*" in text) for text in _words_read(command))
+    read_words = tuple(Word(text, glob="*" in text, fed_by=command.fed_by) for text in _words_read(command))
     return inner(replace(command, fed_by=(), given=None), (*words, *read_words))
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, Text
 from environments.approvals.reading.command import UNKNOWN, Command, Redirect, Word
 from environments.approvals.reading.escapes import ansi_c
+from environments.approvals.reading.expansion import printed_by
 from environments.approvals.reading.options import Options
 
 
@@ -55,7 +56,7 @@ _RUNS = re.compile(
     r"\brun\(|\bqx\b|`|%x|do shell script|\|\s*[\"']"
 )
 _RUNS_MADE = re.compile(
-    r"(?:system|popen|exec|execSync|eval|check_call|check_output|\brun)\s*\(?\s*(?!\s)[^\s'\"(\[)f,;:=`]"
+    r"(?:system|popen|exec|execSync|eval|check_call|check_output|\brun)\s*\(?\s*(?!\s|open\b|compile\()[^\s'\"(\[)f,;:=`]"
 )
 _DECODES = re.compile(
     r"b64decode|fromhex|unhexlify|decodebytes|\batob\b|Buffer\.from|\bpack\b|decode_base64|\bchr\(|\[::-1\]"
@@ -69,6 +70,7 @@ _REMOVES = re.compile(
 _WRITES = re.compile(r"(?:open|writeFileSync|writeFile|file_put_contents|Path|File\.write)\s*\(\s*")
 _FOR_WRITING = re.compile(r"\s*,\s*(?:mode\s*=\s*)?['\"][wa>]|\s*\)\s*\.write|\s*,\s*['\"]?>")
 _KILLS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\s*,|['\"]?\w+['\"]?\s*,\s*-1\b)")
+_MAKES_DIRECTORY = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir")
 _HOME = re.compile(r"[^)]{0,40}(?:expanduser|home\(\)|homedir|\bHOME\b)")
 
 
@@ -93,6 +95,8 @@ def run_by_program(command: Command, name: str) -> Carried:
         smells = {fed.smells for word in command.args for fed in word.fed_by if fed.prints is None}
         carried = _judged("\n".join(codes), command)
         return carried if not smells - {""} else Carried(carried.commands, carried.texts, _made(smells))
+    if options.operands and options.operands[0].fed_by:
+        return _read(replace(command, fed_by=options.operands[0].fed_by, given=printed_by(options.operands[0].fed_by)))
     if language.reads_input and (not options.operands or options.operands[0].text == "-") and not options.values:
         return _read(command)
     return NOTHING
@@ -166,11 +170,12 @@ def _text_of(found: re.Match[str]) -> str:
 
 
 def _removals(code: str) -> Iterator[tuple[str, ...]]:
+    unknown = () if _MAKES_DIRECTORY.search(code) else (("rm", "-rf", UNKNOWN),)
     for call in _REMOVES.finditer(code):
         if literal := _LITERAL.match(code, call.end()):
             yield ("rm", "-rf", _text_of(literal))
         elif "(" in call[0]:
-            yield ("rm", "-rf", "~" if _HOME.match(code, call.end()) else UNKNOWN)
+            yield from (("rm", "-rf", "~"),) if _HOME.match(code, call.end()) else unknown
 
 
 def _writings(code: str) -> Iterator[tuple[str, ...]]:

@@ -71,13 +71,13 @@ class Reader:
             assignments.append((name, word))
             self._effects.variables.set(name, [word.text], appends=appends)
             raw.pop(0)
-        words = tuple(word for one in raw for word in self._expansion.words(one))
+        words = tuple(self._as_written(word) for one in raw for word in self._expansion.words(one))
         redirects = tuple(Redirect(sign, self._expansion.text(target)) for sign, target in segment.redirects)
         if not (words or assignments or redirects or segment.documents):
             return None
         for redirect in redirects:
             if redirect.operator == "<":
-                feeding = redirect.target.fed_by or feeding
+                feeding = self._as_written(redirect.target).fed_by or feeding
         self._budget.spend(len(feeding))
         given = self._given(segment, redirects, feeding)
         command = Command(words, tuple(assignments), redirects, feeding, given)
@@ -90,6 +90,11 @@ class Reader:
         if texts:
             return "".join(texts)
         return printed_by(feeding) if feeding else None
+
+    def _as_written(self, word: Word) -> Word:
+        """Return a word with the command that has written the file that it names, if the text has one."""
+        writer = () if word.fed_by else self._effects.writer_of(word.text)
+        return replace(word, fed_by=writer) if writer else word
 
     def note(self, command: Command) -> Command:
         """Note a command where things stand, and what it carries."""
@@ -118,12 +123,18 @@ class Reader:
             inner = [self.note(one) for one in carried.commands]
             for text in carried.texts:
                 self._effects = kept.copy(has_arguments=True)
-                self.read(text.text, () if text.is_input else command.fed_by)
+                self.read(text.text, () if text.is_input else self._input_of(command))
                 if text.stays:
                     kept = self._effects
         finally:
             self._effects = kept
         return inner
+
+    @staticmethod
+    def _input_of(command: Command) -> tuple[Command, ...]:
+        if command.fed_by or command.given is None:
+            return command.fed_by
+        return (Command(prints=command.given),)
 
     # What the walk needs, see `Shell`.
 

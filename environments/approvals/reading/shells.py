@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, Text
@@ -9,8 +10,12 @@ from environments.approvals.reading.command import UNKNOWN, Command, Word
 from environments.approvals.reading.names import names
 from environments.approvals.reading.options import Options
 
-_SHELL_NAMES = frozenset(names("sh bash dash zsh ksh ksh93 mksh ash fish rbash yash tcsh csh"))
+_SHELL_NAMES = frozenset(names("sh bash dash zsh ksh ksh93 mksh ash fish pwsh rbash yash tcsh csh"))
+_READS_FILES = frozenset({"cat", "grep", "head", "tail", "sort", "uniq"})
 _INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_SSH_VALUED = names("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
+_ESCAPE = re.compile(r"[:+]*(?:!|shell |\\!)(.*)", re.DOTALL)
+_RUN_BY_TAR = re.compile(r"(?:--checkpoint-action=exec=|--to-command=|--use-compress-program=)(.*)", re.DOTALL)
 _PRINTS_SETTINGS = frozenset(
     names(
         "ssh-agent direnv conda mamba micromamba pyenv rbenv nodenv goenv fnm starship brew dircolors opam "
@@ -40,7 +45,7 @@ def _shell(command: Command) -> Carried:
     if not operands or options.has("s") or operands[0].text in _INPUT:
         return _input(command)
     if operands[0].fed_by:
-        return _output(operands[0].fed_by)
+        return output_as_text(operands[0].fed_by)
     return NOTHING
 
 
@@ -49,7 +54,7 @@ def _sourced(command: Command) -> Carried:
     if operand and operand[0].text in _INPUT:
         return _input(command)
     if operand and operand[0].fed_by and not _prints_settings(operand[0].fed_by):
-        return _output(operand[0].fed_by)
+        return output_as_text(operand[0].fed_by)
     return NOTHING
 
 
@@ -68,10 +73,13 @@ def _prints_settings(commands: tuple[Command, ...]) -> bool:
 def _text(words: tuple[Word, ...], what: str, *, stays: bool = False) -> Carried:
     """Run words as a text, unless they are made of what cannot be known."""
     text = " ".join(word.text for word in words)
-    smells = {fed.smells for word in words for fed in word.fed_by if fed.prints is None}
+    feeding = tuple(fed for word in words for fed in word.fed_by)
+    smells = {fed.smells for fed in feeding if fed.prints is None}
     unseen = ""
     if "downloaded" in smells:
         unseen = "it runs what it downloads"
+    elif text.strip() == UNKNOWN and feeding and _is_of_files(feeding):
+        return NOTHING  # as if the shell were given the file
     elif text.strip().startswith(UNKNOWN) or (smells - {""}):
         unseen = f"{UNSEEN}: {what} that is made while it runs"
     return Carried(texts=(Text(text, stays=stays),) if text else (), unseen=unseen)
@@ -82,11 +90,11 @@ def _input(command: Command) -> Carried:
     if command.given is not None:
         unseen = f"{UNSEEN}: a shell reads what is made while it runs" if UNKNOWN in command.given.split() else ""
         return Carried(texts=(Text(command.given, is_input=True),), unseen=unseen)
-    return _output(command.fed_by)
+    return output_as_text(command.fed_by)
 
 
-def _output(feeding: tuple[Command, ...]) -> Carried:
-    """Run what other commands print."""
+def output_as_text(feeding: tuple[Command, ...]) -> Carried:
+    """Return what is run where a shell reads what other commands print."""
     if not feeding:
         return NOTHING
     prints = [command.prints for command in feeding]
@@ -95,9 +103,14 @@ def _output(feeding: tuple[Command, ...]) -> Carried:
     smells = {command.smells for command in feeding}
     if "downloaded" in smells:
         return Carried(unseen="it runs what it downloads")
-    if all(command.name == "cat" and not command.fed_by for command in feeding if command.prints is None):
+    if _is_of_files(feeding):
         return NOTHING  # as if the shell were given the file
     return Carried(unseen=f"{UNSEEN}: a shell reads what is made while it runs")
+
+
+def _is_of_files(commands: tuple[Command, ...]) -> bool:
+    """Whether commands print what stands in files, so that it is as if those were run."""
+    return all(command.name in _READS_FILES and not command.fed_by for command in commands if command.prints is None)
 
 
 def _option_text(*options: str) -> Callable[[Command], Carried]:
@@ -118,6 +131,24 @@ def _words_as_text(valued: str, operands: int = 0, *, first_ends: bool = True) -
         return Carried(texts=(Text(" ".join(word.text for word in words)),)) if words else NOTHING
 
     return run
+
+
+def _over_ssh(command: Command) -> Carried:
+    options = Options.of(command.args, _SSH_VALUED, first_ends=True)
+    words = options.operands[1:]
+    return Carried(texts=(Text(" ".join(word.text for word in words)),)) if words else _input(command)
+
+
+def _escaped(command: Command) -> Carried:
+    """`vim -c '!rm'`, `gdb -ex '!rm'`: programs with commands of their own, of which some run a shell."""
+    found = (_ESCAPE.match(text) for text in command.texts)
+    return Carried(texts=tuple(Text(match[1]) for match in found if match))
+
+
+def _unpacked(command: Command) -> Carried:
+    """`tar --checkpoint-action=exec=TEXT` and its kin."""
+    found = (_RUN_BY_TAR.match(text) for text in command.texts)
+    return Carried(texts=tuple(Text(match[1]) for match in found if match))
 
 
 def _trap(command: Command) -> Carried:
@@ -141,6 +172,9 @@ def _git(command: Command) -> Carried:
     if "foreach" in command.texts:
         words = command.texts[command.texts.index("foreach") + 1 :]
         texts.append(" ".join(word for word in words if word != "--recursive"))
+    if command.texts[:2] == ("bisect", "run"):
+        texts.append(" ".join(command.texts[2:]))
+    texts.append(Options.of(command.args, ("--exec", "-x")).value("--exec", "-x"))
     return Carried(texts=tuple(Text(text) for text in texts if text))
 
 
@@ -159,7 +193,9 @@ _RUNS_TEXT: Mapping[str, Callable[[Command], Carried]] = {
     "script": _option_text("-c", "--command"),
     "sg": _option_text("-c"),
     "watch": _words_as_text("-n --interval"),
-    "ssh": _words_as_text("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w", operands=1),
+    **dict.fromkeys(("vim", "vi", "nvim", "view", "ex", "gdb", "less", "ftp", "psql"), _escaped),
+    "tar": _unpacked,
+    "ssh": _over_ssh,
     "tmux": _words_as_text("-t -s -n -c -L -S -x -y", operands=1, first_ends=False),
 }
 RUNNERS: frozenset[str] = frozenset(_RUNS_TEXT)

@@ -126,6 +126,8 @@ class Walk:
         if bare in _LOOPS or bare == "case":
             self._read_head(bare)
             self._groups[-1].in_pattern = bare == "case"
+        if bare == "coproc" and self._next_is_block(1):
+            self._at += 1  # its name
         while bare == "time" and self._next_bare().startswith("-"):
             self._at += 1
         return bare in OPENING or bare in _BLOCKS
@@ -147,6 +149,10 @@ class Walk:
     def _next_bare(self) -> str:
         token = self._tokens[self._at] if self._at < len(self._tokens) else None
         return token.bare if isinstance(token, RawWord) else ""
+
+    def _next_is_block(self, ahead: int) -> bool:
+        token = self._tokens[self._at + ahead] if self._at + ahead < len(self._tokens) else None
+        return isinstance(token, RawWord) and token.bare in _BLOCKS
 
     def _next_is(self, sign: str, ahead: int = 0) -> bool:
         token = self._tokens[self._at + ahead] if self._at + ahead < len(self._tokens) else None
