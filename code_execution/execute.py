@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from code_execution.child_environment import script_command
 from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
@@ -19,7 +19,6 @@ from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, 
 from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode, load_code_execution_settings
 from code_execution.staging import SCRIPT, STUB, stage, staging_directory
-from environments.approvals import ScriptHook, ToolCallHook
 from environments.base import BaseEnvironment, Process
 from environments.call import OutputCallback
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
@@ -35,6 +34,9 @@ from rpc import (
     UnixSocketTransport,
     generate_stub,
 )
+
+if TYPE_CHECKING:
+    from environments.approvals import ScriptHook, ToolCallHook
 
 TransportName = Literal["auto", "socket", "relay", "file"]
 Tools = Mapping[str, Callable[..., object]]

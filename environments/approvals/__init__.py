@@ -1,34 +1,37 @@
 """A say before a command, a script or a tool call: hooks, rules, and a ready policy for destructive commands.
 
-docs/approvals.md explains it. What reads commands is imported with its first use, as most programs never need it.
+docs/approvals.md explains it. Everything is imported with its first use, as most programs have no hooks.
 """
 
 from typing import TYPE_CHECKING
 
-from environments.approvals.decision import (
-    Allow,
-    Approver,
-    Ask,
-    CommandHook,
-    CommandRequest,
-    Deny,
-    Request,
-    ScriptHook,
-    ScriptRequest,
-    ToolCallHook,
-    ToolCallRequest,
-)
-
 if TYPE_CHECKING:
+    from environments.approvals.decision import (
+        Allow,
+        Approver,
+        Ask,
+        CommandHook,
+        CommandRequest,
+        Deny,
+        Request,
+        ScriptHook,
+        ScriptRequest,
+        ToolCallHook,
+        ToolCallRequest,
+    )
     from environments.approvals.policy import destructive, destructive_commands
 else:
 
     def __getattr__(name: str) -> object:
-        if name not in ("destructive", "destructive_commands"):
+        if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from environments.approvals import policy
+        if name in ("destructive", "destructive_commands"):
+            from environments.approvals import policy
 
-        return getattr(policy, name)
+            return getattr(policy, name)
+        from environments.approvals import decision
+
+        return getattr(decision, name)
 
 
 __all__ = [

@@ -93,7 +93,7 @@ UNITS = [unit.replace("_", " ").replace("\\n", "\n") for unit in REPEATED.split(
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("before", ["", "psql -c '", 'python3 -c "'])
 def test_it_comes_to_an_end_soon_whatever_the_text_holds(unit: str, before: str) -> None:
-    # It takes a fraction of a second, and minutes where anything is not linear, which the limit of time for tests finds.
+    # It takes a fraction of a second, and minutes where anything is not linear, which the time limit of tests finds.
     destructive((before + unit * MAX_CHARACTERS)[: MAX_CHARACTERS // 2])
 
 
