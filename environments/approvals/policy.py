@@ -12,10 +12,9 @@ from typing import Literal
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import cloud, databases, disks, git, packages, processes, system, trees
 from environments.approvals.deeds.rule import Rule
-from environments.approvals.reading.budget import MAX_CHARACTERS, TooMuchError
 from environments.approvals.reading.carrying import names_of
 from environments.approvals.reading.command import Command
-from environments.approvals.reading.reader import Reader
+from environments.approvals.reading.reading import read
 
 _CLASSES = (trees, disks, processes, git, databases, cloud, packages, system)
 _ANY_COMMAND: tuple[Rule, ...] = (system.written_by_redirection, system.hides_history)
@@ -39,23 +38,13 @@ def destructive(command: str, cwd: str | None = None) -> str | None:
 
 def findings(command: str, cwd: str | None = None) -> Iterator[str]:
     """Return all that `destructive` has to say, the surest first. Arguments are the same."""
-    if len(command) > MAX_CHARACTERS:
-        yield f"it is too long to be judged: {len(command):,} characters, of which {MAX_CHARACTERS:,} would be read"
-        return
-    reader = Reader(cwd or "")
-    too_much = ""
-    try:
-        reader.read(command)
-    except TooMuchError as error:
-        too_much = str(error)
-    except RecursionError:  # a caller may have left little room
-        too_much = "it is nested too deep to be judged"
-    for one in reader.commands:
+    reading = read(command, cwd or "")
+    for one in reading.commands:
         if reason := judged(one):
             yield reason
-    yield from reader.findings
-    if too_much:
-        yield too_much
+    yield from reading.findings
+    if reading.unread:
+        yield reading.unread
 
 
 def judged(command: Command) -> str | None:

@@ -8,9 +8,8 @@ from fnmatch import fnmatchcase
 from environments.approvals.decision import Allow, Ask, CommandRequest, Decision, Deny, ScriptRequest, ToolCallRequest
 from environments.approvals.patterns import AllowedCommand, CommandPattern
 from environments.approvals.policy import judged
-from environments.approvals.reading.budget import MAX_CHARACTERS, TooMuchError
 from environments.approvals.reading.command import Command
-from environments.approvals.reading.reader import Reader
+from environments.approvals.reading.reading import read
 from environments.approvals.settings import ApprovalSettings, Verdict
 
 _SHOWN = 200
@@ -48,18 +47,13 @@ class Rules:
             return
         if found := next((pattern for pattern in self._asked if pattern.fits_text(request.command)), None):
             yield Ask(f"a rule names it ({found})")
-        if len(request.command) > MAX_CHARACTERS:
-            yield self._on_unread(f"it is too long to be judged ({len(request.command):,} characters)")
-            return
-        reader = Reader(request.cwd or "")
-        try:
-            reader.read(request.command)
-        except (TooMuchError, RecursionError) as error:
-            yield self._on_unread(str(error) if isinstance(error, TooMuchError) else "it is nested too deep")
-        for finding in reader.findings:
+        reading = read(request.command, request.cwd or "")
+        if reading.unread:
+            yield self._on_unread(reading.unread)
+        for finding in reading.findings:
             yield _decision(self._settings.destructive_commands, finding)
             yield _decision(self._settings.commands, finding)
-        for command in reader.commands:
+        for command in reading.commands:
             yield self._on_command(command)
 
     def _on_unread(self, reason: str) -> Decision:

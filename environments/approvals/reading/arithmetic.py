@@ -6,7 +6,8 @@ import re
 
 from environments.approvals.reading.budget import Budget
 
-_PARENTHESIS = re.compile(r"[()]")
+_PARENTHESIS = re.compile(r"[()]|\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`\\]|\\.)*`", re.DOTALL)
+"""Parentheses, and what may hold some that do not count."""
 
 
 def end_of_arithmetic(text: str, start: int, budget: Budget) -> int | None:
@@ -24,6 +25,8 @@ def end_of_arithmetic(text: str, start: int, budget: Budget) -> int | None:
     for found in _PARENTHESIS.finditer(text, start):
         if found[0] == "(":
             depth += 1
+        elif found[0] != ")":
+            continue
         elif depth:
             depth -= 1
         else:

@@ -23,6 +23,8 @@ class Budget:
     """What reading one text may cost, so that the time is linear in its length whatever it holds."""
 
     def __init__(self) -> None:
+        self.unclosed = False
+        """Whether a text has ended within a quote, a parenthesis or a brace, of which shells make different things."""
         self._left = MAX_CHARACTERS * _REREADING
         self._depth = 0
 

@@ -19,6 +19,8 @@ class Text:
     """Whether it is what the command reads, so that what it runs has nothing to read."""
     stays: bool = False
     """Whether it runs in the same shell."""
+    is_guess: bool = False
+    """Whether it may be no shell text at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,9 +66,10 @@ class Expansion:
 
     def _add_output(self, building: _Building, part: Substitution, splits: bool) -> None:
         if part.kind == "1":
-            for expression in part.tokens:
-                if isinstance(expression, RawWord):
-                    self.text(expression)
+            expression, *instead = part.tokens
+            if isinstance(expression, RawWord):
+                self.text(expression)
+            self._walk(instead)
             building.add("1", exists=True)
             return
         commands = self._walk(part.tokens)
@@ -134,8 +135,6 @@ class _Building:
 
     def finished(self) -> list[Word]:
         """Return all words."""
-        if self.fed_by and not self._exists:
-            self._exists = True
         self._end_word()
         return self._words
 

@@ -10,6 +10,8 @@ import re
 from environments.approvals.reading.arithmetic import end_of_arithmetic
 from environments.approvals.reading.budget import Budget
 from environments.approvals.reading.escapes import ansi_c
+from environments.approvals.reading.here_documents import end_of_body
+from environments.approvals.reading.names import names
 from environments.approvals.reading.tokens import (
     OPENING,
     REDIRECTIONS,
@@ -26,38 +28,55 @@ from environments.approvals.reading.tokens import (
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)*")
 _COMMENT = re.compile(r"[^\n]*")
 _PLAIN = re.compile(r"""[^ \t\n'"\\$`;&|()<>]+""")
-_PLAIN_IN_BRACES = re.compile(r"""[^'"\\$`}]+""")
+_PLAIN_IN_BRACES = re.compile(r"""[^'"\\$`}<>]+""")
 _PLAIN_IN_QUOTES = re.compile(r"""[^"\\$`]+""")
 _PLAIN_IN_BODY = re.compile(r"[^\\$`]+")
-_OPERATOR = re.compile(r"&>>|<<<|<<-|;;&|&&|\|\||;;|;&|\|&|&>|<<|>>|<&|>&|<>|>\||[;&|()<>\n]")
+_CONTINUED = r"(?:\\\n)*"
+_OPERATORS = (*names("&>> <<< <<- ;;& && || ;; ;& |& &> << >> <& >& <> >|"), *";&|()<>\n")
+_OPERATOR = re.compile("|".join(_CONTINUED.join(map(re.escape, operator)) for operator in _OPERATORS))
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*|[0-9]|[@*#?$!_-]")
 _NAME_IN_BRACES = re.compile(r"[!#]?(?:[A-Za-z_][A-Za-z_0-9]*|[0-9]+|[@*#?$!_-])")
 _INDEX = re.compile(r"\[([^\]\n]{0,64})\]")
 _BRACE_OPERATOR = re.compile(r":?[-=+?]|:|##?|%%?|//?|\^\^?|,,?|@")
+_DEFAULTING = frozenset({"", "-", "=", "?", "+"})
+"""Operators behind which a single quote within double quotes is a plain character."""
+_MAY_BE_COMMANDS = re.compile(r"[\n;`'\"]")
+"""What no plain expression holds. Bash takes one for commands after all if its parentheses do not pair."""
 _DESCRIPTOR = re.compile(r"[0-9]+|\{[A-Za-z_]\w*\}")
+_FURTHER = frozenset({"-p", "fi", "done", "esac", "}"})
+"""What reserved words may follow besides: `time -p`, and the end of a compound command."""
 _WORD_ENDS = frozenset(" \t\n;&|()<>")
 
 
 class Lexer:
-    """Reads one text. Everything that is read is spent from the budget."""
+    """Reads one text. Everything that is read is spent from the budget.
 
-    def __init__(self, text: str, budget: Budget) -> None:
+    Args:
+        text: Shell text.
+        budget: What it is spent from.
+        posix: Whether a single quote in `"${x:-'}"` is a plain character, as it is to sh and not to bash.
+    """
+
+    def __init__(self, text: str, budget: Budget, *, posix: bool = False) -> None:
         budget.spend(len(text))
         self._text = text
         self._at = 0
         self._budget = budget
+        self._posix = posix
 
     def tokens(self, *, nested: bool = False) -> list[Token]:
         """Read to the end of the text or, `nested`, behind the parenthesis that closes a substitution."""
         tokens: list[Token] = []
         opened: list[str] = []  # parentheses, and `case`, whose patterns end with a parenthesis that nothing has opened
         awaited: list[HereDocument] = []
+        begins = True  # whether a reserved word may follow
         with self._budget.deeper():
             while True:
                 start = self._at
                 self._at = _end(_BLANKS, self._text, start)
                 char = self._peek()
                 if not char:
+                    self._budget.unclosed |= nested
                     return tokens
                 if char == "#":
                     self._at = _end(_COMMENT, self._text, self._at)
@@ -67,8 +86,10 @@ class Lexer:
                 elif char in _WORD_ENDS and not self._at_process_substitution():
                     glued = self._at == start and bool(tokens) and isinstance(tokens[-1], RawWord)
                     self._operator(tokens, opened, awaited, glued)
+                    last = tokens[-1]
+                    begins = isinstance(last, Operator) and last.text not in REDIRECTIONS
                 else:
-                    self._add_word(tokens, opened)
+                    begins = self._add_word(tokens, opened, begins)
 
     def _peek(self, ahead: int = 0) -> str:
         place = self._at + ahead
@@ -79,31 +100,37 @@ class Lexer:
 
     # Words.
 
-    def _add_word(self, tokens: list[Token], opened: list[str]) -> None:
+    def _add_word(self, tokens: list[Token], opened: list[str], begins: bool) -> bool:
+        """Read a word, and return whether a reserved word may follow it."""
         word = self._word()
-        if word.bare in ("case", "esac") and _begins_command(tokens):
-            if word.bare == "case":
-                opened.append("case")
-            elif opened and opened[-1] == "case":
-                opened.pop()
         tokens.append(word)
+        if begins and word.bare == "case":
+            opened.append("case")
+        elif begins and word.bare == "esac" and opened and opened[-1] == "case":
+            opened.pop()
+        return begins and word.bare in OPENING | _FURTHER
 
     def _word(self) -> RawWord:
         word = RawWord()
         while char := self._peek():
             if self._at_process_substitution():
-                self._at += 2
-                word.parts.append(Substitution(self.tokens(nested=True), quoted=True, kind=char))
+                word.parts.append(self._process_substitution())
             elif char in _WORD_ENDS:
                 break
             else:
                 self._part(word, char, _PLAIN)
         return word
 
+    def _process_substitution(self) -> Substitution:
+        kind = self._peek()
+        self._at += 2
+        return Substitution(self.tokens(nested=True), quoted=True, kind=kind)
+
     def _part(self, word: RawWord, char: str, plain: re.Pattern[str]) -> None:
         """Read one part of a word that is not within quotes."""
         if char == "'":
             end = self._text.find("'", self._at + 1)
+            self._budget.unclosed |= end < 0
             self._literal(word, end if end >= 0 else len(self._text), skip=1)
         elif char == '"':
             self._at += 1
@@ -117,7 +144,11 @@ class Lexer:
             word.parts += self._expansion(quoted=False)
         else:
             end = max(_end(plain, self._text, self._at), self._at + 1)
-            word.parts.append(Literal(self._text[self._at : end], quoted=False))
+            last = word.parts[-1] if word.parts else None
+            if isinstance(last, Literal) and not last.quoted:  # a line was continued in the middle of a word
+                last.text += self._text[self._at : end]
+            else:
+                word.parts.append(Literal(self._text[self._at : end], quoted=False))
             self._at = end
 
     def _literal(self, word: RawWord, end: int, skip: int) -> None:
@@ -136,17 +167,20 @@ class Lexer:
                     word.parts.append(Literal(escaped if escaped in '$`"\\' else "\\" + escaped, quoted=True))
                 self._at += 2
             elif char in "$`":
-                word.parts += self._expansion(quoted=True)
+                word.parts += self._expansion(quoted=True, in_quotes=closing == '"')
             else:
                 end = _end(plain, self._text, self._at)
                 word.parts.append(Literal(self._text[self._at : end], quoted=True))
                 self._at = end
+        self._budget.unclosed |= bool(closing)
 
     # What is expanded.
 
-    def _expansion(self, *, quoted: bool) -> list[Part]:
+    def _expansion(self, *, quoted: bool, in_quotes: bool = False) -> list[Part]:
         if self._peek() == "`":
-            return [self._backquotes(quoted)]
+            return [self._backquotes(quoted, in_quotes)]
+        while self._text.startswith("\\\n", self._at + 1):
+            self._at += 2  # a line is continued behind the dollar sign
         following = self._peek(1)
         if following == "(":
             return self._parenthesised(quoted)
@@ -160,7 +194,7 @@ class Lexer:
             return []
         found = _NAME.match(self._text, self._at + 1)
         self._at = found.end() if found else self._at + 1
-        return [Variable(found[0], quoted) if found else Literal("$", quoted=True)]
+        return [Variable(found[0], quoted) if found else Literal("$", quoted)]
 
     def _parenthesised(self, quoted: bool) -> list[Part]:
         if self._peek(2) == "(" and (end := end_of_arithmetic(self._text, self._at + 3, self._budget)):
@@ -170,25 +204,32 @@ class Lexer:
 
     def _arithmetic(self, start: int, end: int, quoted: bool) -> Substitution:
         """Read an expression, of which only its substitutions matter."""
-        inner = Lexer(self._text[start:end], self._budget)
+        inner = Lexer(self._text[start:end], self._budget, posix=self._posix)
         expression = RawWord()
         with self._budget.deeper():
             inner._quoted(expression, _PLAIN_IN_BODY, closing="")
         self._at = end + 2
-        return Substitution([expression], quoted, kind="1")
+        tokens: list[Token] = [expression]
+        if _MAY_BE_COMMANDS.search(self._text, start, end):
+            tokens.append(Operator("\n", glued=False))
+            tokens += Lexer(self._text[start:end], self._budget, posix=self._posix).tokens()
+        return Substitution(tokens, quoted, kind="1")
 
-    def _backquotes(self, quoted: bool) -> Substitution:
+    def _backquotes(self, quoted: bool, in_quotes: bool) -> Substitution:
         start = self._at = self._at + 1
         while (char := self._peek()) and char != "`":
             self._at += 2 if char == "\\" else 1
-        text = re.sub(r"\\([\\$`])", r"\1", self._text[start : self._at])
+        self._budget.unclosed |= not self._peek()
+        escaped = r"\\([\\$`\"])" if in_quotes else r"\\([\\$`])"
+        text = re.sub(escaped, r"\1", self._text[start : self._at])
         self._at += 1
-        return Substitution(Lexer(text, self._budget).tokens(nested=False) if text else [], quoted)
+        return Substitution(Lexer(text, self._budget, posix=self._posix).tokens(), quoted)
 
     def _ansi_c(self) -> Literal:
         start = self._at = self._at + 2
         while (char := self._peek()) and char != "'":
             self._at += 2 if char == "\\" else 1
+        self._budget.unclosed |= not self._peek()
         text = ansi_c(self._text[start : self._at])
         self._at += 1
         return Literal(text, quoted=True)
@@ -206,7 +247,14 @@ class Lexer:
         operand = RawWord()
         with self._budget.deeper():
             while (char := self._peek()) and char != "}":
-                self._part(operand, char, _PLAIN_IN_BRACES)
+                if char == "'" and self._posix and quoted and operator.lstrip(":") in _DEFAULTING:
+                    operand.parts.append(Literal("'", quoted=True))
+                    self._at += 1
+                elif not quoted and self._at_process_substitution():
+                    operand.parts.append(self._process_substitution())
+                else:
+                    self._part(operand, char, _PLAIN_IN_BRACES)
+        self._budget.unclosed |= not self._peek()
         self._at += 1
         return Variable(name, quoted, index, operator, operand)
 
@@ -215,7 +263,7 @@ class Lexer:
     def _operator(self, tokens: list[Token], opened: list[str], awaited: list[HereDocument], glued: bool) -> None:
         found = _OPERATOR.match(self._text, self._at)
         assert found  # every character that ends a word is, or begins, an operator
-        text = found[0]
+        text = found[0].replace("\\\n", "")
         if text == "(" and self._peek(1) == "(" and not glued:
             end = end_of_arithmetic(self._text, self._at + 2, self._budget)
             if end:
@@ -240,23 +288,18 @@ class Lexer:
         tokens.append(Operator(text, glued))
 
     def _here_document(self, strips_tabs: bool) -> HereDocument:
-        self._at = _end(_BLANKS, self._text, self._at)
+        start = self._at = _end(_BLANKS, self._text, self._at)
         word = self._word()
         expands = not any(part.quoted for part in word.parts)
         delimiter = "".join(part.text for part in word.parts if isinstance(part, Literal))
+        if not all(isinstance(part, Literal) for part in word.parts):  # nothing in it is expanded
+            delimiter = re.sub(r"[\"'\\]", "", self._text[start : self._at])
         return HereDocument(delimiter, expands, strips_tabs)
 
     def _read_body(self, document: HereDocument) -> None:
         start = self._at
-        while self._at < len(self._text):
-            end = self._text.find("\n", self._at)
-            end = end if end >= 0 else len(self._text)
-            line = self._text[self._at : end]
-            before, self._at = self._at, end + 1
-            if (line.lstrip("\t") if document.strips_tabs else line) == document.delimiter:
-                document.body = self._body(self._text[start:before], document)
-                return
-        document.body = self._body(self._text[start:], document)
+        end, self._at = end_of_body(self._text, start, document)
+        document.body = self._body(self._text[start:end], document)
 
     def _body(self, text: str, document: HereDocument) -> RawWord:
         if document.strips_tabs:
@@ -265,20 +308,10 @@ class Lexer:
             return RawWord([Literal(text, quoted=True)])
         body = RawWord([Literal("", quoted=True)])
         with self._budget.deeper():
-            Lexer(text, self._budget)._quoted(body, _PLAIN_IN_BODY, closing="")
+            Lexer(text, self._budget, posix=self._posix)._quoted(body, _PLAIN_IN_BODY, closing="")
         return body
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
     found = pattern.match(text, at)
     return found.end() if found else at
-
-
-def _begins_command(tokens: list[Token]) -> bool:
-    """Whether a reserved word may stand behind these."""
-    if not tokens:
-        return True
-    last = tokens[-1]
-    if isinstance(last, Operator):
-        return last.text not in REDIRECTIONS
-    return isinstance(last, RawWord) and last.bare in OPENING

@@ -123,7 +123,7 @@ def _judged(code: str, command: Command) -> Carried:
     texts: list[Text] = []
     if _RUNS.search(code):
         for words in _sequences(code, literals):
-            texts += [Text(word) for word in words]
+            texts += [Text(word, is_guess=True) for word in words]
             commands += [tuple(words)] if len(words) > 1 else []
     return Carried(tuple(_as_command(words, command) for words in commands), tuple(texts), _unseen(code))
 

@@ -27,18 +27,24 @@ class Reader:
 
     Args:
         start: The absolute directory where it begins; empty if not known.
-        budget: What reading may cost.
+        posix: Whether to read it as sh where bash differs.
     """
 
-    def __init__(self, start: str = "", budget: Budget | None = None) -> None:
+    def __init__(self, start: str = "", *, posix: bool = False) -> None:
         self.commands: list[Command] = []
         """All commands, what they carry behind them."""
         self.findings: list[str] = []
         """What is dangerous, or cannot be seen through, and is no command's own."""
         self._start = start
-        self._budget = budget or Budget()
+        self._budget = Budget()
+        self._posix = posix
         self._effects = Effects()
         self._expansion = Expansion(lambda: self._effects.variables, self._substituted, self._budget)
+
+    @property
+    def unclosed(self) -> bool:
+        """Whether the text ended within a quote, a parenthesis or a brace."""
+        return self._budget.unclosed
 
     def read(self, text: str, feeding: tuple[Command, ...] = ()) -> tuple[Command, ...]:
         """Read shell text, and return its commands without what they carry.
@@ -46,7 +52,7 @@ class Reader:
         Raises:
             TooMuchError: It is too long, nested too deep, or unfolds to too much.
         """
-        return self._walk(Lexer(text, self._budget).tokens(), feeding)
+        return self._walk(Lexer(text, self._budget, posix=self._posix).tokens(), feeding)
 
     def _substituted(self, tokens: list[Token]) -> tuple[Command, ...]:
         kept, self._effects = self._effects, self._effects.copy()
@@ -122,10 +128,13 @@ class Reader:
         try:
             inner = [self.note(one) for one in carried.commands]
             for text in carried.texts:
+                unclosed = self._budget.unclosed
                 self._effects = kept.copy(has_arguments=True)
                 self.read(text.text, () if text.is_input else self._input_of(command))
                 if text.stays:
                     kept = self._effects
+                if text.is_guess:
+                    self._budget.unclosed = unclosed
         finally:
             self._effects = kept
         return inner

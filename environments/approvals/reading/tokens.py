@@ -36,7 +36,8 @@ class Substitution:
     tokens: list[Token]
     quoted: bool
     kind: str = "$"
-    """`$`, `<` or `>`; `1` for arithmetic, which gives a number."""
+    """`$`, `<` or `>`; `1` for arithmetic, which gives a number. Of that, the first token is the expression, and the
+    others are what bash may run instead."""
 
 
 Part = Literal | Variable | Substitution

@@ -107,7 +107,7 @@ class Walk:
         if segment.pending:
             segment.redirects.append((segment.pending, word))
             segment.pending = ""
-        elif segment.words or not self._reserved(word.bare):
+        elif not segment.empty or not self._reserved(word.bare):
             segment.words.append(word)
 
     def _reserved(self, bare: str) -> bool:

@@ -253,3 +253,13 @@ def test_the_policy_can_deny(make: Make) -> None:
 def test_the_policy_refuses_another_decision() -> None:
     with pytest.raises(ValueError, match="allowed: 'ask', 'deny'"):
         destructive_commands("allow")  # type: ignore[arg-type]
+
+
+def test_a_denial_holds_in_a_container_and_starts_none(docker_environment: Make) -> None:
+    env = docker_environment(task_id="denied")
+    env.before_command = lambda request: request.command == "true"
+    with pytest.raises(DeniedError):
+        env.execute("touch /made")
+    assert not env.life.ever_started
+    assert env.execute("true").ok
+    assert not env.execute_own("test -e /made").ok
