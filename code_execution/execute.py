@@ -115,7 +115,8 @@ def execute_code(
     began = time.monotonic()
     view = env.model_view()
     output = ScriptOutput(limits.settings, on_output, view)
-    before_call = partial(env.check_tool_call, hook=before_tool_call)
+    asks = before_tool_call or env.before_tool_call or env.rules
+    before_call = partial(env.check_tool_call, hook=before_tool_call) if asks else None
     run = _Run(env, handlers, limits, interrupt, output, before_call)
     try:
         if not env.may_run_script(code, limits.mode, before_script, interrupt.is_set if interrupt else None):
@@ -182,7 +183,7 @@ class _Run:
         limits: _Limits,
         interrupt: threading.Event | None,
         output: ScriptOutput,
-        before_call: BeforeCall,
+        before_call: BeforeCall | None,
     ) -> None:
         self._env = env
         self._handlers = handlers

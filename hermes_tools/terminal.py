@@ -48,8 +48,8 @@ def terminal(
         A dict with output (standard error merged in), exit_code, and error: None, or why the command was ended,
         such as "timed out after 5 s". A command that fails by itself has an exit code and no error. In the
         background: process_id too. The output is without terminal controls and the values of secrets, as the settings
-        `strip_ansi` and `redact_secrets` say. note says which limit a command ran into that was killed for it. A command
-        that is not allowed is not run: exit code 126, and error says why.
+        `strip_ansi` and `redact_secrets` say. note says which limit a command ran into that was killed for it. A
+        command that is not allowed is not run: exit code 126, and error says why.
 
     Raises:
         TerminalError: The environment could not be started, was lost, or has no pty.

@@ -28,7 +28,7 @@ class Gate:
     before_script: ScriptHook | None = None
     """Decides on each script of `execute_code`."""
     before_tool_call: ToolCallHook | None = None
-    """Decides on each tool call of a script."""
+    """Decides on each tool call of a script that begins while it is set."""
     approve: Approver | None = None
     """Answers where a hook or a rule asks; without it, that is a denial. It is called in a thread of its own."""
     rules: Rules | None = None
