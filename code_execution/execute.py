@@ -247,7 +247,7 @@ class _Run:
         arguments = [python, "-u", f"{directory}/{SCRIPT}", *argv]
         command = script_command(arguments, directory, allowed_variables(self._env))
         cwd = directory if self._limits.mode == "strict" else None
-        return self._env.start(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
+        return self._env.start_own(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
 
     def _wait(self, process: Process, deadline: float) -> Status | None:
         """Wait for the script's end, its deadline or the interrupt, and say which of the latter two it was."""

@@ -54,7 +54,7 @@ def _active_pythons(env: BaseEnvironment) -> tuple[str, ...]:
 def _first_that_works(env: BaseEnvironment, candidates: tuple[str, ...], timeout: float) -> str:
     check = f"import sys; sys.exit(sys.version_info < {OLDEST})"
     names = " ".join(shlex.quote(candidate) for candidate in candidates)
-    result = env.execute_oneshot(
+    result = env.execute_own(
         f'for p in {names}; do if "$p" -c {shlex.quote(check)} >/dev/null 2>&1; then printf %s "$p"; break; fi; done',
         timeout=timeout,
     )

@@ -85,6 +85,6 @@ def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str], timeou
 
 
 def _run(env: BaseEnvironment, command: str, timeout: float, problem: str) -> None:
-    result = env.execute_oneshot(command, timeout=timeout)
+    result = env.execute_own(command, timeout=timeout)
     if not result.ok:
         raise TerminalError(f"{problem} on backend {env.settings.env!r}: {result.output.strip()}")

@@ -94,7 +94,7 @@ def try_backend(name: str, backend: str | None, options: dict[str, object]) -> F
 
     try:
         with create_environment(backend, **options) as environment:
-            result = environment.execute("true", timeout=TRIAL_SECONDS)
+            result = environment.execute_own("true", timeout=TRIAL_SECONDS)
             capabilities = environment.capabilities
     except MissingExtraError as error:
         return Finding(name, "missing", str(error))

@@ -77,7 +77,7 @@ class FileQueueTransport:
         """
         queue = shlex.quote(self._queue)
         # Without mkfifo, or on a file system without pipes, the collector looks every 0.05 s instead.
-        made = self._env.execute_oneshot(
+        made = self._env.execute_own(
             f"mkdir -m 700 {queue} && {{ mkfifo -m 600 {queue}/wake 2>/dev/null || :; }}", timeout=60
         )
         if not made.ok:
@@ -100,7 +100,7 @@ class FileQueueTransport:
             # Opened for reading too, since opening it only for writing waits for a reader that may be gone.
             wake = "[ ! -p wake ] || echo 1<>wake"
             with contextlib.suppress(TerminalError):
-                self._env.execute_oneshot(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
+                self._env.execute_own(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
             collector.join(CLOSE_GRACE_SECONDS)
         # Ends the command where the queue itself is gone; nothing may start in the scope from here on.
         self._scope.cancel()
@@ -151,7 +151,7 @@ class FileQueueTransport:
             pieces.append(piece)
 
         command = collecting_command(self._queue, taken, nonce, self._at_once)
-        self._env.execute_oneshot(command, timeout=math.inf, on_output=take)
+        self._env.execute_own(command, timeout=math.inf, on_output=take)
         return collected_requests("".join(pieces), nonce)
 
     def _call(self, number: str, line: bytes) -> None:
@@ -185,6 +185,6 @@ class FileQueueTransport:
             command = f"echo {text} >{name}.tmp && mv -f {name}.tmp {name}"
         else:
             command = f"rm -f {name}.tmp && : >{name}"
-        written = self._env.execute_oneshot(enter + command, timeout=60)
+        written = self._env.execute_own(enter + command, timeout=60)
         if not written.ok:
             raise TerminalError(f"exit code {written.exit_code}")

@@ -70,7 +70,7 @@ class RelayTransport:
         # Without the site module, which the relay has no use for, Python starts in half the time.
         command = shlex.join([self._python, "-IS", "-c", f"{program}main()\n"])
         sink = _Requests(self._dispatcher.prefix, self._take)
-        self._process = self._env.start(command, stdin="consumed", sink=sink, grace=RELAY_GRACE)
+        self._process = self._env.start_own(command, stdin="consumed", sink=sink, grace=RELAY_GRACE)
 
     def close(self) -> None:
         """End as `Transport.close` says."""

@@ -18,7 +18,7 @@ _DIRECTORY = re.compile(r".*/hermes-([^/]+)")
 
 def orphans_in(env: PersistentShellEnvironment) -> Iterator[Orphan]:
     """Find what environments, of any backend, have left where `env` runs its commands."""
-    env.execute_oneshot("true")
+    env.execute_own("true")
     found = [line.partition(" ")[::2] for line in env.run_control(LEFT_BEHIND).output.splitlines()]
     # Of what one environment has started from within another's command, the inner one stands last.
     owners = {name.rpartition(":")[2].partition("/")[0] for kind, name in found if kind == "process"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from code_execution import execute_code
 from environments import BaseEnvironment
 from environments.approvals import Ask, Deny, ScriptRequest, ToolCallRequest
@@ -88,6 +90,17 @@ def test_terminal_in_a_script_passes_both_hooks(env: BaseEnvironment) -> None:
     result = execute_code("from hermes_tools import terminal\nprint(terminal('touch made'))", env=env)
     assert result.output == "{'output': '', 'exit_code': 126, 'error': 'denied: not this one'}\n"
     assert (calls, commands) == (["terminal"], ["touch made"])
+
+
+@pytest.mark.parametrize(
+    "call", ["read_file('a')", "write_file('b', 'x')", "search_files('x')", "patch('a', 'x', 'y')"]
+)
+def test_our_own_commands_are_not_asked_about(env: BaseEnvironment, call: str, transport: str) -> None:
+    env.write_bytes("a", b"x\n")
+    env.before_command = lambda request: False
+    script = f"from hermes_tools import *\nprint('error' in {call})"
+    result = execute_code(script, env=env, transport=transport)  # type: ignore[arg-type]
+    assert result.output == "False\n"
 
 
 def test_the_end_of_a_script_ends_the_wait_for_approval_of_its_calls(env: BaseEnvironment) -> None:

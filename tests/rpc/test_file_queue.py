@@ -23,12 +23,12 @@ class FaultyEnvironment:
         self._intervene = intervene
         self.commands = []
 
-    def execute_oneshot(self, command, **options):
+    def execute_own(self, command, **options):
         self.commands.append(command)
         changed = self._intervene(command)
         if isinstance(changed, CommandResult):
             return changed
-        return self._env.execute_oneshot(changed or command, **options)
+        return self._env.execute_own(changed or command, **options)
 
     def write_bytes(self, path, data):
         self._env.write_bytes(path, data)

@@ -68,8 +68,8 @@ def test_a_target_that_lies_about_a_file_is_an_error(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str
 ) -> None:
     (tmp_path / "a").write_text("x\n")
-    oneshot = env.execute_oneshot
-    monkeypatch.setattr(env, "execute_oneshot", lambda command: oneshot(f"wc() {{ echo {lie}; }}\n{command}"))
+    oneshot = env.execute_own
+    monkeypatch.setattr(env, "execute_own", lambda command: oneshot(f"wc() {{ echo {lie}; }}\n{command}"))
     assert "reading a gave no answer but" in read_file(env, "a")["error"]
 
 
