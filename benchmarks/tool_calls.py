@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.table import Row
 from code_execution import execute_code
-from code_execution.execute import TransportName
+from code_execution.script_run import TransportName
 from environments import BaseEnvironment, create_environment
 
 CALLS = 300

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self, get_args
@@ -272,9 +272,8 @@ class BaseEnvironment(Gate, ABC):
 
         Arguments, result and errors are those of `execute_oneshot`.
         """
-        return self.run_beside(
-            self._call(command, timeout, cwd=cwd, stdin=stdin, stderr="merge", env=None, on_output=on_output)
-        )
+        call = self._call(command, timeout, cwd=cwd, stdin=stdin, stderr="merge", env=None, on_output=on_output)
+        return self.run_beside(replace(call, is_own=True))
 
     def _call(
         self,
@@ -361,7 +360,8 @@ class BaseEnvironment(Gate, ABC):
 
         Arguments, result and errors are those of `start`.
         """
-        return self.run_in_background(*self._background_call(command, cwd, False, 24, 80, stdin, None, sink, grace))
+        call, background = self._background_call(command, cwd, False, 24, 80, stdin, None, sink, grace)
+        return self.run_in_background(replace(call, is_own=True), background)
 
     def _background_call(
         self,

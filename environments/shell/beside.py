@@ -126,7 +126,7 @@ class Beside:
             raise
         running = self._runner.command(sent, None, background.grace)
         process = ShellProcess(sent, running, sink, self._runner, self._life, release)
-        if remains := self._runner.remains():
+        if not call.is_own and (remains := self._runner.remains()):
             remains.add_process(process)
         with self._lock:
             self._processes = {process, *(other for other in self._processes if other.running)}

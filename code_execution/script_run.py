@@ -1,0 +1,173 @@
+"""One run of one script: what is done for it in the target, in what order, and in how much time."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from code_execution.child_environment import script_command
+from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
+from code_execution.interpreter import find_python, forget_python
+from code_execution.passthrough import allowed_variables
+from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
+from code_execution.script_output import ScriptOutput
+from code_execution.settings import CodeExecutionSettings, Mode
+from code_execution.staging import SCRIPT, STUB, stage, staging_directory
+from environments.base import BaseEnvironment, Process
+from environments.errors import EnvironmentLostError, UnsupportedError
+from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
+from rpc import (
+    BeforeCall,
+    Dispatcher,
+    FileQueueTransport,
+    RelayTransport,
+    Transport,
+    UnixSocketTransport,
+    generate_stub,
+)
+
+TransportName = Literal["auto", "socket", "relay", "file"]
+Tools = Mapping[str, Callable[..., object]]
+
+PREPARING_LIMIT = 60.0
+"""Seconds for each command that comes before the script."""
+INTERRUPT_POLL = 0.05
+"""Seconds between looks at the caller's event, which can't be waited for together with the script."""
+COMMAND_NOT_FOUND = 127
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How a script is to be run, and how long and how much of what it may do."""
+
+    settings: CodeExecutionSettings
+    timeout: float
+    """Seconds."""
+    max_tool_calls: int
+    mode: Mode
+    transport: TransportName
+
+
+class ScriptRun:
+    """One script's run: stage it, start it, wait for it, end it, and say what came of it."""
+
+    def __init__(
+        self,
+        env: BaseEnvironment,
+        handlers: Tools,
+        limits: Limits,
+        interrupt: threading.Event | None,
+        output: ScriptOutput,
+        before_call: BeforeCall | None,
+    ) -> None:
+        self._env = env
+        self._handlers = handlers
+        self._limits = limits
+        self._interrupt = interrupt
+        self._output = output
+        self._token = secrets.token_urlsafe(24)
+        self._dispatcher = Dispatcher(
+            handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call
+        )
+
+    def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult:
+        """Run it to its end. Arguments and errors are those of `execute_code`.
+
+        Args:
+            code: Its source.
+            argv: Its arguments.
+            began: When its time began, on the monotonic clock.
+        """
+        deadline = began + self._limits.timeout
+        python = find_python(self._env, self._limits.mode, _left(deadline))
+        with staging_directory(self._env, _left(deadline)) as staging:
+            transport = self._chosen_transport(staging.path, python)
+            process = None
+            try:
+                transport.start()
+                stub = generate_stub(self._handlers, transport.client_source, self._token)
+                stage(self._env, staging.path, {STUB: stub, SCRIPT: code}, _left(deadline))
+                process = self._start(python, staging.path, argv)
+                ended_by_us = self._wait(process, deadline)
+            finally:
+                self._output.freeze()
+                staging.removal_limit = self._end(process, transport)
+            self._output.finish()
+            if failure := getattr(transport, "failure", None):
+                raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
+            return self._result(process, ended_by_us, began)
+
+    def _end(self, process: Process | None, transport: Transport) -> float:
+        """End the script, its calls and its transport, and return how many seconds are left for its directory."""
+        deadline = Deadline()
+        self._dispatcher.close()
+
+        def end_processes() -> None:
+            if process:
+                process.kill()  # also what a script that ended by itself left in the background
+            self._dispatcher.scope.end_remains()
+
+        side_by_side((end_processes, transport.close), deadline)
+        return deadline.left_for_removal
+
+    def _chosen_transport(self, directory: str, python: str) -> Transport:
+        capabilities, wanted = self._env.capabilities, self._limits.transport
+        if wanted == "auto":
+            wanted = "socket" if capabilities.same_machine else "relay" if capabilities.duplex else "file"
+        if wanted == "socket" and capabilities.same_machine:
+            return UnixSocketTransport(self._dispatcher)
+        if wanted == "relay" and capabilities.duplex:
+            return RelayTransport(self._dispatcher, self._env, directory, python)
+        if wanted == "file":
+            return FileQueueTransport(self._dispatcher, self._env, directory)
+        raise UnsupportedError(
+            f"backend {self._env.settings.env!r} cannot do transport {wanted!r}; use 'auto', or 'file', which works "
+            "on every backend"
+        )
+
+    def _start(self, python: str, directory: str, argv: Sequence[str]) -> Process:
+        arguments = [python, "-u", f"{directory}/{SCRIPT}", *argv]
+        command = script_command(arguments, directory, allowed_variables(self._env))
+        cwd = directory if self._limits.mode == "strict" else None
+        return self._env.start_own(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
+
+    def _wait(self, process: Process, deadline: float) -> Status | None:
+        """Wait for the script's end, its deadline or the interrupt, and say which of the latter two it was."""
+        while process.running:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return "timeout"
+            if self._interrupt and self._interrupt.is_set():
+                return "interrupted"
+            pause = INTERRUPT_POLL if self._interrupt else left
+            process.wait(min(left, pause, threading.TIMEOUT_MAX))
+        return None
+
+    def _result(self, process: Process, ended_by_us: Status | None, began: float) -> ExecutionResult:
+        message: str | None
+        if ended_by_us == "timeout":
+            code, message = TIMEOUT_EXIT_CODE, timeout_message(self._limits.timeout)
+        elif ended_by_us == "interrupted":
+            code, message = INTERRUPT_EXIT_CODE, INTERRUPTED_MESSAGE
+        else:
+            code = process.wait() or 0
+            message = self._env.why_killed() if code == KILLED_EXIT_CODE else None
+        status: Status = ended_by_us or ("success" if code == 0 else "error")
+        if code == COMMAND_NOT_FOUND:
+            forget_python(self._env)
+        output, stderr = self._output.stdout(), ""
+        if status != "success":
+            stderr = self._output.stderr()
+            output = assembled_output(output, stderr, message)
+            message = message or f"Script exited with code {code}."
+        seconds = time.monotonic() - began
+        return ExecutionResult(status, output, self._dispatcher.calls_made, seconds, code, message, stderr)
+
+
+def _left(deadline: float) -> float:
+    """Return how many seconds there are for one more command of ours."""
+    return min(max(1.0, deadline - time.monotonic()), PREPARING_LIMIT)
