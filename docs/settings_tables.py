@@ -34,6 +34,7 @@ KINDS = {
     "float": "number",
     "int": "number",
     "Mode": "text",
+    "Kind": "text",
     "str": "text",
 }
 """What to call a type, by a word in how it is written. The first that fits is taken."""

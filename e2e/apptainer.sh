@@ -63,6 +63,7 @@ build_apptainer_images() {
 }
 
 check_engines() {
+  bwrap --unshare-all --ro-bind / / --proc /proc --dev /dev true
   docker run --rm --network none "e2e-minimal:$tag" true
   "$bin/apptainer" -s exec --containall "$state/e2e-python.sandbox" true
 }

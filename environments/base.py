@@ -131,6 +131,14 @@ class BaseEnvironment(Gate, ABC):
         secrets = self._secrets.known() if self.settings.redact_secrets else {}
         return ModelView(Redactor.of(secrets), self.settings.strip_ansi)
 
+    @classmethod
+    def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
+        """Build an environment of this backend: of this class, unless the settings ask for another way to have it.
+
+        `create_environment` calls it. Arguments and errors are those of the class itself.
+        """
+        return cls(settings)
+
     def touch(self) -> None:
         """Note that the environment is in use, so that it does not count as idle."""
         self._last_used = time.monotonic()

@@ -61,7 +61,7 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
     """
     loaded = load_settings(backend, **settings)
     rules = _configured_rules()
-    environment = backend_class(loaded.env)(loaded)
+    environment = backend_class(loaded.env).create(loaded)
     environment.rules = rules
     environment.approve = approve
     # Not set where there is none: a backend of one's own may have methods of these names.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import typer
@@ -53,7 +54,8 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
             ready = finding.state == "ready"
         elif name == "local":
             # A configured working directory is the other backend's, and need not be here.
-            finding = try_backend(name, name, {"cwd": "/"})
+            with TemporaryDirectory() as folder:
+                finding = try_backend(name, name, {"cwd": folder})
         else:
             finding = look_for_backend(name)
         state = typer.style(f"{finding.state:<9}", fg=COLOURS[finding.state])
@@ -90,12 +92,13 @@ def try_backend(name: str, backend: str | None, options: dict[str, object]) -> F
         backend: The name as it was given on the command line; None when the settings chose it.
         options: Settings from the command line.
     """
-    from environments import MissingExtraError, TerminalError, create_environment
+    from environments import MissingExtraError, TerminalError, backend_class, create_environment
 
     try:
         with create_environment(backend, **options) as environment:
             result = environment.execute_own("true", timeout=TRIAL_SECONDS)
             capabilities = environment.capabilities
+            found = backend_class(environment.settings.env).probe(environment.settings)
     except MissingExtraError as error:
         return Finding(name, "missing", str(error))
     except TerminalError as error:
@@ -106,4 +109,5 @@ def try_backend(name: str, backend: str | None, options: dict[str, object]) -> F
     offers += ["pty"] if capabilities.pty else []
     offers += [] if capabilities.persistent_session else ["no persistent session"]
     offers += [f"limits: {', '.join(sorted(capabilities.enforced_limits))}"] if capabilities.enforced_limits else []
+    offers += [found] if found else []
     return Finding(name, "ready", "; ".join(offers))

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from environments.atomic_file import replace_file
+from environments.base import BaseEnvironment
 from environments.call import checked_data, checked_path
-from environments.errors import TerminalError
+from environments.errors import TerminalError, UnsupportedError
 from environments.local.files import copy_file, read_file
 from environments.local.settings import LocalSettings
 from environments.owner import Orphan
+from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import orphans_in
@@ -25,10 +27,38 @@ class LocalEnvironment(PersistentShellEnvironment):
     settings_class = LocalSettings
     same_machine = True
 
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        if LocalSettings.of(settings).sandbox != "none":
+            raise UnsupportedError(
+                "LocalEnvironment has no sandbox, and local_sandbox asks for one; make it with create_environment"
+            )
+        super().__init__(settings)
+
+    @classmethod
+    def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
+        """Build an environment, in a sandbox if the settings ask for one, see `BaseEnvironment`."""
+        if LocalSettings.of(settings).sandbox == "none":
+            return cls(settings)
+        from environments.local.bubblewrap.environment import SandboxedEnvironment  # most never need it
+
+        return SandboxedEnvironment(settings)
+
+    @classmethod
+    def probe(cls, settings: EnvironmentSettings) -> str:
+        """Look whether there can be a sandbox, see `BaseEnvironment`. There has to be one only if it is asked for."""
+        from environments.local.bubblewrap.refusal import trial
+
+        if LocalSettings.of(settings).sandbox != "none":
+            return f"in a sandbox: {trial()}"
+        try:
+            return f"a sandbox can be had: {trial()}"
+        except TerminalError as error:
+            return str(error)
+
     @classmethod
     def find_orphans(cls) -> Iterator[Orphan]:
         """Find what environments, of any backend, have left on this machine outside of containers."""
-        with LocalEnvironment(load_settings("local")) as env:
+        with LocalEnvironment(load_settings("local", sandbox="none")) as env:
             yield from orphans_in(env)
 
     def start_target(self) -> None:

@@ -13,6 +13,7 @@ import termios
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from environments.errors import EnvironmentStartError
 from environments.shell.stream import Chunk, Terminal
@@ -27,8 +28,25 @@ _OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
 """A session leader without a terminal gets the first one that it opens."""
 
 
+class Child(Protocol):
+    """The process that a stream leads to, in the words of `subprocess.Popen`."""
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end, and return the exit code; raise `subprocess.TimeoutExpired` if it does not come."""
+
+    def kill(self) -> None:
+        """Send it KILL."""
+
+
 class ChildStream:
     """A child process in a session of its own, read through pipes or a pseudo-terminal."""
+
+    _child: Child
+    _end: int
+    """A descriptor that can be read from once the child has ended."""
 
     def __init__(
         self,
@@ -50,23 +68,23 @@ class ChildStream:
         except OSError as error:
             raise EnvironmentStartError(f"cannot start {argv[0]}: {error.strerror or error}") from error
         os.set_blocking(self._stdin, False)
-        self._pidfd = os.pidfd_open(self._child.pid)
         self._poll = select.poll()
-        for descriptor in (*self._channels, self._pidfd):
+        for descriptor in (*self._channels, self._end):
             self._poll.register(descriptor, select.POLLIN)
 
     def _open_pipes(self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None) -> None:
         pipe = subprocess.PIPE
-        self._child = subprocess.Popen(
+        child = subprocess.Popen(
             argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=env, cwd=cwd, start_new_session=True
         )
-        assert self._child.stdin and self._child.stdout and self._child.stderr
-        self._stdin = os.dup(self._child.stdin.fileno())
+        self._child, self._end = child, os.pidfd_open(child.pid)
+        assert child.stdin and child.stdout and child.stderr
+        self._stdin = os.dup(child.stdin.fileno())
         self._channels = {
-            os.dup(self._child.stdout.fileno()): Channel.STDOUT,
-            os.dup(self._child.stderr.fileno()): Channel.STDERR,
+            os.dup(child.stdout.fileno()): Channel.STDOUT,
+            os.dup(child.stderr.fileno()): Channel.STDERR,
         }
-        for file in (self._child.stdin, self._child.stdout, self._child.stderr):
+        for file in (child.stdin, child.stdout, child.stderr):
             file.close()
         self._terminal = False
 
@@ -76,9 +94,10 @@ class ChildStream:
         ours, theirs = os.openpty()
         try:
             wrapped = ["/bin/sh", "-c", _OPEN_TERMINAL, os.ttyname(theirs), *argv]
-            self._child = subprocess.Popen(
+            child = subprocess.Popen(
                 wrapped, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd, start_new_session=True
             )
+            self._child, self._end = child, os.pidfd_open(child.pid)
         except BaseException:
             os.close(ours)
             raise
@@ -109,7 +128,7 @@ class ChildStream:
                         return Chunk(channel, data)
                     self._poll.unregister(descriptor)
                 # The child is gone and has left nothing to read; its own children may hold the pipe open for hours.
-                if ready == [self._pidfd]:
+                if ready == [self._end]:
                     break
         return Chunk(Channel.STDOUT, b"")
 
@@ -177,6 +196,6 @@ class ChildStream:
                 return
             self._closed = True
             self._child.wait()
-            for descriptor in {*self._channels, self._pidfd, self._stdin} - {-1}:
+            for descriptor in {*self._channels, self._end, self._stdin} - {-1}:
                 os.close(descriptor)
             self._stdin = -1

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from targets.engines import require_bubblewrap
+
 
 def line_of(output: str, backend: str) -> str:
     return next(line for line in output.splitlines() if line.startswith(f"{backend} "))
@@ -49,3 +51,20 @@ def test_a_wrong_setting_is_one_line_and_exit_code_2(hermes_env, tmp_path: Path)
     done = hermes_env("doctor")
     assert (done.stdout, done.returncode) == ("", 2)
     assert f"{config}, terminal.timeout: it should be a valid number" in done.stderr
+
+
+def test_it_says_whether_this_machine_can_have_a_sandbox_and_tries_one_that_is_configured(
+    hermes_env, tmp_path: Path
+) -> None:
+    require_bubblewrap()
+    assert "a sandbox can be had: bubblewrap " in line_of(hermes_env("doctor").stdout, "local")
+    project = tmp_path / "project"
+    project.mkdir()
+    done = hermes_env("doctor", "--cwd", str(project), TERMINAL_LOCAL_SANDBOX="bubblewrap")
+    assert done.returncode == 0
+    assert "ready" in line_of(done.stdout, "local")
+    assert "; in a sandbox: bubblewrap " in line_of(done.stdout, "local")
+    done = hermes_env("doctor", TERMINAL_LOCAL_SANDBOX="bubblewrap", PATH="/none", TERMINAL_CWD=str(project))
+    assert done.returncode == 1
+    assert "failed" in line_of(done.stdout, "local")
+    assert "install the package bubblewrap" in line_of(done.stdout, "local")

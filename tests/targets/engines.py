@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+from environments import TerminalError
+
 if TYPE_CHECKING:
     import docker
 
@@ -39,7 +41,7 @@ class Singularity:
 def require_docker() -> docker.DockerClient:
     """Return a client of a running Docker engine that has the images. The caller closes it."""
     if problem := _docker_problem():
-        _unavailable(problem)
+        unavailable(problem)
     import docker
 
     return docker.from_env()
@@ -57,7 +59,7 @@ def require_sshd() -> Path:
     """Return the path of an SSH server's program, which any user may start on a high port."""
     found = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
     if found is None:
-        _unavailable("no sshd on this machine")
+        unavailable("no sshd on this machine")
     return Path(found)
 
 
@@ -65,12 +67,22 @@ def require_singularity() -> Singularity:
     """Return Singularity's (or Apptainer's) program, a sandbox directory and an image file."""
     program = shutil.which("singularity")
     if program is None:
-        _unavailable("no singularity on PATH")
+        unavailable("no singularity on PATH")
     sandbox, sif = STATE / "e2e-python.sandbox", STATE / "e2e-python.sif"
     for path in (sandbox, sif):
         if not path.exists():
-            _unavailable(f"no {path}")
+            unavailable(f"no {path}")
     return Singularity(Path(program), sandbox, sif)
+
+
+def require_bubblewrap() -> None:
+    """Make sure that this user may put up a sandbox."""
+    from environments.local.bubblewrap.refusal import trial
+
+    try:
+        trial()
+    except TerminalError as error:
+        unavailable(str(error))
 
 
 @cache
@@ -96,7 +108,8 @@ def _docker_problem() -> str | None:
     return f"Docker has no image {', '.join(sorted(missing))}" if missing else None
 
 
-def _unavailable(problem: str) -> NoReturn:
+def unavailable(problem: str) -> NoReturn:
+    """Skip the test, or in CI have it fail."""
     message = f"{problem}; {MENDED_BY}"
     if os.environ.get("CI"):
         pytest.fail(message)

@@ -14,7 +14,8 @@ from standins.daytona_client import daytona_stand_in
 from standins.daytona_client import live_or_skip as daytona_live_or_skip
 from standins.in_process import LIVE
 from standins.modal_client import live_or_skip, modal_stand_in
-from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker, require_singularity
+from targets.bubblewrap import end_sandbox
+from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_bubblewrap, require_docker, require_singularity
 from targets.per_command_local import PerCommandLocal
 from targets.plain_local import PlainLocal
 from targets.ssh_server import SSHServer
@@ -34,6 +35,17 @@ def local(cwd: Path) -> Iterator[Subject]:
     yield Subject(
         lambda **settings: create_environment("local", **{"cwd": str(cwd), **settings}), refused_settings=NO_LIMITS
     )
+
+
+@contextlib.contextmanager
+def bubblewrap(cwd: Path) -> Iterator[Subject]:
+    """This machine, in a sandbox."""
+    require_bubblewrap()
+
+    def make(**settings: object) -> BaseEnvironment:
+        return create_environment("local", **{"sandbox": "bubblewrap", "cwd": str(cwd), **settings})
+
+    yield Subject(make, end_sandbox, refused_settings=NO_LIMITS)
 
 
 @contextlib.contextmanager
@@ -144,7 +156,7 @@ def daytona(_: Path) -> Iterator[Subject]:
         )
 
 
-BACKENDS = (local, without_bash, docker, docker_minimal, ssh, singularity, per_command, modal, daytona)
+BACKENDS = (local, bubblewrap, without_bash, docker, docker_minimal, ssh, singularity, per_command, modal, daytona)
 
 
 @pytest.fixture(scope="module", params=BACKENDS, ids=lambda backend: backend.__name__)

@@ -1,0 +1,1 @@
+"""Commands on this machine within walls, which bubblewrap puts up."""

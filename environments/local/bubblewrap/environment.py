@@ -1,0 +1,71 @@
+"""Commands on this machine, in a sandbox."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from environments.local.bubblewrap.mounts import Mounts
+from environments.local.bubblewrap.refusal import find_program
+from environments.local.bubblewrap.sandbox import Sandbox
+from environments.local.bubblewrap.stream import SandboxStream
+from environments.local.bubblewrap.variables import handed_in
+from environments.local.settings import LocalSettings
+from environments.owner import MARKER_VARIABLE
+from environments.settings import EnvironmentSettings
+from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.stream import Stream, Terminal
+
+
+class SandboxedEnvironment(PersistentShellEnvironment):
+    """Runs commands on this machine as this user, where they see only what they need.
+
+    Files and tool calls go the way they go to another machine: what runs in this process could be led by a link that
+    a script has made to a file that the sandbox hides.
+    """
+
+    backend = "local"
+    settings_class = LocalSettings
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._mounts = Mounts.of(settings)
+        self._sandbox: Sandbox | None = None
+        super().__init__(settings)
+
+    def start_target(self) -> None:
+        """Put up the sandbox, see `PersistentShellEnvironment`."""
+        self.stop_target()  # what a loss has left
+        settings = self.settings
+        network = ["--share-net"] if self._mounts.network else []
+        options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1"]
+        variables = handed_in(self._mounts.home, settings.env_passthrough)
+        outer = os.environ.get(MARKER_VARIABLE)
+        marker = f"{outer}:{self.id}/0/" if outer else f"{self.id}/0/"
+        self._sandbox = Sandbox(
+            find_program(), [*options, *self._mounts.options()], {**variables, MARKER_VARIABLE: marker}, sys.executable
+        )
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process in the sandbox, see `StreamOpener`."""
+        if loss := self.target_loss():
+            raise self.life.lost(loss)
+        assert self._sandbox
+        return SandboxStream(self._sandbox, argv, terminal)
+
+    @property
+    def stop_ends_all(self) -> bool:
+        """All processes end with their namespace, and our files were in memory."""
+        return True
+
+    def target_loss(self) -> str | None:
+        """Say whether the sandbox has ended, see `PersistentShellEnvironment`."""
+        if self._sandbox and self._sandbox.is_gone:
+            return "its sandbox has ended; the first process in it was killed"
+        return None
+
+    def stop_target(self) -> None:
+        """End the sandbox, see `PersistentShellEnvironment`."""
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox:
+            sandbox.end()

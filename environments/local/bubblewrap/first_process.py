@@ -1,0 +1,164 @@
+"""The first process of a sandbox: it starts what it is asked to, and reaps what ends.
+
+Our own Python runs this file within the sandbox. Everything there descends from it, so that nothing has more rights
+than the sandbox, as what enters namespaces from outside has for a moment. When our side of its socket is closed it
+ends, and the kernel ends with it all that is in its process namespace.
+
+A request is one message: a list of JSON, which is a program with its arguments, and descriptors. The first of these
+is a socket of the new process alone. Through it goes its exit code; when our side of it is shut, the process is
+killed. The other three are what it reads and writes. Without them it gets a terminal, whose other end is the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+from typing import NoReturn
+
+READY, TERMINAL = b"ready", b"terminal"
+"""What we say when we take requests, and what the other end of a terminal comes with."""
+LARGEST_REQUEST = 128 * 1024
+"""Bytes of a request."""
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
+_NOT_FOUND = 127
+_RIGHTS, _INT = (socket.SOL_SOCKET, socket.SCM_RIGHTS), struct.Struct("i")
+
+
+def main() -> None:
+    """Serve the socket whose descriptor is the first argument, until its other side is closed."""
+    _keep_others_off()
+    control = socket.socket(fileno=int(sys.argv[1]))
+    control.set_inheritable(False)
+    _FirstProcess(control).serve()
+    os._exit(0)
+
+
+def received(source: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
+    """Receive a message with descriptors that no child inherits, as `socket.recv_fds` would have them.
+
+    Args:
+        source: Where it comes from.
+        size: Bytes of the longest message.
+        most: How many descriptors come with it at most.
+    """
+    data, ancillary, _, _ = source.recvmsg(size, socket.CMSG_SPACE(most * _INT.size), socket.MSG_CMSG_CLOEXEC)
+    rights = [payload for level, kind, payload in ancillary if (level, kind) == _RIGHTS]
+    return data, [descriptor for payload in rights for (descriptor,) in _INT.iter_unpack(payload)]
+
+
+def _keep_others_off() -> None:
+    """See to it that we end with bubblewrap's process outside, and that no process in here can take that back.
+
+    Any other process in here runs as the same user, and could trace this one. One that is not dumpable can be traced
+    by nobody without privileges.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    for option, value in ((_PR_SET_DUMPABLE, 0), (_PR_SET_PDEATHSIG, signal.SIGKILL)):
+        if libc.prctl(option, value, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), "prctl")
+
+
+class _FirstProcess:
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._statuses: dict[int, socket.socket] = {}
+        """The socket of each child, by its process id."""
+        self._watched: dict[int, int] = {}
+        """The process id of each child whose socket has not been shut, by that socket's descriptor."""
+        self._poll = select.poll()
+
+    def serve(self) -> None:
+        """Take requests until nobody can make any."""
+        ended, wakeup = os.pipe()
+        os.set_blocking(wakeup, False)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # of which the kernel spares the first process of a namespace
+        for descriptor in (self._control.fileno(), ended):
+            self._poll.register(descriptor, select.POLLIN)
+        self._control.send(READY)
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._control.fileno():
+                    if not self._take_request():
+                        return
+                elif descriptor == ended:
+                    os.read(ended, 4096)
+                    self._reap()
+                elif descriptor in self._watched:
+                    self._kill(descriptor)
+
+    def _take_request(self) -> bool:
+        data, descriptors = received(self._control, LARGEST_REQUEST, 4)
+        if not data:
+            return False
+        status = socket.socket(fileno=descriptors[0])
+        streams = descriptors[1:]
+        if not streams:
+            ours, terminal = os.openpty()
+            socket.send_fds(status, [TERMINAL], [ours])
+            os.close(ours)
+            streams = [terminal]
+        argv = json.loads(data)
+        pid = os.fork()
+        if pid == 0:
+            _become(argv, streams)
+        for descriptor in streams:
+            os.close(descriptor)
+        self._statuses[pid] = status
+        self._watched[status.fileno()] = pid
+        self._poll.register(status.fileno(), select.POLLIN)
+        return True
+
+    def _kill(self, descriptor: int) -> None:
+        """Kill the child of a socket that was shut; it is there until it is reaped."""
+        os.kill(self._watched.pop(descriptor), signal.SIGKILL)
+        self._poll.unregister(descriptor)
+
+    def _reap(self) -> None:
+        """Take leave of all that have ended: our children, and the orphans of the whole sandbox."""
+        while True:
+            try:
+                pid, how = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if status := self._statuses.pop(pid, None):
+                if self._watched.pop(status.fileno(), None):
+                    self._poll.unregister(status.fileno())
+                _tell(status, os.waitstatus_to_exitcode(how))
+
+
+def _tell(status: socket.socket, code: int) -> None:
+    with status, contextlib.suppress(OSError):  # of one that nobody waits for
+        status.send(str(code).encode())
+
+
+def _become(argv: list[str], streams: list[int]) -> NoReturn:
+    """Turn this child into a program in a session of its own, with pipes or a terminal."""
+    try:
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+            signal.signal(number, signal.SIG_DFL)
+        if len(streams) == 1:
+            os.login_tty(streams[0])
+        else:
+            os.setsid()
+            for target, descriptor in enumerate(streams):
+                os.dup2(descriptor, target)
+        os.execvp(argv[0], argv)  # noqa: S606 - a program with its arguments is what is asked for
+    except OSError as error:
+        os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(_NOT_FOUND)
+
+
+if __name__ == "__main__":
+    main()

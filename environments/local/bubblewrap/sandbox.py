@@ -1,0 +1,183 @@
+"""A running sandbox: bubblewrap's process, the first process within, and the way to start others there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from environments.errors import EnvironmentStartError, TerminalError
+from environments.local.bubblewrap.child import SandboxedChild
+from environments.local.bubblewrap.first_process import LARGEST_REQUEST, READY
+from environments.local.bubblewrap.refusal import start_error
+
+START_LIMIT = 30.0
+"""Seconds in which a sandbox must be up, on a busy machine too."""
+END_LIMIT = 10.0
+"""Seconds in which all its processes must be gone after KILL."""
+ASK_LIMIT = 10.0
+"""Seconds in which a request must be taken, and a terminal come."""
+_FIRST_PROCESS = Path(__file__).with_name("first_process.py")
+_SEEN_AS = "/run/first_process.py"
+
+_running: weakref.WeakSet[Sandbox] = weakref.WeakSet()
+
+
+class Sandbox:
+    """Namespaces that end with this process, however that ends.
+
+    bubblewrap's `--die-with-parent` is not used: it is tied to the thread that has started it, and environments are
+    started by threads that end. The first process within ends when our side of its socket is closed, and when
+    bubblewrap's process outside ends.
+
+    Args:
+        program: bubblewrap.
+        options: What it is to do, up to the program that it runs.
+        environment: The variables of what runs within.
+        python: The Python for the first process, which has to be seen within.
+
+    Raises:
+        EnvironmentStartError: It could not be started.
+        UnsupportedError: This machine's kernel does not allow it.
+    """
+
+    def __init__(self, program: str, options: Sequence[str], environment: Mapping[str, str], python: str) -> None:
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._pidfd = -1
+        info, info_write = os.pipe()
+        first = ["--ro-bind", str(_FIRST_PROCESS), _SEEN_AS, "--", python, "-IS", _SEEN_AS, str(theirs.fileno())]
+        argv = [program, "--info-fd", str(info_write), *options, *first]
+        try:
+            with theirs:
+                self._outside = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    pass_fds=(theirs.fileno(), info_write),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self._control.close()
+            os.close(info)
+            raise EnvironmentStartError(f"backend 'local' cannot start {program}: {error.strerror}") from error
+        finally:
+            os.close(info_write)
+        try:
+            with os.fdopen(info, "rb", buffering=0) as source:
+                self._await_ready(source.fileno())
+        except BaseException:
+            self.end()
+            raise
+        _running.add(self)
+
+    def _await_ready(self, info: int) -> None:
+        """Learn which process is the first, and wait until it takes requests."""
+        deadline = time.monotonic() + START_LIMIT
+        assert self._outside.stderr
+        with self._outside.stderr as errors:
+            about = b""
+            while not about.endswith(b"}\n") and _readable(info, deadline) and (part := os.read(info, 4096)):
+                about += part  # it is written piece by piece
+            if about.endswith(b"}\n"):
+                self.pid = int(json.loads(about)["child-pid"])
+                with contextlib.suppress(ProcessLookupError):
+                    self._pidfd = os.pidfd_open(self.pid)
+            ready = self._pidfd >= 0 and _readable(self._control.fileno(), deadline) and self._received() == READY
+            if not ready:
+                self._kill()
+                raise start_error(errors.read(64 * 1024) if _readable(errors.fileno(), deadline) else b"")
+        self._control.settimeout(ASK_LIMIT)
+
+    def _received(self) -> bytes:
+        try:
+            return self._control.recv(len(READY))
+        except ConnectionResetError:
+            return b""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended, or is about to.
+
+        A process closes its files before it ends, and only then are the others of its namespace killed. So a shell of
+        the sandbox that was killed in this way finds its sandbox gone.
+        """
+        poll = select.poll()
+        poll.register(self._control, 0)
+        return bool(poll.poll(0))
+
+    def spawn(self, argv: Sequence[str], streams: Sequence[int]) -> SandboxedChild:
+        """Start a program.
+
+        Args:
+            argv: The program with its arguments.
+            streams: What it reads and writes, three descriptors; none of them for a terminal of its own.
+
+        Raises:
+            OSError: The sandbox is gone, or does not answer.
+        """
+        request = json.dumps(list(argv)).encode()
+        if len(request) > LARGEST_REQUEST:
+            raise OSError(f"a request of {len(request)} bytes is too long for the sandbox")
+        status, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs:
+                socket.send_fds(self._control, [request], [theirs.fileno(), *streams])
+            return SandboxedChild(status, ASK_LIMIT, has_terminal=not streams)
+        except BaseException:
+            status.close()
+            raise
+
+    def end(self) -> None:
+        """Kill everything within, and wait until it is gone.
+
+        Raises:
+            TerminalError: It did not end.
+        """
+        _running.discard(self)
+        self._kill()
+        self._control.close()
+        try:
+            self._outside.wait(END_LIMIT)
+        except subprocess.TimeoutExpired:
+            raise TerminalError(
+                f"backend 'local': the sandbox of process {self._outside.pid} did not end {END_LIMIT:.0f} s after KILL"
+            ) from None
+        finally:
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
+                self._pidfd = -1
+
+    def _kill(self) -> None:
+        if self._pidfd < 0:
+            self._outside.kill()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def forget(self) -> None:
+        """In a forked child: let go of the socket, which would keep the sandbox running after the parent's end."""
+        self._control.close()
+
+
+def _readable(descriptor: int, deadline: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+
+
+def _forget_all() -> None:
+    for sandbox in list(_running):
+        sandbox.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,54 @@
+"""A stream to a process in a sandbox."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from environments.local.bubblewrap.child import SandboxedChild
+from environments.local.bubblewrap.sandbox import Sandbox
+from environments.shell.child_stream import ChildStream
+from environments.shell.stream import Terminal
+from environments.sink import Channel
+
+
+class SandboxStream(ChildStream):
+    """Reads and writes the same pipes as for a child of our own; only who starts and reaps it is another."""
+
+    def __init__(self, sandbox: Sandbox, argv: Sequence[str], terminal: Terminal | None = None) -> None:
+        self._sandbox = sandbox
+        super().__init__(argv, terminal=terminal)
+
+    def _open_pipes(self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None) -> None:
+        (stdin, ours_in), (ours_out, stdout), (ours_err, stderr) = os.pipe(), os.pipe(), os.pipe()
+        try:
+            self._started(self._sandbox.spawn(argv, (stdin, stdout, stderr)))
+        except BaseException:
+            for descriptor in (ours_in, ours_out, ours_err):
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in (stdin, stdout, stderr):
+                os.close(descriptor)
+        self._stdin = ours_in
+        self._channels = {ours_out: Channel.STDOUT, ours_err: Channel.STDERR}
+        self._terminal = False
+
+    def _open_terminal(
+        self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None, terminal: Terminal
+    ) -> None:
+        child = self._sandbox.spawn(argv, ())
+        self._started(child)
+        self._stdin = child.terminal
+        self._channels = {child.terminal: Channel.STDOUT}
+        self._terminal = True
+        self.resize(terminal)
+
+    def _started(self, child: SandboxedChild) -> None:
+        self._child = self._sandboxed = child
+        self._end = child.watch()
+
+    def close(self) -> None:
+        """Have the process killed, and close the descriptors, see `Stream.close`."""
+        super().close()
+        self._sandboxed.close()

@@ -1,0 +1,74 @@
+"""The contract in a sandbox, for a user without privileges: the kernel gives the namespaces, and nobody else helps."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from targets.engines import require_bubblewrap, unavailable
+
+from environments.conformance import CHECKS
+
+NOBODY = 65534
+CHECK = """
+import os, sys
+from environments import create_environment
+from environments.conformance import Subject, run_checks
+from environments.settings import RESOURCE_SETTINGS
+
+def make(**settings):
+    return create_environment("local", **{"sandbox": "bubblewrap", "cwd": os.getcwd(), **settings})
+
+def lose(env):
+    os.kill(env._sandbox.pid, 9)
+
+with make() as env:
+    assert env.execute("touch file").ok and os.stat("file").st_uid == os.geteuid()
+failures = run_checks(Subject(make, lose, refused_settings=dict.fromkeys(RESOURCE_SETTINGS, 512)))
+print(os.geteuid(), failures)
+"""
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A directory of that user. Those of pytest can be entered by their maker alone."""
+    path = Path(tempfile.mkdtemp(prefix="of-a-user-"))
+    os.chown(path, NOBODY, NOBODY)
+    yield path
+    shutil.rmtree(path)
+
+
+def run(python: str, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    packages = [str(Path(__file__).parents[3]), *(path for path in sys.path if path.endswith("site-packages"))]
+    variables = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent", "PYTHONPATH": ":".join(packages)}
+    # setpriv's own exec is still privileged.
+    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sh", "-c", 'exec "$0" "$@"']
+    argv = [*user, python, "-c", code]
+    return subprocess.run(argv, env=variables, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def python(folder: Path) -> str:
+    """A Python which that user may run, and which our packages are for."""
+    code = f"import sys, environments; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    candidates = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
+    found = next((candidate for candidate in candidates if run(candidate, code, folder).returncode == 0), None)
+    if found is None:
+        unavailable("another user may run no Python of this version")
+    return found
+
+
+@pytest.mark.timeout(600)
+def test_the_contract_holds_for_an_ordinary_user(python: str, folder: Path) -> None:
+    require_bubblewrap()
+    assert len(CHECKS) > 60
+    done = run(python, CHECK, folder)
+    assert done.stdout == f"{NOBODY} {{}}\n", done.stdout + done.stderr

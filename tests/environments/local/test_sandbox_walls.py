@@ -1,0 +1,212 @@
+"""What the walls of a sandbox hold: what is within can neither read, write, reach nor signal what is outside."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from targets.bubblewrap import end_sandbox, first_process
+
+from code_execution import execute_code
+from environments import BaseEnvironment, EnvironmentStartError
+from environments.conformance.check import wait_until
+
+CONNECT = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5).close(); print('connected')"
+
+
+def test_the_working_directory_can_be_written(env: BaseEnvironment, home: Path) -> None:
+    assert env.execute("echo kept >file; pwd").output == f"{home}/project\n"
+    assert (home / "project/file").read_text() == "kept\n"
+
+
+@pytest.mark.parametrize("place", ["/", "/usr", "/etc", "/opt", "/var", "/dev/..", "/usr/local/bin"])
+def test_the_system_cannot_be_written(env: BaseEnvironment, place: str) -> None:
+    result = env.execute(f"touch {place}/hermes-was-here")
+    assert result.exit_code != 0
+    assert "Read-only file system" in result.output
+    assert not Path(place, "hermes-was-here").exists()
+
+
+def test_what_is_written_to_home_and_tmp_stays_within(env: BaseEnvironment, home: Path) -> None:
+    assert env.execute("echo x >~/lost; echo x >/tmp/hermes-lost; echo x >/run/hermes-lost; cat ~/lost").output == "x\n"
+    assert not any(place.exists() for place in (home / "lost", Path("/tmp/hermes-lost"), Path("/run/hermes-lost")))
+
+
+def test_of_home_only_the_project_is_seen(env: BaseEnvironment, home: Path) -> None:
+    assert env.execute(f"ls -A ~; ls -A {home}/.hermes").output.split() == [".hermes", "project"]
+    for secret in (".ssh/id_ed25519", ".aws/credentials", ".config/gcloud/key", ".netrc", "other/notes"):
+        assert "No such file" in env.execute(f"cat ~/{secret}").output
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others cannot read these files anyway")
+@pytest.mark.parametrize("secret", ["/etc/shadow", "/etc/gshadow"])
+def test_what_only_root_may_read_is_not_read_by_root_either(env: BaseEnvironment, secret: str) -> None:
+    assert "Permission denied" in env.execute(f"cat {secret}").output
+
+
+def test_files_are_not_fetched_through_a_link_to_what_is_hidden(env: BaseEnvironment, home: Path) -> None:
+    env.execute(f"ln -s {home}/.ssh/id_ed25519 key")
+    with pytest.raises(FileNotFoundError):
+        env.read_bytes("key")
+    result = execute_code("from hermes_tools import read_file; print(read_file('key'))", env=env)
+    assert "error" in result.output, result.output
+
+
+def test_processes_of_the_machine_are_neither_seen_nor_signalled(env: BaseEnvironment, nap: str) -> None:
+    with subprocess.Popen(["sleep", nap]) as sleeper:
+        seen = env.execute(
+            f"grep -lsF {nap[:7]} /proc/[0-9]*/cmdline | grep -v self; kill -9 {sleeper.pid}; kill -9 -1"
+        )
+        assert "No such process" in seen.output
+        assert nap not in env.execute("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").output
+        assert sleeper.poll() is None
+        sleeper.kill()
+
+
+def test_there_is_no_network(env: BaseEnvironment) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        result = env.execute(f'python3 -c "{CONNECT}" {listener.getsockname()[1]}')
+    assert "ConnectionRefusedError" in result.output
+    assert (
+        "Network is unreachable"
+        in env.execute("python3 -c \"import socket; socket.create_connection(('192.0.2.1', 80))\"").output
+    )
+
+
+def test_with_the_network_asked_for_there_is_one(sandboxed) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        result = sandboxed(sandbox_network=True).execute(f'python3 -c "{CONNECT}" {listener.getsockname()[1]}')
+    assert result.output == "connected\n"
+
+
+def test_sockets_of_services_are_not_reached(env: BaseEnvironment, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "service"))
+        listener.listen()
+        for path in (tmp_path / "service", "/var/run/docker.sock", "/run/docker.sock", "/run/dbus/system_bus_socket"):
+            code = f"import socket; socket.socket(socket.AF_UNIX).connect('{path}')"
+            assert "FileNotFoundError" in env.execute(f'python3 -c "{code}"').output
+
+
+def test_an_abstract_socket_is_not_reached(env: BaseEnvironment, nap: str) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0hermes-{nap}")
+        listener.listen()
+        result = env.execute(f"python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('\\0hermes-{nap}')\"")
+    assert "ConnectionRefusedError" in result.output
+
+
+def test_secrets_of_this_process_are_not_handed_in(sandboxed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "LC_DSN", "SSH_AUTH_SOCK", "DBUS_SESSION_BUS_ADDRESS", "MINE", "ALLOWED_TOKEN"):
+        monkeypatch.setenv(name, "sk-secret")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    variables = sandboxed(env_passthrough=["ALLOWED_TOKEN"]).execute("env").output.splitlines()
+    assert [line for line in variables if "sk-secret" in line] == ["ALLOWED_TOKEN=sk-secret"]
+    assert "LANG=C.UTF-8" in variables
+
+
+def test_commands_have_no_privileges_and_get_none(env: BaseEnvironment) -> None:
+    status = dict(line.split(":\t") for line in env.execute("cat /proc/self/status").output.splitlines())
+    assert {status[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}
+    assert status["NoNewPrivs"] == "1"
+
+
+def test_commands_hold_no_descriptor_of_ours(env: BaseEnvironment) -> None:
+    for held in (env.execute("ls -l /proc/self/fd").output, env.execute_oneshot("ls -l /proc/self/fd").output):
+        assert "socket:" not in held
+
+
+def test_the_first_process_is_nobodys_prey(env: BaseEnvironment) -> None:
+    env.execute("true")
+    before = first_process(env)
+    for signal in ("KILL", "TERM", "INT", "STOP", "CHLD"):
+        env.execute(f"kill -{signal} 1; kill -{signal} 1")
+    assert "Permission denied" in env.execute("cat /proc/1/environ; ls /proc/1/cwd/").output
+    assert "PermissionError" in env.execute("python3 -c \"open('/proc/1/mem', 'rb')\"").output
+    assert env.execute("echo here").output == "here\n"
+    assert first_process(env) == before
+
+
+def test_a_terminal_is_the_sandboxs_own(env: BaseEnvironment) -> None:
+    process = env.start("tty; stty size; ls /dev/pts", pty=True, rows=30, columns=90)
+    assert process.wait(30) == 0
+    assert process.read().split() == ["/dev/pts/0", "30", "90", "0", "ptmx"]
+
+
+def test_programs_that_this_process_runs_are_read_only_within_the_project(
+    sandboxed, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, packages = home / "project/venv/bin", home / "project/venv/lib"
+    for folder in (programs, packages):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("VIRTUAL_ENV", str(home / "project/venv"))
+    monkeypatch.setenv("PATH", f"{home}/project/tools:{os.environ['PATH']}")
+    (home / "project/tools").mkdir()
+    for folder in (programs, packages, home / "project/tools"):
+        assert "Read-only file system" in sandboxed().execute(f"touch {folder}/new").output
+    assert sandboxed(sandbox_paths=[str(home / "project/venv")]).execute(f"touch {packages}/new").ok
+
+
+def test_settings_within_the_project_are_neither_read_nor_written(
+    sandboxed, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = home / "project/.hermes"
+    monkeypatch.setenv("HERMES_HOME", str(place))
+    env = sandboxed()
+    assert env.execute("echo 'terminal: {local_sandbox: none}' >.hermes/config.yaml").ok
+    assert list(place.iterdir()) == []
+    env.cleanup()
+    (place / "config.yaml").write_text("{}")
+    assert "No such file" in sandboxed().execute("cat .hermes/config.yaml").output
+
+
+def test_paths_that_are_named_are_seen_as_the_settings_say(sandboxed, home: Path) -> None:
+    (home / "link").symlink_to(home / "other")
+    env = sandboxed(sandbox_read_only_paths=["~/.netrc"], sandbox_paths=[str(home / "link")])
+    assert env.execute("cat ~/.netrc; echo more >>~/link/notes; cat ~/link/notes ~/other/notes").output == (
+        "{}{}more\n{}more\n"
+    )
+    assert "Read-only file system" in env.execute("echo x >~/.netrc").output
+
+
+def test_a_link_that_a_script_has_put_into_the_place_of_a_path_is_not_followed(sandboxed, home: Path) -> None:
+    (home / "project/out").mkdir()
+    env = sandboxed(sandbox_paths=[str(home / "project/out")])
+    env.execute("true")
+    (home / "project/out").rmdir()  # what a script of another sandbox can do, where this is no mount
+    (home / "project/out").symlink_to(home / "other")
+    first = first_process(env)
+    end_sandbox(env)
+    assert wait_until(lambda: not psutil.pid_exists(first), 30)
+    with pytest.raises(
+        EnvironmentStartError, match=r"local_sandbox_paths: .*/out led to .*/out, and now leads to .*/other"
+    ):
+        env.execute("true")
+
+
+def test_a_script_calls_tools_from_within(env: BaseEnvironment) -> None:
+    code = """
+import os
+from hermes_tools import terminal
+print(terminal('export A=1; echo $$')['output'].strip(), os.path.exists(os.path.expanduser('~/.ssh')), os.getcwd())
+"""
+    result = execute_code(code, env=env)
+    assert result.status == "success", result.output
+    shell, secrets, cwd = result.output.split()
+    assert int(shell) < 1000, "the session's shell is not in a process table of its own"
+    assert (secrets, cwd) == ("False", env.cwd)
+    assert env.execute("echo $A").output == "1\n"
+
+
+def test_our_python_is_there_where_there_is_no_other(sandboxed, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    (home / "programs").mkdir()
+    for name in ("sh", "bash", "cat", "mkdir", "mv", "rm", "grep", "base64", "stat", "chmod", "ls", "bwrap"):
+        (home / "programs" / name).symlink_to(f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(home / "programs"))
+    result = execute_code("import sys; print(sys.prefix)", env=sandboxed())
+    assert result.output.strip() == sys.prefix
