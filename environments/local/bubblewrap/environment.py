@@ -17,6 +17,8 @@ from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 
+_LOSS = "its sandbox has ended; the first process in it was killed"
+
 
 class SandboxedEnvironment(PersistentShellEnvironment):
     """Runs commands on this machine as this user, where they see only what they need.
@@ -48,10 +50,10 @@ class SandboxedEnvironment(PersistentShellEnvironment):
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `StreamOpener`."""
-        if loss := self.target_loss():
-            raise self.life.lost(loss)
-        assert self._sandbox
-        return SandboxStream(self._sandbox, argv, terminal)
+        sandbox = self._sandbox
+        if sandbox is None or sandbox.is_gone:
+            raise self.life.lost(_LOSS)
+        return SandboxStream(sandbox, argv, terminal)
 
     @property
     def stop_ends_all(self) -> bool:
@@ -60,9 +62,8 @@ class SandboxedEnvironment(PersistentShellEnvironment):
 
     def target_loss(self) -> str | None:
         """Say whether the sandbox has ended, see `PersistentShellEnvironment`."""
-        if self._sandbox and self._sandbox.is_gone:
-            return "its sandbox has ended; the first process in it was killed"
-        return None
+        sandbox = self._sandbox
+        return _LOSS if sandbox and sandbox.is_gone else None
 
     def stop_target(self) -> None:
         """End the sandbox, see `PersistentShellEnvironment`."""

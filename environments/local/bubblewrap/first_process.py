@@ -4,8 +4,8 @@ Our own Python runs this file within the sandbox. Everything there descends from
 than the sandbox, as what enters namespaces from outside has for a moment. When our side of its socket is closed it
 ends, and the kernel ends with it all that is in its process namespace.
 
-A request is one message: a list of JSON, which is a program with its arguments, and descriptors. The first of these
-is a socket of the new process alone. Through it goes its exit code; when our side of it is shut, the process is
+A request is one message: a program with its arguments, which NUL parts, and descriptors. The first of these is a
+socket of the new process alone. Through it goes its exit code; when our side of it is shut, the process is
 killed. The other three are what it reads and writes. Without them it gets a terminal, whose other end is the answer.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import select
 import signal
@@ -99,22 +98,24 @@ class _FirstProcess:
         data, descriptors = received(self._control, LARGEST_REQUEST, 4)
         if not data:
             return False
-        status = socket.socket(fileno=descriptors[0])
-        streams = descriptors[1:]
-        if not streams:
-            ours, terminal = os.openpty()
-            socket.send_fds(status, [TERMINAL], [ours])
-            os.close(ours)
-            streams = [terminal]
-        argv = json.loads(data)
-        pid = os.fork()
-        if pid == 0:
-            _become(argv, streams)
+        status, streams = socket.socket(fileno=descriptors[0]), descriptors[1:]
+        try:
+            if not streams:
+                ours, terminal = os.openpty()
+                streams = [terminal]
+                socket.send_fds(status, [TERMINAL], [ours])
+                os.close(ours)
+            pid = os.fork()
+        except OSError:  # of a process too many, say; nobody else is to suffer for it
+            status.close()
+        else:
+            if pid == 0:
+                _become(data.split(b"\0"), streams)
+            self._statuses[pid] = status
+            self._watched[status.fileno()] = pid
+            self._poll.register(status.fileno(), select.POLLIN)
         for descriptor in streams:
             os.close(descriptor)
-        self._statuses[pid] = status
-        self._watched[status.fileno()] = pid
-        self._poll.register(status.fileno(), select.POLLIN)
         return True
 
     def _kill(self, descriptor: int) -> None:
@@ -142,7 +143,7 @@ def _tell(status: socket.socket, code: int) -> None:
         status.send(str(code).encode())
 
 
-def _become(argv: list[str], streams: list[int]) -> NoReturn:
+def _become(argv: list[bytes], streams: list[int]) -> NoReturn:
     """Turn this child into a program in a session of its own, with pipes or a terminal."""
     try:
         for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
@@ -155,7 +156,7 @@ def _become(argv: list[str], streams: list[int]) -> NoReturn:
                 os.dup2(descriptor, target)
         os.execvp(argv[0], argv)  # noqa: S606 - a program with its arguments is what is asked for
     except OSError as error:
-        os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+        os.write(2, argv[0] + f": {error.strerror}\n".encode())
     finally:
         os._exit(_NOT_FOUND)
 

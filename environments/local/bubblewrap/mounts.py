@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from environments.errors import EnvironmentStartError
 from environments.local.bubblewrap.paths import (
     IN_MEMORY,
     PRIVATE,
@@ -21,7 +22,9 @@ from environments.local.bubblewrap.paths import (
     Shown,
     holds_any,
     homes,
+    is_there,
     is_within,
+    real,
     settings_home,
 )
 from environments.local.bubblewrap.variables import search_path
@@ -57,7 +60,8 @@ class Mounts:
             SettingsError: A path cannot be shown.
         """
         own = LocalSettings.of(settings)
-        cwd = Shown.of("cwd (TERMINAL_CWD)", str(Path.cwd() / Path(settings.cwd or ".").expanduser()))
+        named = settings.cwd or ""
+        cwd = Shown.of("cwd (TERMINAL_CWD)", named if named.startswith(("/", "~")) else str(_here() / named))
         return cls(
             next(iter(homes()), IN_MEMORY[1]),
             cwd,
@@ -78,14 +82,14 @@ class Mounts:
         entries = {**_system(), **self._in_memory()}
         links: dict[Path, Path] = {}
         for path in self._interpreters():
-            entries |= _bind("--ro-bind", path.resolve())
-            links[path] = path.resolve()
+            entries |= _bind("--ro-bind", real(path))
+            links[path] = real(path)
         for option, group in (("--ro-bind", self.read_only), ("--bind", self.writable)):
             for shown in group:
                 entries |= _bind(option, shown.source)
                 links[shown.path] = shown.source
-        if self.network and not is_within(_RESOLVER.resolve(), SYSTEM):
-            entries |= _bind("--ro-bind-try", _RESOLVER.resolve())
+        if self.network and not is_within(real(_RESOLVER), SYSTEM):
+            entries |= _bind("--ro-bind-try", real(_RESOLVER))
         bound = [path for path, entry in entries.items() if "bind" in entry[0]]
         for path, source in links.items():
             if path != source and not is_within(path, bound):  # where the link itself is seen
@@ -99,7 +103,7 @@ class Mounts:
         hidden = homes()
         writable = [shown.source for shown in self.writable]
         # A script must not be able to write the settings of the next environment: an empty directory is made for them.
-        if is_within(settings_home(), writable) or settings_home().exists():
+        if is_within(settings_home(), writable) or is_there(settings_home()):
             hidden.append(settings_home())
         return entries | {path: ["--perms", "0700", "--tmpfs", str(path)] for path in hidden}
 
@@ -115,10 +119,20 @@ class Mounts:
         writable = [shown.source for shown in self.writable]
         kept_apart = [*homes(), settings_home(), *PRIVATE, *SYSTEM, *writable]
         for path in paths:
-            if not path.is_absolute() or not path.is_dir() or holds_any(path.resolve(), kept_apart):
+            if not path.is_absolute() or not is_there(path) or holds_any(real(path), kept_apart):
                 continue
-            if not is_within(path.resolve(), SYSTEM) or is_within(path.resolve(), writable):
+            if not is_within(real(path), SYSTEM) or is_within(real(path), writable):
                 yield path
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise EnvironmentStartError(
+            "this process's working directory is not there any more, and a sandbox cannot show it; set cwd "
+            "(TERMINAL_CWD)"
+        ) from None
 
 
 def _bind(option: str, path: Path) -> _Entries:

@@ -27,13 +27,23 @@ def homes() -> list[Path]:
     with contextlib.suppress(KeyError):  # of a user without an entry, as in a container
         named.append(pwd.getpwuid(os.getuid()).pw_dir)
     paths = [Path(os.path.normpath(name)) for name in named if name.startswith("/")]
-    found = dict.fromkeys(place for path in paths for place in (path, path.resolve()))
+    found = dict.fromkeys(place for path in paths for place in (path, real(path)))
     return [path for path in found if not holds_any(path, (*SYSTEM, *PRIVATE))]  # services have / for one
 
 
 def settings_home() -> Path:
     """Return `HERMES_HOME`, whose files decide what is allowed, without links."""
-    return hermes_home().resolve()
+    return real(hermes_home())
+
+
+def real(path: Path) -> Path:
+    """Return a path without links. What is not there, or cannot be looked at, stays as it is."""
+    return Path(os.path.realpath(path))
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path leads to something, as far as this user can know."""
+    return os.access(path, os.F_OK)
 
 
 def holds_any(path: Path, others: Iterable[Path]) -> bool:
@@ -64,10 +74,13 @@ class Shown:
         Raises:
             SettingsError: It is not absolute, or with it the sandbox would show what it is there to hide.
         """
-        given = Path(os.path.normpath(Path(path).expanduser()))
+        try:
+            given = Path(os.path.normpath(Path(path).expanduser()))
+            shown = cls(name, given, real(given))
+        except (RuntimeError, ValueError) as error:  # an unknown user behind `~`, a NUL character
+            raise SettingsError(f"{name}: {path!r} is no path here: {error}") from None
         if not given.is_absolute():
             raise SettingsError(f"{name}: {path!r} is not an absolute path")
-        shown = cls(name, given, given.resolve())
         hidden = [place for place in (*homes(), *PRIVATE, *SYSTEM) if place.is_relative_to(shown.source)]
         if shown.source == settings_home():
             hidden.append(shown.source)
@@ -84,10 +97,10 @@ class Shown:
         Raises:
             EnvironmentStartError: It is gone, or leads elsewhere.
         """
-        if (now := self.path.resolve()) != self.source:
+        if (now := real(self.path)) != self.source:
             raise EnvironmentStartError(
                 f"{self.name}: {self.path} led to {self.source}, and now leads to {now}; see what has changed it, and "
                 "create a new environment"
             )
-        if not self.source.exists():
+        if not is_there(self.source):
             raise EnvironmentStartError(f"{self.name}: {self.path} is not there, and a sandbox cannot show it")

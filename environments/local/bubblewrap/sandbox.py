@@ -16,6 +16,7 @@ from pathlib import Path
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.local.bubblewrap.child import SandboxedChild
+from environments.local.bubblewrap.filter import open_filter
 from environments.local.bubblewrap.first_process import LARGEST_REQUEST, READY
 from environments.local.bubblewrap.refusal import start_error
 
@@ -50,34 +51,26 @@ class Sandbox:
     """
 
     def __init__(self, program: str, options: Sequence[str], environment: Mapping[str, str], python: str) -> None:
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._pidfd = -1
+        self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         info, info_write = os.pipe()
-        first = ["--ro-bind", str(_FIRST_PROCESS), _SEEN_AS, "--", python, "-IS", _SEEN_AS, str(theirs.fileno())]
-        argv = [program, "--info-fd", str(info_write), *options, *first]
-        try:
-            with theirs:
-                self._outside = subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.PIPE,
-                    env=environment,
-                    pass_fds=(theirs.fileno(), info_write),
-                    start_new_session=True,
-                )
-        except OSError as error:
-            self._control.close()
-            os.close(info)
-            raise EnvironmentStartError(f"backend 'local' cannot start {program}: {error.strerror}") from error
-        finally:
-            os.close(info_write)
-        try:
-            with os.fdopen(info, "rb", buffering=0) as source:
-                self._await_ready(source.fileno())
-        except BaseException:
-            self.end()
-            raise
+        theirs = control_there, _, calls = control.detach(), info_write, open_filter()
+        ways = ["--info-fd", str(info_write), "--seccomp", str(calls), "--ro-bind", str(_FIRST_PROCESS), _SEEN_AS]
+        argv = [program, *options, *ways, "--", python, "-IS", _SEEN_AS, str(control_there)]
+        with os.fdopen(info, "rb", buffering=0) as about:
+            try:
+                self._outside = _start(argv, environment, theirs)
+            except BaseException:
+                self._control.close()
+                raise
+            finally:
+                for descriptor in theirs:
+                    os.close(descriptor)
+            try:
+                self._await_ready(about.fileno())
+            except BaseException:
+                self.end()
+                raise
         _running.add(self)
 
     def _await_ready(self, info: int) -> None:
@@ -112,7 +105,10 @@ class Sandbox:
         the sandbox that was killed in this way finds its sandbox gone.
         """
         poll = select.poll()
-        poll.register(self._control, 0)
+        try:
+            poll.register(self._control, 0)
+        except ValueError:  # we have ended it
+            return True
         return bool(poll.poll(0))
 
     def spawn(self, argv: Sequence[str], streams: Sequence[int]) -> SandboxedChild:
@@ -125,7 +121,7 @@ class Sandbox:
         Raises:
             OSError: The sandbox is gone, or does not answer.
         """
-        request = json.dumps(list(argv)).encode()
+        request = "\0".join(argv).encode("utf-8", "surrogateescape")
         if len(request) > LARGEST_REQUEST:
             raise OSError(f"a request of {len(request)} bytes is too long for the sandbox")
         status, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -167,6 +163,21 @@ class Sandbox:
     def forget(self) -> None:
         """In a forked child: let go of the socket, which would keep the sandbox running after the parent's end."""
         self._control.close()
+
+
+def _start(argv: list[str], environment: Mapping[str, str], inherited: Sequence[int]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            pass_fds=inherited,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EnvironmentStartError(f"backend 'local' cannot start {argv[0]}: {error.strerror or error}") from error
 
 
 def _readable(descriptor: int, deadline: float) -> bool:

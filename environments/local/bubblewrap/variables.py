@@ -17,7 +17,8 @@ HARMLESS = (
 
 def search_path() -> list[str]:
     """Return the directories of PATH, and behind them that of the Python that runs us: there may be no other."""
-    return [*os.environ.get("PATH", os.defpath).split(os.pathsep), str(Path(sys.executable).parent)]
+    ours = [str(Path(sys.executable).parent)] if sys.executable else []
+    return [*os.environ.get("PATH", os.defpath).split(os.pathsep), *ours]
 
 
 def handed_in(home: Path, allowed: Iterable[str]) -> dict[str, str]:
