@@ -48,8 +48,9 @@ class SandboxedChild:
     def poll(self) -> int | None:
         """Return the exit code (the negative number of the signal that killed it), or None while it runs."""
         if self._code is None and self._told(0):
-            # What was told is left there: several may wait for it.
-            said = self._status.recv(16, socket.MSG_PEEK)
+            said = b""
+            with contextlib.suppress(OSError):  # it may be closed meanwhile
+                said = self._status.recv(16, socket.MSG_PEEK)  # and left there, as several may wait for it
             self._code = int(said) if said else -signal.SIGKILL
         return self._code
 
@@ -84,5 +85,8 @@ class SandboxedChild:
 
     def _told(self, timeout: float) -> bool:
         poll = select.poll()
-        poll.register(self._status, select.POLLIN)
+        try:
+            poll.register(self._status, select.POLLIN)
+        except ValueError:  # it is closed, after the end
+            return True
         return bool(poll.poll(timeout * 1000))

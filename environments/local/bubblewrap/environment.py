@@ -38,15 +38,14 @@ class SandboxedEnvironment(PersistentShellEnvironment):
     def start_target(self) -> None:
         """Put up the sandbox, see `PersistentShellEnvironment`."""
         self.stop_target()  # what a loss has left
-        settings = self.settings
-        network = ["--share-net"] if self._mounts.network else []
-        options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1"]
-        variables = handed_in(self._mounts.home, settings.env_passthrough)
+        mounts = self._mounts
+        network = ["--share-net"] if mounts.network else []
+        options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1", *mounts.options()]
+        variables = handed_in(mounts.home, self.settings.env_passthrough)
         outer = os.environ.get(MARKER_VARIABLE)
         marker = f"{outer}:{self.id}/0/" if outer else f"{self.id}/0/"
-        self._sandbox = Sandbox(
-            find_program(), [*options, *self._mounts.options()], {**variables, MARKER_VARIABLE: marker}, sys.executable
-        )
+        program = find_program([shown.source for shown in mounts.writable])
+        self._sandbox = Sandbox(program, options, variables, marker, sys.executable)
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `StreamOpener`."""

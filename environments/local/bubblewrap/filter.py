@@ -6,7 +6,6 @@ The keys of a user, such as a Kerberos ticket or what unlocks a disk, are the ke
 from __future__ import annotations
 
 import errno
-import os
 import struct
 from collections.abc import Iterator, Mapping
 
@@ -29,12 +28,9 @@ _NUMBER, _ARCHITECTURE = 0, 4
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
 
 
-def open_filter() -> int:
-    """Return a descriptor to read the filter from, as a program for the kernel's packet filter."""
-    descriptor = os.memfd_create("filter")
-    os.write(descriptor, b"".join(_program()))
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
+def call_filter() -> bytes:
+    """Return the filter, as a program for the kernel's packet filter."""
+    return b"".join(_program())
 
 
 def _program() -> Iterator[bytes]:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
+from environments.local.bubblewrap.paths import is_within, real
 
 TRIAL_LIMIT = 30.0
 _NONE = "backend 'local' can have no sandbox (local_sandbox) here"
@@ -14,13 +18,18 @@ _OF_THE_KERNEL = ("namespace", "uid map", "gid map", "operation not permitted")
 """Words of bubblewrap where the kernel does not let it do what it has to, and not where a path is not there."""
 
 
-def find_program() -> str:
+def find_program(writable: Sequence[Path] = ()) -> str:
     """Return the path of bubblewrap.
+
+    Args:
+        writable: Directories that it is not taken from, as a script may have put it there.
 
     Raises:
         UnsupportedError: It is not installed.
     """
-    found = shutil.which("bwrap")
+    named = [Path(path) for path in os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    safe = [str(path) for path in named if path.is_absolute() and not is_within(real(path), writable)]
+    found = shutil.which("bwrap", path=os.pathsep.join(safe))
     if found is None:
         raise UnsupportedError(f"{_NONE}: there is no `bwrap` on PATH; install the package bubblewrap. {_WITHOUT}")
     return found

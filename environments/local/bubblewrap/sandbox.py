@@ -16,9 +16,10 @@ from pathlib import Path
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.local.bubblewrap.child import SandboxedChild
-from environments.local.bubblewrap.filter import open_filter
+from environments.local.bubblewrap.filter import call_filter
 from environments.local.bubblewrap.first_process import LARGEST_REQUEST, READY
 from environments.local.bubblewrap.refusal import start_error
+from environments.owner import MARKER_VARIABLE
 
 START_LIMIT = 30.0
 """Seconds in which a sandbox must be up, on a busy machine too."""
@@ -42,7 +43,8 @@ class Sandbox:
     Args:
         program: bubblewrap.
         options: What it is to do, up to the program that it runs.
-        environment: The variables of what runs within.
+        variables: The variables of what runs within.
+        marker: The value of the marker variable, by which it is known whose the sandbox is.
         python: The Python for the first process, which has to be seen within.
 
     Raises:
@@ -50,16 +52,22 @@ class Sandbox:
         UnsupportedError: This machine's kernel does not allow it.
     """
 
-    def __init__(self, program: str, options: Sequence[str], environment: Mapping[str, str], python: str) -> None:
+    def __init__(
+        self, program: str, options: Sequence[str], variables: Mapping[str, str], marker: str, python: str
+    ) -> None:
         self._pidfd = -1
         self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         info, info_write = os.pipe()
-        theirs = control_there, _, calls = control.detach(), info_write, open_filter()
+        calls = _in_memory(call_filter())
         ways = ["--info-fd", str(info_write), "--seccomp", str(calls), "--ro-bind", str(_FIRST_PROCESS), _SEEN_AS]
-        argv = [program, *options, *ways, "--", python, "-IS", _SEEN_AS, str(control_there)]
+        given = [*options, *ways, *(word for item in variables.items() for word in ("--setenv", *item))]
+        # Through a file: the values are nobody's business, and variables of its own might lead a program to libraries.
+        options_file = _in_memory("\0".join(given).encode("utf-8", "surrogateescape"))
+        theirs = control.detach(), info_write, calls, options_file
+        argv = [program, "--args", str(options_file), "--", python, "-IS", _SEEN_AS, str(theirs[0])]
         with os.fdopen(info, "rb", buffering=0) as about:
             try:
-                self._outside = _start(argv, environment, theirs)
+                self._outside = _start(argv, {MARKER_VARIABLE: marker}, theirs)
             except BaseException:
                 self._control.close()
                 raise
@@ -163,6 +171,14 @@ class Sandbox:
     def forget(self) -> None:
         """In a forked child: let go of the socket, which would keep the sandbox running after the parent's end."""
         self._control.close()
+
+
+def _in_memory(data: bytes) -> int:
+    """Return a descriptor to read data from."""
+    descriptor = os.memfd_create("options")
+    os.write(descriptor, data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _start(argv: list[str], environment: Mapping[str, str], inherited: Sequence[int]) -> subprocess.Popen[bytes]:

@@ -50,5 +50,7 @@ class SandboxStream(ChildStream):
 
     def close(self) -> None:
         """Have the process killed, and close the descriptors, see `Stream.close`."""
-        super().close()
-        self._sandboxed.close()
+        try:
+            super().close()
+        finally:
+            self._sandboxed.close()

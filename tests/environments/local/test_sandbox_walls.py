@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from targets.bubblewrap import end_sandbox, first_process
 from targets.engines import require_bubblewrap
@@ -174,6 +175,27 @@ def test_programs_that_this_process_runs_are_read_only_within_the_project(
     for folder in (programs, packages, home / "project/tools"):
         assert "Read-only file system" in sandboxed().execute(f"touch {folder}/new").output
     assert sandboxed(sandbox_paths=[str(home / "project/venv")]).execute(f"touch {packages}/new").ok
+
+
+def test_what_a_script_has_left_where_programs_and_libraries_are_looked_for_is_not_run_outside(
+    sandboxed, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trap = home / "project/not-there-yet"
+    monkeypatch.setenv("PATH", f"{trap}:not-there-yet:{os.environ['PATH']}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(trap))
+    monkeypatch.setenv("LD_PRELOAD", str(trap / "lib.so"))
+    monkeypatch.chdir(home / "project")
+    outside = home / "trapped"
+    env = sandboxed()
+    env.execute(f"mkdir {trap}; printf '#!/bin/sh\ntouch {outside}\n' >{trap}/bwrap; chmod +x {trap}/bwrap")
+    assert env.execute("bwrap; echo $?").output.endswith("0\n"), "it is a program"
+    env.cleanup()
+    again = sandboxed()
+    assert again.execute("echo $LD_LIBRARY_PATH").output == f"{trap}\n"
+    assert not outside.exists()
+    around = psutil.Process(first_process(again)).parent()
+    assert around
+    assert set(around.environ()) == {"HERMES_COMMAND"}
 
 
 def test_settings_within_the_project_are_neither_read_nor_written(
