@@ -240,6 +240,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             self._shells.end_all()
             self._pool.close()
             self._session.close()
+            self._shells.end_all()  # also one that the session was opening, to set apart what a command had left
         finally:
             self.stop_target()
         self._beside.join()

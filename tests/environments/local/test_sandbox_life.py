@@ -78,7 +78,7 @@ def test_after_cleanup_no_process_of_it_is_left_on_this_machine(env: BaseEnviron
     first = psutil.Process(first_process(env))
     outside = first.parent()
     assert outside and outside.name() == "bwrap"
-    assert len(_sleepers(nap)) == 2
+    assert wait_until(lambda: len(_sleepers(nap)) == 2, 30)
     env.cleanup()
     assert _sleepers(nap) == []
     assert not first.is_running()
@@ -96,6 +96,7 @@ def test_all_of_it_ends_when_this_process_is_killed(start: Start, nap: str, how:
 
 def test_all_of_it_ends_when_bubblewraps_process_outside_is_killed(env: BaseEnvironment, nap: str) -> None:
     env.execute(f"setsid sleep {nap} & :")
+    assert wait_until(lambda: len(_sleepers(nap)) == 1, 30)
     outside = psutil.Process(first_process(env)).parent()
     assert outside
     outside.kill()
