@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 
 from environments.errors import TerminalError
+from environments.log import logger
 
 SCRIPT_GRACE = 5.0
 """Seconds a script has between TERM and KILL."""
@@ -16,7 +16,7 @@ ENDING_LIMIT = SCRIPT_GRACE + 3.5
 REMOVAL_LIMIT = 1.5
 """Seconds for its directory to be removed, if the ending left no more."""
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 
 class Deadline:

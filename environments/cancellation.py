@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -12,9 +11,6 @@ from typing import Protocol, TypeVar
 from environments.errors import TerminalError
 
 _current: ContextVar[CancelScope | None] = ContextVar("hermes_cancel_scope", default=None)
-
-
-_log = logging.getLogger(__name__)
 
 
 class Remains(Protocol):
@@ -65,14 +61,21 @@ class CancelScope:
             return found  # type: ignore[return-value]  # one key has remains of one kind
 
     def end_remains(self) -> None:
-        """End what the scope, once it is cancelled, has left behind, such as processes in the background."""
+        """End what the scope, once it is cancelled, has left behind, such as processes in the background.
+
+        Raises:
+            TerminalError: Something could not be ended. All the rest was.
+        """
         with self._lock:
             remains, self._remains = list(self._remains.values()), {}
+        failure: TerminalError | None = None
         for each in remains:
             try:
                 each.end()
             except TerminalError as error:
-                _log.warning("what a tool call left in the background could not be ended: %s", type(error).__name__)
+                failure = error
+        if failure:
+            raise failure
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import threading
 from collections.abc import Iterator
 
 from environments.base import BaseEnvironment
 from environments.factory import create_environment
+from environments.log import logger
 
 REAP_INTERVAL = 5.0
 """Seconds between looks for idle environments."""
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 _lock = threading.RLock()
 _environments: dict[str, BaseEnvironment] = {}
 _reaper: threading.Thread | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import logging
 import math
 import secrets
 import shlex
@@ -14,6 +13,7 @@ from functools import partial
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.errors import TerminalError
+from environments.log import logger
 from rpc.collecting import REQUESTS_AT_ONCE, collected_requests, collecting_command
 from rpc.dispatcher import Dispatcher
 from rpc.messages import MAX_MESSAGE_BYTES
@@ -30,7 +30,7 @@ MAX_COLLECTED = MAX_MESSAGE_BYTES + 1024 * 1024
 """Characters that one collection may bring."""
 _PAUSE_SECONDS = 0.2
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 
 class _TooMuchError(Exception):

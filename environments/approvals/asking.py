@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -11,8 +10,9 @@ from typing import TypeVar
 
 from environments.approvals.decision import Allow, Answer, Approver, Ask, Decision, Deny, Request
 from environments.cancellation import current_scope
+from environments.log import logger
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 POLL = 0.05
 """Seconds between looks at what may end the wait for an answer."""

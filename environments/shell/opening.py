@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,22 +81,20 @@ def _await_raw_terminal(stream: Stream, deadline: float) -> None:
 
 def _await_ready(stream: Stream, scanners: dict[Channel, FrameScanner], text: bytes, deadline: float) -> Message:
     noise = b""
-    try:
+    with contextlib.suppress(BrokenPipeError):  # it has ended, and what it said about that is there to be read
         stream.write(text)
-        while (left := deadline - time.monotonic()) > 0:
-            chunk = stream.read(left)
-            if chunk is None:
-                continue
-            if not chunk.data:
-                raise EnvironmentStartError(f"the shell ended at once{_quote(noise)}")
-            parts: Sequence[bytes | Message] = scanners[chunk.channel].feed(chunk.data)
-            for part in parts:
-                if isinstance(part, bytes):
-                    noise = noise[:4096] + part[:1000]
-                elif part.kind is Kind.READY:
-                    return part
-    except BrokenPipeError:
-        raise EnvironmentStartError(f"the shell ended at once{_quote(noise)}") from None
+    while (left := deadline - time.monotonic()) > 0:
+        chunk = stream.read(left)
+        if chunk is None:
+            continue
+        if not chunk.data:
+            raise EnvironmentStartError(f"the shell ended at once{_quote(noise)}")
+        parts: Sequence[bytes | Message] = scanners[chunk.channel].feed(chunk.data)
+        for part in parts:
+            if isinstance(part, bytes):
+                noise = noise[:4096] + part[:1000]
+            elif part.kind is Kind.READY:
+                return part
     raise EnvironmentStartError(f"the shell gave no answer for {ANSWER_TIMEOUT:.0f} s{_quote(noise)}")
 
 

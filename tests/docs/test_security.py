@@ -13,7 +13,7 @@ TEXT = (ROOT / "docs/security.md").read_text()
 _NAME = re.compile(r"`(test_\w+|\w+_\w+_\w+_\w+)`")
 
 
-def tests_that_there_are() -> set[str]:
+def known_tests() -> set[str]:
     found = {check.name for check in CHECKS}
     for file in (ROOT / "tests").rglob("test_*.py"):
         found |= {node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)}
@@ -21,7 +21,7 @@ def tests_that_there_are() -> set[str]:
 
 
 def test_every_test_that_security_names_is_there() -> None:
-    assert set(_NAME.findall(TEXT)) <= tests_that_there_are()
+    assert set(_NAME.findall(TEXT)) <= known_tests()
 
 
 def test_every_line_of_what_holds_names_a_test() -> None:
