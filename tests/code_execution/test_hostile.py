@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from targets.engines import PYTHON_IMAGE, require_docker
+from targets.backends import bubblewrap, daytona, docker, local, modal, per_command, singularity, ssh
 
 from code_execution import ExecutionResult, execute_code
 from code_execution.ending import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE
@@ -21,21 +22,43 @@ SLACK = 10.0
 PROMISED = SCRIPT_GRACE + 5.0
 
 
-@pytest.fixture(params=["local", "docker"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    if request.param == "local":
-        work = tmp_path / "work"
-        work.mkdir()
-        with create_environment("local", cwd=str(work)) as env:
-            yield env
-        return
-    require_docker().close()
-    with create_environment("docker", image=PYTHON_IMAGE) as env:
+FULL = (local, docker)
+MACHINES = (local, bubblewrap, docker, ssh, singularity, per_command)
+ALL = (*MACHINES, modal, daytona)
+
+
+def made(request: pytest.FixtureRequest, folder: Path) -> Iterator[BaseEnvironment]:
+    work = folder / "work"
+    work.mkdir()
+    with request.param(work) as subject, subject.make() as env:
         yield env
+
+
+@pytest.fixture(params=FULL, ids=lambda backend: backend.__name__)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
+    """One on which a script is as near to us as it gets, and one with walls."""
+    yield from made(request, tmp_path)
+
+
+@pytest.fixture(params=MACHINES, ids=lambda backend: backend.__name__)
+def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
+    """One that answers quickly."""
+    yield from made(request, tmp_path)
+
+
+@pytest.fixture(params=ALL, ids=lambda backend: backend.__name__)
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
+    """Every backend that has a Python."""
+    yield from made(request, tmp_path)
 
 
 def scripts_directories(env: BaseEnvironment) -> list[str]:
     return env.execute_oneshot(f"ls -d {env.scratch_directory()}/script-* 2>/dev/null; :").output.split()
+
+
+def unlike_any_other(word: str) -> str:
+    """Return a number of seconds to sleep by which a process is known among those of tests beside this one."""
+    return f"{word}.{random.randrange(10**9)}"
 
 
 def running(env: BaseEnvironment, word: str) -> str:
@@ -136,7 +159,7 @@ def test_what_is_said_in_the_relays_place_takes_neither_memory_nor_threads(
     assert most[1] - memory < 150_000_000
 
 
-def test_deep_directories_in_its_own_directory_go(backend: BaseEnvironment) -> None:
+def test_deep_directories_in_its_own_directory_go(machine: BaseEnvironment) -> None:
     code = """
 import os
 os.chdir(os.path.dirname(os.path.abspath(__file__)))
@@ -145,9 +168,9 @@ for _ in range(1500):
 os.chmod(".", 0)
 print("made")
 """
-    result = run_within_limits(backend, code, timeout=30, mode="strict")
+    result = run_within_limits(machine, code, timeout=30, mode="strict")
     assert result.output == "made\n"
-    assert scripts_directories(backend) == []
+    assert scripts_directories(machine) == []
 
 
 CLOSES_ALL = 'import os; os.fork() or (os.setsid(), os.closerange(0, 999), os.execlp("sleep", "sleep", "65403"))'
@@ -164,33 +187,37 @@ CLOSES_ALL = 'import os; os.fork() or (os.setsid(), os.closerange(0, 999), os.ex
     ids=["setsid", "twice", "descriptors closed", "without a marker"],
 )
 def test_what_a_tool_call_left_in_the_background_ends_with_the_script(
-    backend: BaseEnvironment, word: str, starts: str
+    machine: BaseEnvironment, word: str, starts: str
 ) -> None:
-    backend.execute(f"sleep 99{word} >/dev/null 2>&1 &")  # the session's own, which stays
+    given, word = word, unlike_any_other(word)
+    starts = starts.replace(given, word)
+    machine.execute(f"sleep 99{word} >/dev/null 2>&1 &")  # the session's own, which stays
     code = f"from hermes_tools import terminal\nprint(terminal({starts!r})['exit_code'])"
-    assert run_within_limits(backend, code, timeout=60).output == "0\n"
-    assert len(running(backend, word).split()) == 1
-    assert len(running(backend, f"99{word}").split()) == 1
+    assert run_within_limits(machine, code, timeout=60).output == "0\n"
+    assert len(running(machine, word).split()) == 1
+    assert len(running(machine, f"99{word}").split()) == 1
 
 
-def test_a_process_that_a_tool_of_ours_started_ends_with_the_script(backend: BaseEnvironment) -> None:
+def test_a_process_that_a_tool_of_ours_started_ends_with_the_script(anywhere: BaseEnvironment) -> None:
+    word = unlike_any_other("65405")
+
     def serve() -> int:
-        return backend.start("sleep 65405").pid
+        return anywhere.start(f"sleep {word}").pid
 
-    run_within_limits(backend, "import hermes_tools; hermes_tools.serve()", timeout=60, tools={"serve": serve})
-    assert running(backend, "65405") == ""
+    run_within_limits(anywhere, "import hermes_tools; hermes_tools.serve()", timeout=60, tools={"serve": serve})
+    assert running(anywhere, word) == ""
 
 
-def test_a_script_does_not_choose_the_python_of_the_next_one(backend: BaseEnvironment) -> None:
+def test_a_script_does_not_choose_the_python_of_the_next_one(anywhere: BaseEnvironment) -> None:
     code = """
 from hermes_tools import terminal
 terminal("mkdir -p fake/bin; printf '#!/bin/sh\\necho taken over\\n' >fake/bin/python; chmod +x fake/bin/python")
 terminal("export VIRTUAL_ENV=$PWD/fake; touch seen")
 """
-    run_within_limits(backend, code, timeout=60)
-    assert execute_code("print('ours')", env=backend).output == "ours\n"
-    assert backend.execute("true").ok
-    assert execute_code("print('ours')", env=backend).output == "ours\n"
+    run_within_limits(anywhere, code, timeout=60)
+    assert execute_code("print('ours')", env=anywhere).output == "ours\n"
+    assert anywhere.execute("true").ok
+    assert execute_code("print('ours')", env=anywhere).output == "ours\n"
 
 
 def test_an_interpreter_of_the_sessions_own_that_hangs_costs_no_more_than_the_limit(tmp_path: Path) -> None:
@@ -247,7 +274,7 @@ def test_a_forged_end_of_a_command_reaches_no_other_command(backend: BaseEnviron
         assert (result.output, result.exit_code) == (f"{number}\n", number)
 
 
-def test_a_bound_credential_is_nowhere_in_the_target(backend: BaseEnvironment) -> None:
+def test_a_bound_credential_is_nowhere_in_the_target(anywhere: BaseEnvironment) -> None:
     def query(sql: str, api_key: str) -> str:
         return f"{sql}: {len(api_key)}"
 
@@ -261,16 +288,17 @@ except (TypeError, hermes_tools.ToolError) as error:
     print("refused")
 """
     tools = {"query": functools.partial(query, api_key="sk-live-1234")}
-    assert execute_code(code, env=backend, tools=tools).output == "False\nSELECT 1: 12\nrefused\n"
+    assert execute_code(code, env=anywhere, tools=tools).output == "False\nSELECT 1: 12\nrefused\n"
 
 
-def test_nothing_of_a_script_is_left(backend: BaseEnvironment) -> None:
+def test_nothing_of_a_script_is_left(anywhere: BaseEnvironment) -> None:
     before = threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
-    for transport in ("relay", "file"):
-        code = "import hermes_tools, subprocess; hermes_tools.t(); subprocess.Popen(['sleep', '65406'])"
-        run_within_limits(backend, code, timeout=60, tools={"t": lambda: 1}, transport=transport)
-    assert scripts_directories(backend) == []
-    assert running(backend, "65406") == ""
+    word = unlike_any_other("65406")
+    code = f"import hermes_tools, subprocess; hermes_tools.t(); subprocess.Popen(['sleep', '{word}'])"
+    for transport in ("auto", "file"):
+        run_within_limits(anywhere, code, timeout=60, tools={"t": lambda: 1}, transport=transport)
+    assert scripts_directories(anywhere) == []
+    assert running(anywhere, word) == ""
     after = threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
     assert after[0] <= before[0] + 4
     assert after[1] <= before[1] + 60

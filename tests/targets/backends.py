@@ -1,0 +1,158 @@
+"""Every backend, as a place to run checks on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from standins.daytona_client import daytona_stand_in
+from standins.daytona_client import live_or_skip as daytona_live_or_skip
+from standins.in_process import LIVE
+from standins.modal_client import live_or_skip, modal_stand_in
+
+from environments import BaseEnvironment, create_environment, load_settings
+from environments.conformance import Subject
+from environments.settings import RESOURCE_SETTINGS
+from targets.bubblewrap import end_sandbox
+from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_bubblewrap, require_docker, require_singularity
+from targets.per_command_local import PerCommandLocal
+from targets.plain_local import PlainLocal
+from targets.ssh_server import SSHServer
+
+Backend = Callable[[Path], AbstractContextManager[Subject]]
+
+NO_LIMITS = dict.fromkeys(RESOURCE_SETTINGS, 512)
+
+
+@contextlib.contextmanager
+def local(cwd: Path) -> Iterator[Subject]:
+    """This machine."""
+    yield Subject(
+        lambda **settings: create_environment("local", **{"cwd": str(cwd), **settings}), refused_settings=NO_LIMITS
+    )
+
+
+@contextlib.contextmanager
+def bubblewrap(cwd: Path) -> Iterator[Subject]:
+    """This machine, in a sandbox."""
+    require_bubblewrap()
+
+    def make(**settings: object) -> BaseEnvironment:
+        return create_environment("local", **{"sandbox": "bubblewrap", "cwd": str(cwd), **settings})
+
+    yield Subject(make, end_sandbox, refused_settings=NO_LIMITS)
+
+
+@contextlib.contextmanager
+def without_bash(cwd: Path) -> Iterator[Subject]:
+    """This machine over dash, with everything by the base class's own means."""
+    yield Subject(lambda **settings: PlainLocal(load_settings("local", **{"cwd": str(cwd), **settings})))
+
+
+@contextlib.contextmanager
+def docker(_: Path) -> Iterator[Subject]:
+    """A container that has bash."""
+    with _docker(PYTHON_IMAGE) as subject:
+        yield subject
+
+
+@contextlib.contextmanager
+def docker_minimal(_: Path) -> Iterator[Subject]:
+    """A container that has neither bash nor Python."""
+    with _docker(MINIMAL_IMAGE) as subject:
+        yield subject
+
+
+@contextlib.contextmanager
+def _docker(image: str) -> Iterator[Subject]:
+    client = require_docker()
+
+    def remove(env: BaseEnvironment) -> None:
+        client.containers.get(env.execute_oneshot("hostname").output.strip()).remove(force=True)
+
+    def make(**settings: object) -> BaseEnvironment:
+        return create_environment("docker", **{"image": image, **settings})
+
+    yield Subject(make, remove, refused_settings={"container_disk": 512})
+    client.close()
+
+
+@contextlib.contextmanager
+def ssh(cwd: Path) -> Iterator[Subject]:
+    """An SSH server of our own on this machine."""
+    folder = cwd / "sshd"
+    folder.mkdir()
+    server = SSHServer(folder)
+    server.start()
+
+    def make(**settings: object) -> BaseEnvironment:
+        return create_environment("ssh", **{**server.settings, "cwd": str(cwd), **settings})
+
+    yield Subject(make, lambda env: server.kill_connections(), refused_settings=NO_LIMITS)
+    server.remove()
+
+
+@contextlib.contextmanager
+def singularity(_: Path) -> Iterator[Subject]:
+    """An instance over a sandbox directory."""
+    images = require_singularity()
+
+    def kill(env: BaseEnvironment) -> None:
+        os.kill(env._instance.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+
+    def make(**settings: object) -> BaseEnvironment:
+        return create_environment("singularity", **{"image": str(images.sandbox), **settings})
+
+    yield Subject(make, kill, refused_settings={"container_disk": 10})
+
+
+@contextlib.contextmanager
+def per_command(cwd: Path) -> Iterator[Subject]:
+    """This machine, by short commands and files alone."""
+
+    def make(**settings: object) -> BaseEnvironment:
+        return PerCommandLocal(load_settings("local", **{"cwd": str(cwd), **settings}))
+
+    yield Subject(make, lambda env: env.lose())  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def modal(_: Path) -> Iterator[Subject]:
+    """A sandbox of a stand-in that runs commands in Docker; with `make test-live`, one of the service itself."""
+    live = os.environ.get(LIVE)
+    if live:
+        live_or_skip()
+    else:
+        require_docker().close()
+
+    def terminate(env: BaseEnvironment) -> None:
+        env._target._sandbox.terminate()  # type: ignore[attr-defined]
+
+    refused = dict.fromkeys(("container_disk", "container_pids"), 512)
+    with contextlib.nullcontext() if live else modal_stand_in(PYTHON_IMAGE):
+        yield Subject(lambda **settings: create_environment("modal", **settings), terminate, refused_settings=refused)
+
+
+@contextlib.contextmanager
+def daytona(_: Path) -> Iterator[Subject]:
+    """A sandbox of a stand-in that runs commands in Docker; with `make test-live`, one of the service itself."""
+    live = os.environ.get(LIVE)
+    if live:
+        daytona_live_or_skip()
+    else:
+        require_docker().close()
+
+    def delete(env: BaseEnvironment) -> None:
+        env._sandbox.delete()  # type: ignore[attr-defined]
+
+    with contextlib.nullcontext() if live else daytona_stand_in(PYTHON_IMAGE):
+        yield Subject(
+            lambda **settings: create_environment("daytona", **settings), delete, refused_settings={"container_pids": 9}
+        )
+
+
+BACKENDS = (local, bubblewrap, without_bash, docker, docker_minimal, ssh, singularity, per_command, modal, daytona)
