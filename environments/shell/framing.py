@@ -56,6 +56,7 @@ _FIELD_COUNTS = {
     Kind.PIECE: 3,
     Kind.PIECES: 5,
 }
+_MOST_DIGITS = 18
 _KINDS = {kind.value: kind for kind in Kind}
 
 
@@ -68,11 +69,21 @@ class Message(NamedTuple):
     @property
     def number(self) -> int:
         """The request it belongs to; -1 for what cannot be read."""
-        return int(self.fields[0]) if self.fields[0].isdigit() else -1
+        return _number(self.fields[0])
+
+    @property
+    def exit_code(self) -> int | None:
+        """How the request it belongs to ended, in those kinds that say it; None for what cannot be read."""
+        return None if (code := _number(self.fields[1])) < 0 else code
 
     def text(self, index: int) -> str:
         """Return a field as text."""
         return self.fields[index].decode("utf-8", "surrogateescape")
+
+
+def _number(field: bytes) -> int:
+    # Who runs in the shell can forge a message, and Python refuses to read thousands of digits.
+    return int(field) if field.isdigit() and len(field) <= _MOST_DIGITS else -1
 
 
 class FrameScanner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from environments.errors import TerminalError
 TICKS = 100
 """A second in the unit of /proc, on every Linux there is."""
 _DEAD = "ZX"
+_MOST_DIGITS = 20
 
 
 class Row(NamedTuple):
@@ -46,7 +48,8 @@ class ProcessTable(NamedTuple):
         """
         lines = text.split("\n")
         heads = [line.split() for line in lines[:5]]
-        if len(lines) < 5 or len(heads[0]) not in (2, 3) or not all(word.isdigit() for head in heads for word in head):
+        counts = len(lines) >= 5 and len(heads[0]) in (2, 3)
+        if not counts or not all(map(_is_number, itertools.chain(*heads))):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500]}")
         own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
         rows = dict(_rows(lines[5:]))
@@ -91,11 +94,16 @@ class ProcessTable(NamedTuple):
         return found
 
 
+def _is_number(word: str) -> bool:
+    # A target may print anything: a superscript is a digit to Python too, and thousands of them are no number to it.
+    return word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS
+
+
 def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
     for line in lines:
         # The name, in parentheses, may hold anything. Behind it: state, parent, group, and as the 20th the start.
         head, _, tail = line.rpartition(")")
         words = tail.split()
         pid = head.partition(" ")[0]
-        if len(words) > 19 and pid.isdigit() and words[0] not in _DEAD:
+        if len(words) > 19 and words[0] not in _DEAD and all(map(_is_number, (pid, words[1], words[2], words[19]))):
             yield int(pid), Row(int(words[1]), int(words[2]), words[19])

@@ -327,8 +327,7 @@ class Shell:
         if kind in (Kind.EXIT, Kind.SESSION_EXIT):
             self.state = ShellState.ENDED
             self.last_words = True
-        code = message.fields[1]
-        return Ended(int(code) if code.isdigit() else None, left=message.fields[2] == b"1")
+        return Ended(message.exit_code, left=message.fields[2] == b"1")
 
     def await_report(self, limit: float = REPORT_TIMEOUT) -> None:
         """Read until the shell has reported what it holds since its last command, or `limit` seconds are over."""

@@ -58,3 +58,9 @@ def test_a_large_output_in_many_pieces_is_not_searched_again_and_again() -> None
     piece = b"\x1e" * 1000
     taken = sum(len(part) for _ in range(2000) for part in scanner.feed(piece) if isinstance(part, bytes))
     assert taken >= 2000 * 1000 - len(MARK)
+
+
+def test_a_forged_message_with_a_number_of_thousands_of_digits_belongs_to_no_request() -> None:
+    digits = b"9" * 5000
+    _, messages = _fed(MARK + b"E" + digits + b"\0" + digits + b"\x000\0", [])
+    assert [(message.number, message.exit_code) for message in messages] == [(-1, None)]
