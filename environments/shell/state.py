@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from environments.shell.framing import Kind, Message
 
-_WORD = r"""(?:"(?:[^"\\]|\\.)*"|\$'(?:[^'\\]|\\.)*'|'[^']*'|\\.|[^\s"'\\])*"""
+_WORD = r"""(?:"(?:[^"\\]|\\.)*+"|\$'(?:[^'\\]|\\.)*+'|'[^']*+'|\\.|[^\s"'\\])*+"""
+"""A value as shells write it. Nothing of it is read twice: `$'x'` can be one thing or two, which n of them are in 2**n
+ways."""
 _EXPORT = rf"(?s)(?:declare -\w+|export) (\w+)(?:={_WORD})?\n"
 """One variable in the report of a shell. It takes the whole value, in which the same may stand once more."""
 
