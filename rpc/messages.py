@@ -138,7 +138,8 @@ def _decode(line: bytes) -> dict[str, JsonValue]:
         raise MessageError(too_large(len(line)))
     _check_values(line)
     try:
-        fields = json.loads(line, parse_constant=_refuse_constant)
+        # Given bytes, json would guess at UTF-16 and others, in which `_check_values` counts wrong.
+        fields = json.loads(line.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise MessageError(f"the message is not JSON ({type(error).__name__})") from error
     if not isinstance(fields, dict):

@@ -88,3 +88,10 @@ def test_a_value_that_holds_itself_is_refused():
     loop.append(loop)
     with pytest.raises(MessageError, match="JSON can't carry"):
         Response("1", loop).encode()
+
+
+def test_values_are_counted_in_the_one_encoding_there_is():
+    # Half of this character is a quote, in UTF-16, and what stands behind a quote is not counted.
+    line = f'["\u2200",{"[]," * 300_000}1]'.encode("utf-16-le")
+    with pytest.raises(MessageError, match=r"values|UnicodeDecodeError|JSONDecodeError"):
+        Request.decode(line)
