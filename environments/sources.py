@@ -95,7 +95,7 @@ class _Names:
 
         try:
             return Given(json.loads(str(given.value)), given.where)
-        except ValueError:
+        except (ValueError, RecursionError):
             example = '["a", "b"]' if isinstance(default, tuple) else '{"NAME": "value"}'
             raise SettingsError(f"{given.where}: it should be JSON, such as {example}") from None
 

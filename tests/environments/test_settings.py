@@ -78,6 +78,11 @@ def test_other_sections_of_the_file_are_left_alone(home: Path) -> None:
     assert load_settings().timeout == 9
 
 
+def test_a_variable_that_is_nested_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_DOCKER_VOLUMES", "[" * 50_000)
+    assert "it should be JSON" in refusal("docker")
+
+
 @pytest.mark.parametrize("text", ["", "# nothing\n", "terminal:\n", "terminal: {timeout: }\n"])
 def test_what_is_blank_in_the_file_is_not_set(home: Path, text: str) -> None:
     write_config(home, text)
@@ -89,6 +94,9 @@ def test_what_is_blank_in_the_file_is_not_set(home: Path, text: str) -> None:
     [
         ("terminal: [\n", "is not valid YAML at line 2, column 1"),
         ("terminal:\n  cwd: 2020-99-99\n", "is not valid YAML"),
+        ("terminal: !!bool x\n", "is not valid YAML"),
+        ("terminal: !!int ''\n", "is not valid YAML"),
+        ("terminal: !!timestamp x\n", "is not valid YAML"),
         ("- terminal\n", "it should be a mapping of names to values, not a list"),
         ("terminal: local\n", "terminal: it should be a mapping of names to values, not a str"),
         ("terminal: {1: 2}\n", "terminal: the key 1 should be text"),
