@@ -102,6 +102,8 @@ class _Unpacking:
             self._make_folder(path, member)
         elif path == self._top:
             raise self._refusal(member.name)
+        elif member.issparse():
+            raise tarfile.ReadError(f"a sparse member {member.name!r}")  # a few bytes of one are any number of zeros
         elif member.isreg():
             content = archive.extractfile(member)
             assert content

@@ -467,6 +467,11 @@ def _header(**values: object) -> bytes:
     return member.tobuf(tarfile.GNU_FORMAT)
 
 
+def _extension(text: bytes) -> bytes:
+    line = b"%d %s\n" % (len(text) + 4, text)
+    return _header(type=tarfile.XHDTYPE, size=len(line)) + line.ljust(tarfile.BLOCKSIZE, b"\0")
+
+
 NO_ARCHIVES = {
     "nothing": b"",
     "noise": b"Welcome!\n" * 1000,
@@ -477,6 +482,7 @@ NO_ARCHIVES = {
     "a header that is long": _header(type=tarfile.XHDTYPE, size=1 << 40),
     "a size that is not to be": _header(type=b"V", size=1 << 60),
     "a sparse file": _header(type=tarfile.GNUTYPE_SPARSE),
+    "a sparse file of POSIX": _extension(b"GNU.sparse.map=0,0,9999999,0") + _header() + bytes(1024),
     "a name with a NUL": _header(type=tarfile.XHDTYPE, size=512) + b"12 path=a\0b\n".ljust(512, b"\0") + _header(),
     "a time that is none": _header(type=tarfile.XHDTYPE, size=512) + b"12 mtime=nan\n".ljust(512, b"\0") + _header(),
     "a time that never comes": _header(mtime=1 << 80) + bytes(1024),
