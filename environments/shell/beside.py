@@ -12,6 +12,7 @@ from typing import TypeVar
 from environments.base import Background
 from environments.call import Call
 from environments.cancellation import current_scope
+from environments.errors import EnvironmentLostError
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.lifecycle import Lifecycle
@@ -120,9 +121,11 @@ class Beside:
         try:
             if where.takes_input:
                 shell.await_begin()
-        except BaseException:
+        except BaseException as error:
             shell.close()
             release(shell)
+            if isinstance(error, BrokenPipeError):
+                raise self._killed() from error
             raise
         running = self._runner.command(sent, None, background.grace)
         process = ShellProcess(sent, running, sink, self._runner, self._life, release)
@@ -131,6 +134,14 @@ class Beside:
         with self._lock:
             self._processes = {process, *(other for other in self._processes if other.running)}
         return process
+
+    def _killed(self) -> EnvironmentLostError:
+        if loss := self._shells.why_lost():
+            return self._shells.lost(loss)
+        return EnvironmentLostError(
+            "the shell that was to run a background command was killed from outside. Whether the command had begun is "
+            "not known, and it was not run again"
+        )
 
     def _sent_on(self, terminal: Terminal, request: Request) -> tuple[Shell, str]:
         shell = self._shells.open_on(terminal)
