@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests mostly wait, so that there are several to a core.
 WORKERS ?= 8
 
-.PHONY: run test test-live engines check docs bench clean
+.PHONY: run test test-live engines check docs bench fuzz soak clean
 
 run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
@@ -30,11 +30,18 @@ docs: .venv/ready        ## the tables in docs/, from the code
 bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
+fuzz: .venv/ready        ## what reads others' bytes, each for SECONDS (60), or one: make fuzz ARGS=framing
+	$(BIN)/pip install --quiet --editable '.[fuzz]'
+	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
+
+soak: .venv/ready        ## much work with faults: SOAK_BACKEND (local, docker, ssh), SOAK_COMMANDS, _CALLS, _SCRIPTS, _SEED
+	$(BIN)/python -m benchmarks.soak
+
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
 	find . -name __pycache__ -prune -exec rm -rf {} +

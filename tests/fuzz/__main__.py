@@ -1,0 +1,64 @@
+"""`python -m fuzz [NAME...]`: give each target, or those named, `SECONDS` of atheris, which looks for new ways."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["environments", "rpc", "code_execution", "hermes_tools"]):
+    from fuzz.all_targets import TARGETS, elsewhere
+from fuzz.target import Target
+
+SECONDS = int(os.environ.get("SECONDS", "60"))
+FOUND = Path(".fuzz")
+"""Where what was tried and what failed is kept from one run to the next."""
+LONGEST_CHECK = 25
+"""Seconds after which a check counts as one that hangs."""
+MOST_MEMORY = 2048
+"""Megabytes."""
+
+
+def fuzz(target: Target) -> None:
+    """Try one target in this process, which ends with it."""
+    folder = FOUND / target.name
+    corpus = folder / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    words = folder / "words"
+    words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words if 0 < len(word) <= 64))
+    (corpus / "words").write_bytes(b"\0\0" + b"".join(target.words))
+    options = [
+        f"-dict={words}",
+        f"-max_total_time={SECONDS}",
+        f"-timeout={LONGEST_CHECK}",
+        f"-rss_limit_mb={MOST_MEMORY}",
+    ]
+    atheris.Setup([sys.argv[0], *options, "-verbosity=0", f"-artifact_prefix={folder}/", str(corpus)], target.check)
+    atheris.Fuzz()
+
+
+def _escaped(word: bytes) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in word)
+
+
+def main() -> None:
+    """Try each target in a process of its own, and say which of them have failed."""
+    targets = {target.name: target for target in (*TARGETS, *elsewhere())}
+    if os.environ.get("FUZZ_TARGET"):
+        fuzz(targets[os.environ["FUZZ_TARGET"]])
+        return
+    failed = []
+    for name in sys.argv[1:] or targets:
+        print(f"{name}: {SECONDS} s", flush=True)
+        if subprocess.run(
+            [sys.executable, "-m", "fuzz"], env={**os.environ, "FUZZ_TARGET": name}, check=False
+        ).returncode:
+            failed.append(f"{name}: what failed is in {FOUND / name}")
+    sys.exit("\n".join(failed))
+
+
+if __name__ == "__main__":
+    main()
