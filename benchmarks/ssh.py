@@ -65,7 +65,7 @@ def rows() -> Iterator[Row]:
     """Measure everything over SSH."""
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="hermes-benchmark-")))
-        _start_server(folder, opened)
+        start_server(folder, opened)
         env = opened.enter_context(create_environment("ssh", host=HOST, config=str(folder / "client")))
         env.execute("true")
         transport = _connected(folder, opened)
@@ -88,7 +88,8 @@ def rows() -> Iterator[Row]:
         )
 
 
-def _start_server(folder: Path, opened: contextlib.ExitStack) -> None:
+def start_server(folder: Path, opened: contextlib.ExitStack) -> None:
+    """Start a server on this machine, which ends with `opened`; its client's settings are in the folder."""
     program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         raise EnvironmentStartError("there is no sshd on this machine; install openssh-server")

@@ -1,0 +1,1 @@
+"""Very much work on one environment, with faults all along: nothing may grow, and nothing may be left."""

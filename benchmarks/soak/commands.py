@@ -1,0 +1,106 @@
+"""Commands as they come, each with what has to come of it."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+
+from benchmarks.soak.work import LONG, Work, expect
+
+FILES = 20
+SIDE_BY_SIDE = 4
+
+
+def nothing(work: Work) -> None:
+    """Run a command that does and says nothing."""
+    result = work.session("true")
+    expect((result.output, result.exit_code) == ("", 0), "nothing", result)
+
+
+def words(work: Work) -> None:
+    """Print something, in the session or beside it."""
+    word = f"{work.chance.random()}"
+    run = work.chance.choice((work.session, work.oneshot))
+    result = run(f"echo {word}; echo apart >&2", stderr="separate")
+    expect((result.output, result.stderr) == (f"{word}\n", "apart\n"), "words", result)
+
+
+def state(work: Work) -> None:
+    """See what the session holds, and change it."""
+    word = f"{work.chance.random()}"
+    held, work.held = work.held, {word, *work.held}  # which of them, is open until the result is here
+    result = work.session(f'echo "$SOAK"; export SOAK={word}')
+    expect(result.output.strip() in held, f"the session holds one of {held}", result)
+    work.held, work.held_before = {word}, held
+
+
+def stdin(work: Work) -> None:
+    """Read what was given."""
+    data = "x" * work.chance.randrange(200_000) + "\n"
+    run = work.chance.choice((work.session, work.oneshot))
+    expect(run("cat", stdin=data).output == data, "what was read comes back")
+
+
+def large_output(work: Work) -> None:
+    """Print up to 3 MB."""
+    size = work.chance.randrange(3_000_000)
+    result = work.session(f"head -c {size} /dev/zero | tr '\\0' x")
+    expect(len(result.output) == size, f"{size} bytes are printed", len(result.output))
+
+
+def exit_code(work: Work) -> None:
+    """Fail, and with the shell every now and then."""
+    code = work.chance.randrange(1, 100)
+    run = work.chance.choice((work.session, work.oneshot))
+    ends = work.chance.random() < 0.1
+    expect(run(f"exit {code}" if ends else f"(exit {code})").exit_code == code, "the exit code is its own")
+
+
+def background(work: Work) -> None:
+    """Leave something that goes on for a while and prints."""
+    run = work.chance.choice((work.session, work.oneshot))
+    result = run("(sleep 0.2; echo late) & echo begun")
+    expect(result.output == "begun\n", "what is left does not hold up", result)
+
+
+def side_by_side(work: Work) -> None:
+    """Run one-shots at once."""
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        results = list(pool.map(lambda number: work.oneshot(f"echo {number}").output, range(SIDE_BY_SIDE)))
+    expect(results == [f"{number}\n" for number in range(SIDE_BY_SIDE)], "each has its own output", results)
+
+
+def files(work: Work) -> None:
+    """Write a file and read it back."""
+    path = f"{work.directory}/{work.chance.randrange(FILES)}"
+    data = work.chance.randbytes(work.chance.choice((0, 100, 70_000, 400_000)))
+    work.env.write_bytes(path, data)
+    expect(work.env.read_bytes(path) == data, "a file is what was written")
+    work.commands += 1
+
+
+def process(work: Work) -> None:
+    """Talk with a process; every other one is killed."""
+    work.commands += 1
+    talk = work.env.start("read -r word; echo $word; [ $word = end ] || sleep 1000")
+    word = work.chance.choice(("end", "stay"))
+    with contextlib.suppress(BrokenPipeError):  # its shell was killed
+        talk.write(f"{word}\n")
+    if word == "stay":
+        talk.kill()
+    expect(talk.wait(LONG) is not None, "a process ends")
+
+
+ORDINARY = {
+    nothing: 30,
+    words: 20,
+    state: 15,
+    stdin: 5,
+    large_output: 2,
+    exit_code: 5,
+    background: 3,
+    side_by_side: 3,
+    files: 5,
+    process: 2,
+}
+"""Each with how often it is done beside the others."""

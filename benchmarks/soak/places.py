@@ -1,0 +1,33 @@
+"""Where the work is done."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.docker import IMAGE
+from benchmarks.ssh import HOST, start_server
+from environments import BaseEnvironment, create_environment, load_settings
+
+
+@contextlib.contextmanager
+def place(backend: str) -> Iterator[BaseEnvironment]:
+    """Make an environment, and what it needs; the block cleans the environment up itself.
+
+    Args:
+        backend: Its name. `ssh` is a server of our own on this machine; the others take their settings where
+            `create_environment` does.
+    """
+    with contextlib.ExitStack() as opened:
+        if backend == "ssh":
+            folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="hermes-benchmark-")))
+            start_server(folder, opened)
+            env = create_environment("ssh", host=HOST, config=str(folder / "client"))
+        elif backend == "docker":
+            env = create_environment("docker", image=load_settings("docker").docker.image or IMAGE)
+        else:
+            env = create_environment(backend)
+        opened.callback(env.cleanup)
+        yield env

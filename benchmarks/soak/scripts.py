@@ -1,0 +1,199 @@
+"""Scripts that call tools, and what goes wrong with scripts."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+
+from benchmarks.soak.work import Work, expect
+from code_execution import ExecutionResult, execute_code
+from code_execution.execute import TransportName
+
+LIMIT = 120.0
+"""Seconds for a script that is to end by itself, on any machine."""
+_LARGE = 1_000_000
+
+
+class ToolError(Exception):
+    """What a tool raises."""
+
+
+def _echo(value: str) -> str:
+    return value
+
+
+def _large() -> str:
+    return "x" * _LARGE
+
+
+def _wait() -> None:
+    time.sleep(0.05)
+
+
+def _fail() -> None:
+    raise ToolError("it was to")
+
+
+_TOOLS = {"echo": _echo, "large": _large, "fail": _fail, "wait": _wait}
+
+
+def transports(work: Work) -> list[TransportName]:
+    """Return the ways a call may take."""
+    can = work.env.capabilities
+    ways: dict[TransportName, bool] = {"socket": can.same_machine, "relay": can.duplex, "file": True}
+    return [name for name, possible in ways.items() if possible]
+
+
+def _run(work: Work, code: str, **options: object) -> ExecutionResult:
+    result = execute_code(code, env=work.env, **{"tools": _TOOLS, "timeout": LIMIT, **options})  # type: ignore[arg-type]
+    work.calls += result.tool_calls_made
+    return result
+
+
+def calls(work: Work, due: int) -> None:
+    """Run a script that makes so many calls, by any transport; one of them raises, and one answer is large."""
+    transport = work.chance.choice(transports(work))
+    sizes = [work.chance.choice((1, 10, 1000, 100_000)) for _ in range(due)]
+    code = f"""
+from hermes_tools import ToolError, echo, fail, large
+for number, size in enumerate({sizes}):
+    if number == 1:
+        assert len(large()) == {_LARGE}
+    elif number == 2:
+        try:
+            fail()
+        except ToolError as error:
+            assert "it was to" in str(error)
+    else:
+        assert len(echo("x" * size)) == size
+print("whole")
+"""
+    result = _run(work, code, transport=transport, max_tool_calls=due)
+    expect(result.status == "success" and result.output == "whole\n", f"a script by {transport} is whole", result)
+    expect(result.tool_calls_made == due, f"{due} calls were made", result.tool_calls_made)
+
+
+def tools_of_ours(work: Work, due: int) -> None:
+    """Run a script that calls the tools there are, of which some run commands in the session."""
+    code = f"""
+from hermes_tools import read_file, search_files, terminal, write_file
+path = {work.directory + "/of a script"!r}
+assert terminal("echo from a script")["output"] == "from a script\\n"
+assert "error" not in write_file(path, "written")
+assert "written" in str(read_file(path))
+assert "error" not in search_files("written", path={work.directory!r})
+print("whole")
+"""
+    result = _run(work, code, tools=None)
+    expect(result.output == "whole\n", "the tools work", result)
+
+
+def fails(work: Work, due: int) -> None:
+    """Run one that exits with a code, or kills itself, behind a large output."""
+    ending = work.chance.choice(("sys.exit(3)", "os.kill(os.getpid(), 9)", "raise ValueError"))
+    result = _run(work, f"import os, sys\nprint('x' * 300_000, flush=True)\n{ending}")
+    expect(result.status == "error", "it has failed", result.status)
+
+
+def is_too_slow(work: Work, due: int) -> None:
+    """Run one whose time runs out, maybe in the middle of a call."""
+    ending = work.chance.choice(("time.sleep(1000)", "\nwhile True: hermes_tools.wait()"))
+    result = _run(work, f"import hermes_tools, time; {ending}", timeout=1.0, max_tool_calls=1000)
+    expect(result.status == "timeout", "its time runs out", result)
+
+
+def is_interrupted(work: Work, due: int) -> None:
+    """Interrupt one at any moment."""
+    interrupt = threading.Event()
+    timer = threading.Timer(0.5 * work.chance.random(), interrupt.set)
+    timer.start()
+    result = _run(work, "import time; time.sleep(1000)", interrupt=interrupt)
+    timer.join()
+    expect(result.status == "interrupted", "it is interrupted", result)
+
+
+def leaves_processes_and_files(work: Work, due: int) -> None:
+    """Run one that leaves what it can."""
+    code = """
+import os, subprocess
+subprocess.Popen(["setsid", "sleep", "1000"])
+subprocess.Popen(["sh", "-c", "sleep 1000 & sleep 1000"], stdout=subprocess.DEVNULL)
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+for number in range(50):
+    open(f"file {number}", "w").close()
+print("left")
+"""
+    expect(_run(work, code).output == "left\n", "it is whole")
+
+
+def floods(work: Work, due: int) -> None:
+    """Run one that opens connections without the token, and writes to them what no request is."""
+    code = """
+import hermes_tools, os, socket
+path = getattr(hermes_tools, "_SOCKET_PATH", None)
+hermes_tools.echo("begin")
+opened = []
+for number in range(200):
+    try:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(0.2)
+        connection.connect(path)
+        connection.sendall(b'{"id": ' + b"[" * 20_000)
+        opened.append(connection)
+    except OSError:
+        pass
+print("flooded")
+"""
+    transport = next(way for way in transports(work) if way != "file")
+    expect(_run(work, code, transport=transport).output == "flooded\n", "it is whole")
+
+
+_FINDS_ITS_RELAY = """
+import os, hermes_tools
+hermes_tools.echo("begin")
+found = []
+for pid in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        words = open(f"/proc/{pid}/cmdline", "rb").read()
+    except OSError:
+        continue
+    if hermes_tools._SOCKET_PATH.encode() in words and int(pid) != os.getpid():
+        os.kill(int(pid), %d)
+for _ in range(3):
+    hermes_tools.echo("x" * 100_000)
+"""
+
+
+def ends_its_relay(work: Work, due: int) -> None:
+    """Run one that kills or stops its relay, and calls on."""
+    if "relay" not in transports(work):
+        return
+    code = _FINDS_ITS_RELAY % work.chance.choice((9, 19))
+    result = _run(work, code, transport="relay", timeout=3.0)
+    expect(result.status in ("error", "timeout"), "its calls are not answered any more", result)
+
+
+def raises_where_it_prints(work: Work, due: int) -> None:
+    """Raise where a script's output is taken."""
+
+    def refuse(_: str) -> None:
+        raise ToolError("it was to")
+
+    with contextlib.suppress(ToolError):
+        _run(work, "import time; print('begun', flush=True); time.sleep(1)", on_output=refuse, timeout=5.0)
+
+
+FAULTY = {
+    tools_of_ours: 4,
+    fails: 3,
+    is_too_slow: 2,
+    is_interrupted: 3,
+    leaves_processes_and_files: 3,
+    floods: 2,
+    ends_its_relay: 2,
+    raises_where_it_prints: 1,
+}
+"""Each with how often it happens beside the others."""
+ORDINARY_SHARE = 0.7
+"""How many of the scripts are whole, and make the calls that are due."""

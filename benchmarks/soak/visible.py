@@ -1,0 +1,68 @@
+"""What there is of an environment, as this machine sees it: the processes of containers too."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from environments.owner import MARKER_VARIABLE, Owner
+
+_PROCESSES = Path("/proc")
+_SHELLS = ("bash", "dash", "ash")
+_MARKER = f"{MARKER_VARIABLE}=".encode()
+
+
+def marked(name: str) -> dict[int, str]:
+    """Return the processes of an environment, each with its marker.
+
+    Args:
+        name: The environment's name, with which its markers begin.
+    """
+    return {pid: marker for pid, marker in _markers() if marker.startswith(f"{name}/")}
+
+
+def shells(name: str) -> list[int]:
+    """Return our own shells: not what they fork, which has their marker too until it becomes another program."""
+    of_shells = [pid for pid, marker in marked(name).items() if is_ours(marker) and _status(pid)[0] in _SHELLS]
+    return sorted(pid for pid in of_shells if _status(pid)[1] not in of_shells)
+
+
+def is_ours(marker: str) -> bool:
+    """Whether a marker is one of our own processes, and names no command."""
+    return marker.count("/") == 2
+
+
+def kill(pid: int) -> bool:
+    """Kill a process, and return whether it was there."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        return True
+    return False
+
+
+def files_here() -> list[str]:
+    """Return the files and directories on this machine that have this process's name."""
+    folders = {Path("/tmp"), Path(tempfile.gettempdir())}
+    mark = Owner.this_process().mark
+    return sorted(str(path) for folder in folders for path in folder.glob(f"hermes-{mark}*"))
+
+
+def _status(pid: int) -> tuple[str, int]:
+    """Return the name and the parent of a process, or nothing if it has ended."""
+    with contextlib.suppress(OSError):
+        head, _, tail = (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")
+        return head.partition("(")[2], int(tail.split()[1])
+    return "", 0
+
+
+def _markers() -> Iterator[tuple[int, str]]:
+    for folder in _PROCESSES.iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended, or is another user's
+                for entry in (folder / "environ").read_bytes().split(b"\0"):
+                    if entry.startswith(_MARKER):
+                        yield int(folder.name), entry.removeprefix(_MARKER).decode("utf-8", "replace")
