@@ -21,6 +21,8 @@ _FUTURE = "from __future__ import annotations\n"
 CLIENTS = ("unix_socket_client.py", "file_queue_client.py")
 """The transports' parts of the stub."""
 
+_NOT_GIVEN = "_NOT_GIVEN"
+
 _ANNOTATION_NODES = (
     ast.Expression,
     ast.Name,
@@ -110,22 +112,23 @@ def _dict_of(names: list[str], unpacked: Sequence[str] = ()) -> str:
 
 
 def _rendered(signature: inspect.Signature, hidden: Collection[str]) -> str:
-    parameters = [
-        parameter.replace(
-            annotation=_annotation(parameter.annotation),
-            default=parameter.empty
-            if parameter.default is parameter.empty
-            else _default(parameter.default, hidden=name in hidden),
-        )
-        for name, parameter in signature.parameters.items()
-    ]
+    parameters = []
+    is_row_cut = False
+    for name, parameter in signature.parameters.items():
+        default = parameter.default
+        if default is not parameter.empty:
+            is_in_row = parameter.kind is parameter.POSITIONAL_ONLY
+            default = _default(default, hidden=name in hidden or (is_in_row and is_row_cut))
+            # Those by place alone are sent in a row: behind one that is left out, no other may be sent.
+            is_row_cut = is_in_row and default.text == _NOT_GIVEN
+        parameters.append(parameter.replace(annotation=_annotation(parameter.annotation), default=default))
     returned = _annotation(signature.return_annotation)
     return str(signature.replace(parameters=parameters, return_annotation=returned))
 
 
 def _default(value: object, *, hidden: bool) -> Verbatim:
     # Only what is no secret, and arrives as the same value: a tuple would come as a list. The tool has the others.
-    return Verbatim(repr(value) if _is_plain(value) and not hidden else "_NOT_GIVEN")
+    return Verbatim(repr(value) if _is_plain(value) and not hidden else _NOT_GIVEN)
 
 
 def _is_plain(value: object) -> bool:

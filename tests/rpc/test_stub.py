@@ -282,3 +282,12 @@ def test_importing_the_stub_loads_only_what_every_call_needs(tmp_path, client):
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {code}"]
     )
     assert loaded.strip() == b""
+
+
+def test_a_default_left_to_the_tool_shifts_no_argument_behind_it(load):
+    def tool(first=object, second=2, /):
+        return [first is object, second]
+
+    assert load(tool=tool).tool() == [True, 2]
+    assert load(tool=tool).tool(1) == [False, 2]
+    assert load(tool=tool).tool(1, 3) == [False, 3]
