@@ -6,13 +6,15 @@ other in one process: tests that share something costly, and those that would be
 
 from __future__ import annotations
 
+import os
 import secrets
 import signal
 
 import hypothesis
 import pytest
 
-hypothesis.settings.register_profile("on a loaded machine", deadline=None)
+# In CI always the same cases, so that a change is judged by what it changes; elsewhere new ones, to find more.
+hypothesis.settings.register_profile("on a loaded machine", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("on a loaded machine")
 
 # A job that a script has put into the background is started with control-C ignored, and all its children are.

@@ -255,7 +255,7 @@ print(terminal('export A=1; echo $$')['output'].strip(), os.path.exists(os.path.
 
 def test_our_python_is_there_where_there_is_no_other(sandboxed, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     (home / "programs").mkdir()
-    for name in ("sh", "bash", "cat", "mkdir", "mv", "rm", "grep", "base64", "stat", "chmod", "ls", "bwrap"):
+    for name in ("sh", "bash", "cat", "mkdir", "mv", "rm", "grep", "base64", "stat", "chmod", "ls", "env", "bwrap"):
         (home / "programs" / name).symlink_to(f"/usr/bin/{name}")
     monkeypatch.setenv("PATH", str(home / "programs"))
     result = execute_code("import sys; print(sys.prefix)", env=sandboxed())

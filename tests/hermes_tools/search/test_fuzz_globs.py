@@ -48,7 +48,7 @@ def matched(glob: str, name: str) -> bool:
             return False
         if glob[g] == "?":
             return name[n] != "/" and rest(g + 1, n + 1)
-        if glob[g] == "[" and (found := re.compile(r"\[([!^]?)(.[^\]]*)\]", re.DOTALL).match(glob, g)):
+        if glob[g] == "[" and (found := re.compile(r"\[([!^]?+)(.[^\]]*)\]", re.DOTALL).match(glob, g)):
             inside = in_set(found[2], name[n]) is not bool(found[1])
             return inside and name[n] != "/" and rest(found.end(), n + 1)
         return glob[g] == name[n] and rest(g + 1, n + 1)
