@@ -86,17 +86,31 @@ def _number(field: bytes) -> int:
     return int(field) if field.isdigit() and len(field) <= _MOST_DIGITS else -1
 
 
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""How long a message may be. Reports of all that a session exports are the longest."""
+
+
 class FrameScanner:
     """Splits a stream, fed in pieces of any size, into output and messages."""
 
     def __init__(self, nonce: str) -> None:
         self._marker = b"\x1e" + nonce.encode() + b" "
-        self._pending = b""
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._missing = 0
+        """How many fields the message that is pending lacks; 0 if it may be none."""
 
     def feed(self, data: bytes) -> list[bytes | Message]:
         """Take the next bytes and return what they complete, in order."""
         if self._pending:
-            data = self._pending + data
+            self._pending.append(data)
+            self._pending_bytes += len(data)
+            if self._pending_bytes > MAX_MESSAGE_BYTES:  # no shell of ours says so much: whoever forged it may have it
+                return [self._taken()]
+            self._missing -= data.count(b"\0")
+            if self._missing > 0:
+                return []
+            data = self._taken()
         parts: list[bytes | Message] = []
         position = 0
         while (found := data.find(self._marker, position)) >= 0:
@@ -104,7 +118,7 @@ class FrameScanner:
                 parts.append(data[position:found])
             part, position = self._parse(data, found)
             if part is None:
-                self._pending = data[found:]
+                self._hold(data[found:])
                 return parts
             parts.append(part)
         # Only the end of the piece can hold a marker cut in two: searching all of it again each time is what
@@ -112,15 +126,24 @@ class FrameScanner:
         keep = self._marker_prefix(data, position)
         if keep > position:
             parts.append(data[position:keep])
-        self._pending = data[keep:]
+        self._missing = 0
+        self._hold(data[keep:])
         return parts
+
+    def _hold(self, data: bytes) -> None:
+        self._pending, self._pending_bytes = [data] if data else [], len(data)
+
+    def _taken(self) -> bytes:
+        data = b"".join(self._pending)
+        self._hold(b"")
+        return data
 
     def rest(self) -> bytes:
         """Return the bytes held back because they could have begun a message, once nothing more can come.
 
         What did begin one is not output.
         """
-        rest, self._pending = self._pending, b""
+        rest = self._taken()
         return b"" if rest.startswith(self._marker) else rest
 
     def _parse(self, data: bytes, start: int) -> tuple[bytes | Message | None, int]:
@@ -128,15 +151,17 @@ class FrameScanner:
         position = start + len(self._marker)
         letter = data[position : position + 1]
         if not letter:
+            self._missing = 0
             return None, start
         position += 1
         kind = _KINDS.get(letter)
         if kind is None:
             return data[start:position], position
-        fields = []
+        fields: list[bytes] = []
         for _ in range(_FIELD_COUNTS[kind]):
             end = data.find(b"\0", position)
             if end < 0:
+                self._missing = _FIELD_COUNTS[kind] - len(fields)
                 return None, start
             fields.append(data[position:end])
             position = end + 1

@@ -6,11 +6,13 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from environments.shell.framing import Kind, Message
+from environments.shell.framing import MAX_MESSAGE_BYTES, Kind, Message
 
 _WORD = r"""(?:"(?:[^"\\]|\\.)*+"|\$'(?:[^'\\]|\\.)*+'|'[^']*+'|\\.|[^\s"'\\])*+"""
 """A value as shells write it. Nothing of it is read twice: `$'x'` can be one thing or two, which n of them are in 2**n
 ways."""
+PIECE_COST = 100
+"""Bytes that a line of a report takes on top of its text."""
 _EXPORT = rf"(?s)(?:declare -\w+|export) (\w+)(?:={_WORD})?\n"
 """One variable in the report of a shell. It takes the whole value, in which the same may stand once more."""
 
@@ -60,6 +62,7 @@ class StateReports:
         self._last = first
         self._whole: Message | None = None  # one comes behind every command, and hardly any is ever needed
         self._pieces: dict[int, tuple[list[str], list[str]]] = {}
+        self._bytes = 0
 
     @property
     def last(self) -> SessionState:
@@ -76,8 +79,7 @@ class StateReports:
             self._whole = message
             return True
         if message.kind is Kind.PIECE:
-            lines = self._pieces.setdefault(message.number, ([], []))[message.fields[1] == b"2"]
-            lines.append(message.text(2))
+            self._take_piece(message)
             return False
         exports, functions = self._pieces.pop(message.number, ([], []))
         self._pieces.clear()
@@ -86,6 +88,17 @@ class StateReports:
             return False
         self._last, self._whole = _state(message, "\n".join(exports), "\n".join(functions)), None
         return True
+
+    def _take_piece(self, message: Message) -> None:
+        """Keep a piece of the report that is being made. What is too much for one is no report, and is dropped."""
+        if message.number not in self._pieces:
+            self._pieces = {message.number: ([], [])}
+            self._bytes = 0
+        self._bytes += len(message.fields[2]) + PIECE_COST
+        if self._bytes <= MAX_MESSAGE_BYTES:
+            self._pieces[message.number][message.fields[1] == b"2"].append(message.text(2))
+        else:
+            self._pieces[message.number] = ([], [])
 
 
 def _state(message: Message, exports: str, functions: str) -> SessionState:

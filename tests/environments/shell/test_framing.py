@@ -64,3 +64,22 @@ def test_a_forged_message_with_a_number_of_thousands_of_digits_belongs_to_no_req
     digits = b"9" * 5000
     _, messages = _fed(MARK + b"E" + digits + b"\0" + digits + b"\x000\0", [])
     assert [(message.number, message.exit_code) for message in messages] == [(-1, None)]
+
+
+def test_a_forged_message_without_an_end_is_output_once_it_is_too_long(monkeypatch):
+    monkeypatch.setattr("environments.shell.framing.MAX_MESSAGE_BYTES", 1_000_000)
+    scanner = FrameScanner(NONCE)
+    begun = f"\x1e{NONCE} S".encode()
+    given = [begun, *[b"x" * 100_000] * 15]
+    parts = [part for data in given for part in scanner.feed(data)]
+    assert b"".join(parts) == b"".join(given)
+    assert scanner.feed(f"\x1e{NONCE} E1\x000\x000\x00".encode())[0].kind is Kind.END
+
+
+def test_a_long_message_in_many_pieces_is_put_together_in_linear_time():
+    scanner = FrameScanner(NONCE)
+    scanner.feed(f"\x1e{NONCE} S1\x00".encode())
+    for _ in range(60_000):
+        assert scanner.feed(b"x" * 1000) == []
+    (message,) = scanner.feed(b"\x00" * 5)
+    assert len(message.fields[1]) == 60_000_000

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from environments.shell.state import SessionState, with_variables_of
+import pytest
+
+from environments.shell.framing import Kind, Message
+from environments.shell.state import SessionState, StateReports, with_variables_of
 
 
 def test_a_report_that_is_no_shells_is_read_in_no_more_time_than_another() -> None:
@@ -10,3 +13,25 @@ def test_a_report_that_is_no_shells_is_read_in_no_more_time_than_another() -> No
     assert with_variables_of(forged, forged, ["A"]) == forged
     whole = SessionState(exports="declare -x A=" + "$'a'" * 60 + "\n")
     assert with_variables_of(SessionState(), whole, ["A"]) == whole
+
+
+def piece(number: int, line: bytes) -> Message:
+    return Message(Kind.PIECE, (b"%d" % number, b"1", line))
+
+
+def test_pieces_of_reports_that_never_end_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.shell.state.MAX_MESSAGE_BYTES", 10_000)
+    reports = StateReports(SessionState())
+    for number in range(1000):
+        for _ in range(30):
+            reports.take(piece(number, b"x" * 1000))
+    assert sum(len(line) for lines in reports._pieces.values() for part in lines for line in part) <= 10_000
+    assert not reports.take(Message(Kind.PIECES, (b"999", b"", b"", b"30", b"30000")))
+
+
+def test_the_pieces_of_one_report_are_put_together() -> None:
+    reports = StateReports(SessionState())
+    reports.take(piece(6, b"of another"))
+    reports.take(piece(7, b"export A=1"))
+    assert reports.take(Message(Kind.PIECES, (b"7", b"", b"", b"1", b"10")))
+    assert reports.last.exports == "export A=1"
