@@ -53,6 +53,11 @@ class ControlShells(ShellPool):
             thread.start()
             self._reserving = thread
 
+    def await_reserve(self) -> None:
+        """Wait until the one that is being opened is there, if one is."""
+        if self._reserving and self._reserving.is_alive():
+            self._join_reservation()
+
     def _reserve(self) -> None:
         self._wanted.wait(RESERVE_DELAY)
         try:

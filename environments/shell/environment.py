@@ -157,6 +157,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def run_in_session(self, call: Call) -> CommandResult:
         """Run a command in the session, see `BaseEnvironment.execute`."""
         self.life.ensure_started()
+        self._await_reserve()
         try:
             return self._session.run(call)
         finally:
@@ -170,6 +171,11 @@ class PersistentShellEnvironment(BaseEnvironment):
             return self._beside.run(call)
         finally:
             self.touch()
+
+    def _await_reserve(self) -> None:
+        """Let no command but the first begin where processes may run out, before that is there which ends it."""
+        if self.is_alone:
+            self._control.await_reserve()
 
     def run_in_background(self, call: Call, background: Background) -> Process:
         """Start a command in the background, see `BaseEnvironment.start`."""
