@@ -232,7 +232,8 @@ class DockerEnvironment(PersistentShellEnvironment):
         """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
         try:
             files = self.run_control(counting_kills()).output
-        except TerminalError:
+        except TerminalError as error:
+            self.life.postpone(error)
             return None
         api, container = self._api, self._container
         if api is None or container is None or not self._memory.has_killed(api, files):

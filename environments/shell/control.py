@@ -62,8 +62,9 @@ class ControlShells(ShellPool):
         self._wanted.wait(RESERVE_DELAY)
         try:
             shell = self._shells.open()
-        except TerminalError:
-            return  # whoever needs one will be told
+        except TerminalError as error:
+            self._shells.postpone(error)
+            return
         self.keep(shell)
 
     def run(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:

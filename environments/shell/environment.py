@@ -166,6 +166,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def run_beside(self, call: Call) -> CommandResult:
         """Run a command beside the session, see `BaseEnvironment.execute_oneshot`."""
         self.life.ensure_started()
+        self._await_reserve()
         self.command_sent()
         try:
             return self._beside.run(call)
@@ -180,6 +181,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def run_in_background(self, call: Call, background: Background) -> Process:
         """Start a command in the background, see `BaseEnvironment.start`."""
         self.life.ensure_started()
+        self._await_reserve()
         self.command_sent()
         return self._beside.start(call, background)
 

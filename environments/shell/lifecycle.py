@@ -56,6 +56,12 @@ class Lifecycle:
         """Whether there may be something to stop."""
         self.generation = 0
         """How many targets there have been: what was opened in an earlier one is of no use any more."""
+        self._of_loss: weakref.WeakSet[EnvironmentLostError] = weakref.WeakSet()
+        """What was raised of the last loss."""
+        self._told = 0
+        """How many of these reach whoever uses the environment."""
+        self._postponed = ""
+        """What the others say, which were raised where nobody can be told."""
 
     @property
     def is_ours(self) -> bool:
@@ -93,6 +99,7 @@ class Lifecycle:
 
         Raises:
             TerminalError: As `check` does, or because it could not be started.
+            EnvironmentLostError: It was lost, and that was postponed.
         """
         if for_control and self.stage is Stage.CLOSING and self.is_ours:
             return self.generation
@@ -101,6 +108,7 @@ class Lifecycle:
             with self._lock:
                 self.check()
                 if self.stage is Stage.NEW:
+                    self._raise_postponed()
                     self.ever_started = True  # from here on there may be something to stop, also if this fails
                     self.generation += 1
                     self._start()
@@ -115,12 +123,43 @@ class Lifecycle:
             generation: Which target is meant; one that has been replaced is not lost again.
         """
         with self._lock:
-            if self.stage is Stage.STARTED and generation in (None, self.generation):
+            if generation not in (None, self.generation):
+                return self._loss(why)
+            if self.stage is Stage.STARTED:
                 self.stage = Stage.NEW
+                self._of_loss, self._told, self._postponed = weakref.WeakSet(), 0, ""
+            return self._noted(self._loss(why))
+
+    def _noted(self, error: EnvironmentLostError) -> EnvironmentLostError:
+        self._of_loss.add(error)
+        self._told += 1
+        return error
+
+    def _loss(self, why: str) -> EnvironmentLostError:
         return EnvironmentLostError(
             f"backend {self._backend!r} was lost: {why}. What the command had done by then is done, and it was "
             "not run again; the next command connects anew"
         )
+
+    def postpone(self, error: TerminalError) -> None:
+        """Have the next command raise what was raised where nobody can be told, if it is a loss that nobody else saw.
+
+        Else that command would begin anew in another target, and its session's files and processes be gone unsaid.
+        """
+        with self._lock:
+            if error in self._of_loss:
+                self._told -= 1
+                self._postponed = str(error)
+
+    def told(self, error: Exception) -> None:
+        """Note that an error which was postponed is raised after all, to somebody who had asked."""
+        with self._lock:
+            if error in self._of_loss:
+                self._told += 1
+
+    def _raise_postponed(self) -> None:
+        if self._postponed and not self._told:
+            raise self._noted(EnvironmentLostError(self._postponed))
 
     def begin_closing(self) -> bool:
         """Let nobody in any more. Returns whether the caller is the one to close; waits for whoever is at it.

@@ -63,6 +63,7 @@ class ShellProcess(Process):
             self._exit_code = self._run_to_end()
         except TerminalError as error:
             self._error = error
+            self._life.postpone(error)  # as nobody may ever ask for it
         finally:
             self._running.finished()
             if self._running.reason or self._exit_code != 0:
@@ -129,6 +130,7 @@ class ShellProcess(Process):
         if not self._done.is_set():
             return None
         if self._error:
+            self._life.told(self._error)
             raise self._error
         if self._exit_code is None:
             raise EnvironmentLostError("the target went away while a background process ran")

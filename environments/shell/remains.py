@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
 from environments.base import GRACE, Process
@@ -16,9 +15,11 @@ class ScopeRemains:
 
     Args:
         processes: Finds and ends the processes of a quarry.
+        postpone: Takes what was raised where nobody can be told, see `Lifecycle.postpone`.
     """
 
-    def __init__(self, processes: Callable[[Quarry], ProcessTree]) -> None:
+    def __init__(self, processes: Callable[[Quarry], ProcessTree], postpone: Callable[[TerminalError], object]) -> None:
+        self._postpone = postpone
         self._processes_of = processes
         self._shell: Shell | None = None
         self._markers: list[str] = []
@@ -36,9 +37,11 @@ class ScopeRemains:
         self._markers.append(marker)
         if shell.has_leftovers:
             tree = self._processes_of(Quarry(marker, type(shell.dialect), shell.pid))
-            with contextlib.suppress(TerminalError):  # the marker is looked for again
+            try:
                 if tree.look():
                     self._trees.append(tree)
+            except TerminalError as error:  # the marker is looked for again
+                self._postpone(error)
 
     def add_process(self, process: Process) -> None:
         """Note a command that runs in the background."""

@@ -95,7 +95,11 @@ class Runner:
     def remains(self) -> ScopeRemains | None:
         """Return what notes the remains of the scope that the current thread works in, if a script's calls do so."""
         scope = current_scope()
-        return scope.remains(self, lambda: ScopeRemains(self._processes)) if scope and not scope.is_trusted else None
+        return (
+            scope.remains(self, lambda: ScopeRemains(self._processes, self._life.postpone))
+            if scope and not scope.is_trusted
+            else None
+        )
 
     def _processes(self, quarry: Quarry) -> ProcessTree:
         return ProcessTree(self._run_control, quarry, self._crowd)

@@ -277,7 +277,8 @@ class Session:
             self._leftovers.settle(shell)
         except BrokenPipeError:
             self._replace(shell)
-        except TerminalError:  # the target cannot do it, so that another shell has to
+        except TerminalError as error:  # the target cannot do it, so that another shell has to, or is gone
+            self._shells.postpone(error)
             self._let_go(shell)
             self._parked.park(shell)
 

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping
 
-from environments.errors import EnvironmentLostError, EnvironmentStartError
+from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError
 from environments.owner import MARKER_VARIABLE
 from environments.settings import EnvironmentSettings
 from environments.shell.dialect.base import Dialect
@@ -141,6 +141,10 @@ class TargetShells:
     def lost(self, why: str | None = None, generation: int | None = None) -> EnvironmentLostError:
         """Note that the target is gone, and return what to raise."""
         return self._life.lost(why or self.why_lost() or "the link to it dropped", generation)
+
+    def postpone(self, error: TerminalError) -> None:
+        """Have the next command raise a loss that was noticed where nobody can be told, see `Lifecycle`."""
+        self._life.postpone(error)
 
     def generation_of(self, shell: Shell) -> int:
         """Return which target a shell is in."""

@@ -48,6 +48,8 @@ LONGEST_QUIET = 0.2
 """Seconds by which output may be late so that a process that prints little by little does not cost a call each."""
 ATTEMPTS = 3
 _FREE_STEP = 8 * 1024 * 1024
+_MOST_UNREAD = 8 * 1024 * 1024
+"""Bytes kept of what a process prints while only its end is waited for."""
 
 
 class ShortCommands(Protocol):
@@ -271,13 +273,14 @@ class PolledStream:
         """It has no terminal."""
 
     def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended. See `Stream`."""
+        """Return how the process ended. See `Stream`. What it prints until then can be read, if it is little."""
         deadline = time.monotonic() + timeout
         if self._reading.acquire(timeout=max(0.0, timeout)):  # whoever reads meanwhile brings it too
             try:
                 while not self._ended and not self._closed and (left := deadline - time.monotonic()) > 0:
                     self._poll(left)
-                    self._chunks.clear()
+                    if sum(len(chunk.data) for chunk in self._chunks) > _MOST_UNREAD:
+                        self._chunks.clear()
             finally:
                 self._reading.release()
         return self._exit_code

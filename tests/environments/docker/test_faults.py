@@ -6,11 +6,13 @@ import threading
 import time
 from pathlib import Path
 
+import docker
 import pytest
 from targets.engines import MINIMAL_IMAGE
 
 from code_execution import execute_code
 from environments import EnvironmentLostError, EnvironmentStartError, TerminalError, create_environment
+from environments.conformance.check import wait_until
 
 
 class Running:
@@ -63,6 +65,17 @@ def test_a_container_removed_between_commands_is_an_error_once(docker_environmen
     assert env.execute("echo again").output == "again\n"
 
 
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_container_that_a_background_command_lost_is_an_error_once(is_asked, docker_environment, container_of):
+    env = docker_environment()
+    process = env.start("sleep 1000")
+    container_of(env).remove(force=True)
+    assert wait_until(lambda: not process.running)
+    with pytest.raises(EnvironmentLostError, match="was lost"):
+        process.wait() if is_asked else env.execute("true")
+    assert env.execute("echo again").output == "again\n"
+
+
 def is_gone(engine, container) -> bool:
     return not engine.containers.list(all=True, filters={"id": container.id})
 
@@ -77,11 +90,23 @@ def test_cleanup_after_a_loss_removes_the_container(docker_environment, containe
     assert is_gone(engine, container)
 
 
+def pause(container) -> None:
+    """Pause a container; the engine fails to freeze one whose processes begin and end meanwhile."""
+    for _ in range(20):
+        try:
+            return container.pause()
+        except docker.errors.APIError as error:
+            if "freeze" not in str(error):
+                raise
+            time.sleep(0.1)
+    raise AssertionError("the container could not be paused")
+
+
 def test_a_paused_container_is_named_with_the_remedy(docker_environment, container_of):
     env = docker_environment()
     container = container_of(env)
-    command = Running(env, "sleep 1000", timeout=1)
-    container.pause()
+    command = Running(env, "sleep 1000", timeout=5)
+    pause(container)
     try:
         command.join()
         assert isinstance(command.error, EnvironmentLostError)
@@ -96,7 +121,7 @@ def test_a_paused_container_is_named_with_the_remedy(docker_environment, contain
 def test_a_paused_container_can_be_cleaned_up(docker_environment, container_of, engine):
     env = docker_environment()
     container = container_of(env)
-    container.pause()
+    pause(container)
     env.cleanup()
     assert is_gone(engine, container)
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from targets.processes import all_gone, having
 
-from environments import BaseEnvironment, TerminalError, create_environment
+from environments import BaseEnvironment, EnvironmentLostError, TerminalError, create_environment
 from environments.conformance.check import unique, wait_until
+from environments.shell.lifecycle import Lifecycle
 
 ROOT = Path(__file__).parents[3]
 
@@ -32,6 +33,45 @@ def _run(program: str) -> subprocess.CompletedProcess[str]:
 
 def _descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_loss_that_nobody_was_told_of_is_raised_once_by_the_next_command() -> None:
+    starts: list[int] = []
+    life = Lifecycle(lambda: starts.append(1), "test")
+    life.ensure_started()
+    life.postpone(life.lost("it went away"))
+    with pytest.raises(EnvironmentLostError, match="went away") as raised:
+        life.ensure_started()
+    life.postpone(raised.value)  # by somebody else whom nobody asked
+    with pytest.raises(EnvironmentLostError, match="went away"):
+        life.ensure_started()
+    assert life.ensure_started() == 2 and len(starts) == 2
+
+
+@pytest.mark.parametrize("first", ["background", "command"])
+def test_a_loss_that_somebody_was_told_of_is_not_raised_again(first: str) -> None:
+    life = Lifecycle(lambda: None, "test")
+    life.ensure_started()
+    if first == "background":
+        in_background = life.lost("gone")
+        life.postpone(in_background)
+        life.lost("gone")
+    else:
+        life.lost("gone")
+        in_background = life.lost("gone", 1)
+        life.postpone(in_background)
+    assert life.ensure_started() == 2
+    life.postpone(life.lost("gone", 1))  # late
+    assert life.ensure_started() == 2
+
+
+def test_a_postponed_loss_that_was_asked_for_is_not_raised_again() -> None:
+    life = Lifecycle(lambda: None, "test")
+    life.ensure_started()
+    error = life.lost("gone")
+    life.postpone(error)
+    life.told(error)
+    assert life.ensure_started() == 2
 
 
 def test_cleanup_that_races_with_a_start_leaves_nothing(tmp_path: Path) -> None:
