@@ -9,8 +9,8 @@ from pathlib import Path
 from environments.conformance.check import Check, Subject, expect
 
 KEPT = 200_000
-FLOOD = 60_000_000
-MOST_MEMORY = 40_000_000
+FLOOD = 120_000_000
+MOST_MEMORY = 80_000_000
 """Bytes that may come on top while a flood goes by: the kept output, what is on its way, and what Python does not give
 back at once."""
 MESSAGES = r"""

@@ -4,7 +4,8 @@ What belongs to a command is found in several ways, as each alone can be escaped
 its environment, it holds the command's leash (see `dialect`), it was started since and has the command's output as its
 own, it descends from one that does, or did so at an earlier look. What an earlier command left in the background
 carries another marker and another leash, and is not touched. Only in a container that is full, where nothing could be
-done any more, is also taken for the command's what was started since and carries no mark of ours at all.
+done any more, or where processes become more and more behind a command's end, is also taken for the command's what was
+started since and carries no mark of ours at all.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ CROWD_LIMIT = 3.0
 """Seconds in which a crowd must have been ended, before it is tried like anything else."""
 FIRST = 1
 """The first process of a target, with which all others would end."""
+GROWTH, GROWTH_PAUSE = 10, 0.1
+"""How many processes more, behind the end of a command and so many seconds later, are a bomb that goes on."""
 LEAST_LOOKS = 3
 """How often KILL is sent at least, however long that takes."""
 EMPTY_LOOKS = 3
@@ -110,7 +113,22 @@ class ProcessTree:
             census = self._take_census()
         if self._crowd and census.is_crowd:
             self._end_crowd(self._crowd, wake)
-        return tuple(sorted(self._kill()))
+        left = self._kill()
+        if self._crowd and (running or self._known) and self._goes_on(self._crowd):
+            self._end_crowd(self._crowd, wake=False)
+            left = self._kill()
+        return tuple(sorted(left))
+
+    def _goes_on(self, crowd: Crowd) -> bool:
+        """Return whether processes still become more: those of a bomb that had only begun, with no mark of ours."""
+        if not (self._alone and crowd.is_ours):
+            return False
+        before = self._take_census()
+        if not before.is_full:
+            time.sleep(GROWTH_PAUSE)
+        after = self._take_census()
+        self._takes_strays = after.is_full or after.size >= before.size + GROWTH
+        return self._takes_strays
 
     def look(self) -> set[int]:
         """Return the process ids of what there is, and signal nothing. Raises as `end` does."""
@@ -188,7 +206,7 @@ class ProcessTree:
             self._leash_ends,
             self._outputs,
             [*([running] if running else []), *list(self._known)[:BATCH]],
-            bool(self._known),
+            bool(self._known) or self._takes_strays,
             mouth=running if signal else None,  # it takes its time, and who was found once is known
             spare=None if quarry.ends_shell else shell,
             wake=shell if wake else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from targets.engines import MINIMAL_IMAGE
 
@@ -86,6 +88,39 @@ def test_a_script_that_leaves_a_fork_bomb_behind_does_not_outlive_its_call(env):
     execute_code(LATE, env=env, tools={}, timeout=30)
     assert env.execute("pwd; (echo forked); ls -d /proc/[0-9]* | wc -l").output.split()[:2] == ["/opt", "forked"]
     assert not env.execute("grep -l os._exit /proc/[0-9]*/cmdline").output
+
+
+WAITING = """
+import os, time
+os.closerange(0, 300)
+if os.fork():
+    os._exit(0)
+os.setsid()
+while not os.path.exists("/tmp/go"):
+    time.sleep(0.01)
+while True:
+    time.sleep(0.02)
+    try:
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+    except OSError:
+        pass
+"""
+PREPARED = f"""
+import os, signal, sys, time
+if os.fork() == 0:
+    os.execve(sys.executable, [sys.executable, "-c", {WAITING!r}], {{}})
+signal.signal(signal.SIGTERM, lambda *_: (open("/tmp/go", "w"), os._exit(0)))
+time.sleep(1000)
+"""
+
+
+def test_a_fork_bomb_that_begins_as_its_script_is_ended_is_ended_too(env):
+    assert execute_code(PREPARED, env=env, tools={}, timeout=3).status == "timeout"
+    time.sleep(1)
+    assert env.execute("pwd; echo $KEPT $plain; (echo forked)").output == "/opt\nexported too\nforked\n"
 
 
 def test_a_process_in_the_background_outlives_a_fork_bomb_and_runs_on(env, nap):
