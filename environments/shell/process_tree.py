@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from environments.result import CommandResult
-from environments.shell.crowd import Census, Crowd
+from environments.shell.crowd import MANY, Census, Crowd
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.commands import look, signalling
 from environments.shell.process_table import ProcessTable
@@ -27,8 +27,8 @@ CROWD_LIMIT = 3.0
 """Seconds in which a crowd must have been ended, before it is tried like anything else."""
 FIRST = 1
 """The first process of a target, with which all others would end."""
-GROWTH, GROWTH_PAUSE = 10, 0.1
-"""How many processes more, behind the end of a command and so many seconds later, are a bomb that goes on."""
+GROWTH, GROWTH_LOOKS = 5, 5
+"""How many processes without a mark more, within so many looks behind the end of a command, are a bomb that goes on."""
 LEAST_LOOKS = 3
 """How often KILL is sent at least, however long that takes."""
 EMPTY_LOOKS = 3
@@ -123,12 +123,16 @@ class ProcessTree:
         """Return whether processes still become more: those of a bomb that had only begun, with no mark of ours."""
         if not (self._alone and crowd.is_ours):
             return False
-        before = self._take_census()
-        if not before.is_full:
-            time.sleep(GROWTH_PAUSE)
-        after = self._take_census()
-        self._takes_strays = after.is_full or after.size >= before.size + GROWTH
-        return self._takes_strays
+        self._takes_strays = True
+        first = looks = 0
+        while (strays := len(self._pass(""))) and looks <= GROWTH_LOOKS:
+            first = first or strays
+            if strays >= first + GROWTH or strays >= MANY:
+                return True
+            looks += 1
+            time.sleep(_LONGEST_PAUSE)
+        self._takes_strays, self._known = False, {}
+        return False
 
     def look(self) -> set[int]:
         """Return the process ids of what there is, and signal nothing. Raises as `end` does."""
