@@ -16,6 +16,9 @@ from environments.shell.framing import _FIELD_COUNTS, Kind
 from environments.shell.stream import Channel, Chunk, Stream, Terminal
 
 PAUSE = 0.002
+SPLIT = 2000
+"""How many bytes of what comes at once are brought one by one. A table of all processes of a loaded machine, which is
+hundreds of thousands, would take as long as a target that does not answer."""
 _MARK = re.compile(rb"\x1e[0-9a-f]{16} ([A-Z])")
 
 
@@ -24,9 +27,9 @@ class Fault:
     """What is wrong with a stream.
 
     Args:
-        kind: `cut output` and `cut input` end that direction at a position; `split` brings one byte at a time; `delay`
-            brings everything late; `repeat` brings every message twice, and once more what came last, or all that has
-            ever come, when the next thing is written.
+        kind: `cut output` and `cut input` end that direction at a position; `split` brings single bytes, for a while;
+            `delay` brings everything late; `repeat` brings every message twice, and once more what came last, or all
+            that has ever come, when the next thing is written.
         stream: Which of an environment's streams has it, in the order in which they were opened; None is all of them.
         position: Bytes in that direction, counted from the time when the fault was armed.
     """
@@ -72,7 +75,8 @@ class FaultyStream:
         if self._kind == "delay":
             time.sleep(PAUSE)
         elif self._kind == "split":
-            units = [chunk.data[index : index + 1] for index in range(len(chunk.data))]
+            units = [chunk.data[index : index + 1] for index in range(min(len(chunk.data), SPLIT))]
+            units.append(chunk.data[SPLIT:])
         elif self._kind == "cut output":
             units = [chunk.data[: self._left]]
             self._left -= len(chunk.data)
