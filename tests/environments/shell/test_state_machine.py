@@ -19,12 +19,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from targets import local_shells
-from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
+from targets import backends, local_shells
 from targets.per_command_local import PerCommandLocal
-from targets.ssh_server import SSHServer
 
-from environments import BaseEnvironment, create_environment
+from environments import BaseEnvironment
 from environments.conformance.check import wait_until
 from environments.errors import EnvironmentLostError, TerminalError
 from environments.owner import MARKER_VARIABLE
@@ -567,25 +565,21 @@ def per_command(cwd: Path) -> Iterator[Target]:
 
 
 @contextlib.contextmanager
-def docker(_: Path) -> Iterator[Target]:
-    require_docker().close()
-    yield Target(lambda: create_environment("docker", image=PYTHON_IMAGE), tells_late=True)
+def docker(cwd: Path) -> Iterator[Target]:
+    with backends.docker(cwd) as subject:
+        yield Target(subject.make, tells_late=True)
 
 
 @contextlib.contextmanager
 def ssh(cwd: Path) -> Iterator[Target]:
-    folder = cwd / "sshd"
-    folder.mkdir()
-    server = SSHServer(folder)
-    server.start()
-    yield Target(lambda: create_environment("ssh", **server.settings, cwd=str(cwd)), tells_late=True)
-    server.remove()
+    with backends.ssh(cwd) as subject:
+        yield Target(subject.make, tells_late=True)
 
 
 @contextlib.contextmanager
-def singularity(_: Path) -> Iterator[Target]:
-    image = str(require_singularity().sandbox)
-    yield Target(lambda: create_environment("singularity", image=image))
+def singularity(cwd: Path) -> Iterator[Target]:
+    with backends.singularity(cwd) as subject:
+        yield Target(subject.make)
 
 
 Backend = Callable[[Path], AbstractContextManager[Target]]
