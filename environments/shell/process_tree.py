@@ -55,7 +55,7 @@ class Quarry(NamedTuple):
     """Whose processes are to be ended."""
 
     marker: str
-    """The value of the marker variable, or a part of it."""
+    """The value of the marker variable, or a part of it; any of several, if these stand in lines."""
     dialect: type[Dialect]
     """The kind of shell that runs the command, which says where its leash is."""
     shell_pid: int | None = None

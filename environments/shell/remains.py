@@ -54,6 +54,5 @@ class ScopeRemains:
         for tree in self._trees:
             tree.end(GRACE, running=False)
         if self._shell:
-            # grep, which looks for the marker, takes each line of it for one.
             quarry = Quarry("\n".join(self._markers), type(self._shell.dialect))
             self._processes_of(quarry).end(GRACE, running=False)

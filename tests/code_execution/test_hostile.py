@@ -198,6 +198,14 @@ def test_what_a_tool_call_left_in_the_background_ends_with_the_script(
     assert len(running(machine, f"99{word}").split()) == 1
 
 
+def test_what_each_of_several_tool_calls_left_ends_with_the_script(machine: BaseEnvironment) -> None:
+    words = [unlike_any_other(word) for word in ("65406", "65407")]
+    left = [f"python3 -c '{CLOSES_ALL.replace('65403', word)}'" for word in words]
+    code = f"from hermes_tools import terminal\nprint([terminal(each)['exit_code'] for each in {left!r}])"
+    assert run_within_limits(machine, code, timeout=60).output == "[0, 0]\n"
+    assert [running(machine, word) for word in words] == ["", ""]
+
+
 def test_a_process_that_a_tool_of_ours_started_ends_with_the_script(anywhere: BaseEnvironment) -> None:
     word = unlike_any_other("65405")
 

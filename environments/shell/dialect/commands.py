@@ -22,7 +22,7 @@ for d in /proc/[0-9]*; do
   w= whose=strays
   while IFS= read -r w || [ -n "$w" ]; do
     case $w in
-      *"$marker"*) whose=bearers; break ;;
+      @MARKERS@) whose=bearers; break ;;
       *{MARKER_VARIABLE}=*) whose= ;;
     esac
     w=
@@ -187,7 +187,7 @@ def look(
     if it starts no process; and then the `stat` of all processes, if any of them is of interest.
 
     Args:
-        marker: What is in the environment of the processes.
+        marker: What is in the environment of the processes; one of several, if these stand in lines.
         ends: The descriptors by which a command and its shell hold the leash.
         outputs: The descriptors by which a shell holds the command's output.
         holders: Processes that may hold the leash.
@@ -220,7 +220,10 @@ def look(
         strays="",
         now="",
     )
-    bearers, table = (_BEARERS_ALONE, _TABLE_ALONE) if alone else (_BEARERS, _TABLE)
+    # grep takes each line for a text to look for, which `case` wants as patterns.
+    patterns = "|".join(f"*{shlex.quote(each)}*" for each in marker.splitlines())
+    bearers_alone = _BEARERS_ALONE.replace("@MARKERS@", patterns)
+    bearers, table = (bearers_alone, _TABLE_ALONE) if alone else (_BEARERS, _TABLE)
     return head + (_STOPPING if alone else "") + _LOOK.replace("@BEARERS@", bearers).replace("@TABLE@", table)
 
 
