@@ -17,9 +17,11 @@ import pytest
 hypothesis.settings.register_profile("on a loaded machine", deadline=None, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.load_profile("on a loaded machine")
 
-# A job that a script has put into the background is started with control-C ignored, and all its children are.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A job that a script has put into the background is started with control-C ignored, one of nohup's with SIGHUP, and all
+# their children are.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 @pytest.hookimpl(tryfirst=True)

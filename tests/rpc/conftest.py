@@ -12,6 +12,7 @@ import threading
 import pytest
 
 from environments import create_environment
+from environments.conformance.check import wait_until
 from rpc import Dispatcher, FileQueueTransport, RelayTransport, UnixSocketTransport, generate_stub
 
 
@@ -77,4 +78,5 @@ def open_line(tmp_path):
     yield open_one
     for line in lines:
         line.close()
+    wait_until(lambda: rpc_threads() == [], 60)  # what closes waits for a loaded machine so long and no longer
     assert rpc_threads() == []
