@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from environments.conformance.check import Check, Subject, expect
+from environments.conformance.check import Check, Subject, expect, wait_until
 
 KEPT = 200_000
 FLOOD = 120_000_000
@@ -87,10 +87,8 @@ def threads_do_not_add_up(subject: Subject) -> None:
         env.execute(f"sleep 5{number} >/dev/null 2>&1 & kill $!")
         env.execute_oneshot("true")
         env.start("true").wait(30)
-    deadline = time.monotonic() + 30
-    while threading.active_count() > before + 3 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    expect(threading.active_count() <= before + 3, "they end with their commands", threading.active_count() - before)
+    ended = wait_until(lambda: threading.active_count() <= before + 3, 30)
+    expect(ended, "they end with their commands", threading.active_count() - before)
 
 
 CHECKS = tuple(

@@ -14,7 +14,6 @@ from environments.errors import EnvironmentStartError
 from environments.owner import Owner
 from environments.sandbox_labels import sandbox_labels
 from environments.settings import EnvironmentSettings
-from environments.variables import for_target
 
 DEFAULT_IMAGE = "python:3.12-slim"
 """What runs when limits are asked for, but no image: Daytona's own default, a snapshot, has limits of its own."""
@@ -75,7 +74,7 @@ def _parameters(
         parameters = sdk.CreateSandboxFromSnapshotParams(snapshot=own.snapshot)
     parameters.name = name
     parameters.labels = sandbox_labels(settings.task_id, key)
-    parameters.env_vars = for_target(own.env, own.forward_env)
+    parameters.env_vars = dict(own.target_variables())
     parameters.auto_stop_interval = 0  # a long command is not what the service takes for activity
     parameters.network_block_all = not own.network
     if key is None:

@@ -11,6 +11,7 @@ from docker.types import DeviceRequest, Ulimit
 from docker.utils import parse_devices
 from docker.utils.ports import build_port_bindings, split_port
 
+from environments.docker.mounts import check_volume
 from environments.docker.settings import DockerSettings
 from environments.errors import SettingsError, UnsupportedError
 
@@ -57,6 +58,12 @@ def _variables(texts: Sequence[str]) -> dict[str, str]:
     """Read `NAME=value`; a `NAME` alone has the value it has here."""
     pairs = (text.partition("=") for text in texts)
     return {name: value if equals else os.environ.get(name, "") for name, equals, value in pairs}
+
+
+def _volumes(values: Sequence[str]) -> list[str]:
+    for volume in values:
+        check_volume("--volume of docker_extra_args", volume)
+    return list(values)
 
 
 def parse_gpus(values: Sequence[str]) -> list[DeviceRequest]:
@@ -119,7 +126,7 @@ FLAGS = {
     "--ulimit": Flag("ulimits", lambda values: [_ulimit(text) for text in values]),
     "--user": Flag("user", _last, "config"),
     "--userns": Flag("userns_mode", _last),
-    "--volume": Flag("volumes", list),
+    "--volume": Flag("volumes", _volumes),
     "--volumes-from": Flag("volumes_from", list),
     "--workdir": Flag("working_dir", _last, "config"),
 }

@@ -12,7 +12,6 @@ from environments.docker.flags import apply_flags, parse_gpus
 from environments.docker.mounts import check_volume, mounts
 from environments.docker.settings import DockerSettings
 from environments.settings import EnvironmentSettings
-from environments.variables import for_target
 
 DEFAULT_IMAGE = "python:3.12-slim"
 DEFAULT_PIDS = 256
@@ -82,9 +81,11 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
     _set_limits(options, settings, own.gpus)
     _set_user(options, own)
     if own.mount_cwd_to_workspace:
-        options.host["volumes"] = [*own.volumes, f"{Path.cwd()}:{WORKSPACE}"]
+        workspace = f"{Path.cwd()}:{WORKSPACE}"
+        check_volume("docker_mount_cwd_to_workspace", workspace)
+        options.host["volumes"] = [*own.volumes, workspace]
         options.config["working_dir"] = WORKSPACE
-    options.environment = for_target(own.env, own.forward_env)
+    options.environment = dict(own.target_variables())
     apply_flags(own, options.host, options.config, options.environment)
     _set_mounts(options, settings, own)
     return options
@@ -104,8 +105,6 @@ def _set_mounts(options: ContainerOptions, settings: EnvironmentSettings, own: D
     volumes, tmpfs = options.host.pop("volumes"), options.host["tmpfs"]
     assert isinstance(volumes, list)
     assert isinstance(tmpfs, dict)
-    for volume in volumes:
-        check_volume("--volume of docker_extra_args", volume)
     found = mounts(volumes)
     options.host |= {"mounts": list(found.paths), "binds": list(found.volumes)}
     if TMP not in tmpfs and TMP not in found.targets:

@@ -10,7 +10,6 @@ import modal
 
 from environments.modal.settings import ModalSettings, volume_parts
 from environments.settings import EnvironmentSettings
-from environments.variables import for_target
 
 _IMAGE_ID = re.compile(r"im-\w+")
 
@@ -59,7 +58,7 @@ def options(settings: EnvironmentSettings) -> SandboxOptions:
 
 def variables(own: ModalSettings) -> modal.Secret | None:
     """Return the variables of everything that runs in the sandbox. They are not part of its description."""
-    found: dict[str, str | None] = {**for_target(own.env, own.forward_env)}
+    found: dict[str, str | None] = {**own.target_variables()}
     return modal.Secret.from_dict(found) if found else None
 
 

@@ -42,7 +42,7 @@ class ControlShells(ShellPool):
     @property
     def idle(self) -> list[Shell]:
         """Those that wait for something to do."""
-        self._join_reservation()
+        self.await_reserve()
         with self._changed:
             return list(self._idle)
 
@@ -52,11 +52,6 @@ class ControlShells(ShellPool):
             thread = threading.Thread(target=self._reserve, name="hermes-reserve", daemon=True)
             thread.start()
             self._reserving = thread
-
-    def await_reserve(self) -> None:
-        """Wait until the one that is being opened is there, if one is."""
-        if self._reserving and self._reserving.is_alive():
-            self._join_reservation()
 
     def _reserve(self) -> None:
         self._wanted.wait(RESERVE_DELAY)
@@ -103,7 +98,7 @@ class ControlShells(ShellPool):
         raise self._shells.lost(self._shells.why_lost() or "the shells that would end its processes do not answer")
 
     def _take(self) -> Shell:
-        self._join_reservation()
+        self.await_reserve()
         return super()._take()
 
     def _open(self) -> Shell:
@@ -118,12 +113,13 @@ class ControlShells(ShellPool):
                     self._changed.wait_for(lambda: self._idle, left)
             raise
 
-    def _join_reservation(self) -> None:
+    def await_reserve(self) -> None:
+        """Wait until the one that is being opened is there, if one is."""
         if (thread := self._reserving) and thread is not threading.current_thread():
             self._wanted.set()
             thread.join()
 
     def close(self) -> None:
         """Wait for what is being opened, see also `ShellPool.close`."""
-        self._join_reservation()
+        self.await_reserve()
         super().close()

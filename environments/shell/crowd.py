@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from environments.result import CommandResult
 from environments.shell.dialect.commands import counting_processes, signalling
+from environments.shell.process_table import is_number
 
 FEW_ALLOWED = 2048
 """A limit up to which nothing is started to end a command: by the time it is, a bomb may have come up to the limit."""
@@ -91,7 +92,8 @@ class Crowd:
             TerminalError: The target does not answer.
         """
         lines = [line.split() for line in self.run(counting_processes(self._limit)).output.splitlines()]
-        found = [Census(int(words[0]), int(words[1])) for words in lines if len(words) == 2 and _are_numbers(words)]
+        numbers = [words for words in lines if len(words) == 2 and all(map(is_number, words))]
+        found = [Census(int(size), int(limit)) for size, limit in numbers]
         return min(found, key=lambda census: (census.limit or 0) - census.size, default=Census(0, None))
 
     @property
@@ -107,7 +109,3 @@ class Crowd:
         """Let those go on that were stopped. Raises as `census` does."""
         if stopped := self.to_stop(groups):
             self.run(signalling("CONT", [-group for group in stopped]))
-
-
-def _are_numbers(words: Collection[str]) -> bool:
-    return all(map(str.isdigit, words))

@@ -20,6 +20,7 @@ class Handover:
     def __init__(self, variables: Callable[[], Mapping[str, str]]) -> None:
         self._variables = variables
         self._given: dict[str, int] = {}
+        self._offered: dict[str, int] = {}
 
     def due(self) -> dict[str, str]:
         """Return what is to go along with the next request."""
@@ -27,12 +28,14 @@ class Handover:
 
     def due_with(self, state: SessionState) -> dict[str, str]:
         """Return what a new shell is to begin with, which goes on from a state."""
-        return self.due() if state.reported else dict(self._variables())
+        known = self._given if state.reported else {}
+        due = {name: value for name, value in self._variables().items() if name not in known}
+        self._offered = {**dict.fromkeys(known, 0), **dict.fromkeys(due, 1)}
+        return due
 
-    def opened(self, shell_began_with: SessionState) -> None:
+    def opened(self) -> None:
         """Note that a shell has begun with all that was due."""
-        known = self._given if shell_began_with.reported else {}
-        self._given = {name: 0 if name in known else 1 for name in {**known, **self._variables()}}
+        self._given = self._offered
 
     def sent(self, names: Mapping[str, str], number: int) -> None:
         """Note that variables went along with a request of this number."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from environments.shell.process_table import is_number
+
 FILES = ("/sys/fs/cgroup/memory/memory.oom_control", "/sys/fs/cgroup/memory.events")
 """Where that stands in a container, with cgroups of version 1 and 2."""
 _FIELD = "oom_kill"
@@ -17,4 +19,4 @@ def kills(text: str) -> int:
     """Return how many processes were ended, out of what those files hold; 0 if it is not told."""
     found = dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
     count = found.get(_FIELD, "0")
-    return int(count) if count.isdigit() else 0
+    return int(count) if is_number(count) else 0

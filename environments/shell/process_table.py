@@ -49,7 +49,7 @@ class ProcessTable(NamedTuple):
         lines = text.split("\n")
         heads = [line.split() for line in lines[:5]]
         counts = len(lines) >= 5 and len(heads[0]) in (2, 3)
-        if not counts or not all(map(_is_number, itertools.chain(*heads))):
+        if not counts or not all(map(is_number, itertools.chain(*heads))):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500]}")
         own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
         rows = dict(_rows(lines[5:]))
@@ -94,8 +94,9 @@ class ProcessTable(NamedTuple):
         return found
 
 
-def _is_number(word: str) -> bool:
-    # A target may print anything: a superscript is a digit to Python too, and thousands of them are no number to it.
+def is_number(word: str) -> bool:
+    """Return whether a word that a target printed is a number of no more digits than there is any use for."""
+    # It may print anything: a superscript is a digit to Python too, and thousands of them are no number to it.
     return word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS
 
 
@@ -105,5 +106,5 @@ def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
         head, _, tail = line.rpartition(")")
         words = tail.split()
         pid = head.partition(" ")[0]
-        if len(words) > 19 and words[0] not in _DEAD and all(map(_is_number, (pid, words[1], words[2], words[19]))):
+        if len(words) > 19 and words[0] not in _DEAD and all(map(is_number, (pid, words[1], words[2], words[19]))):
             yield int(pid), Row(int(words[1]), int(words[2]), words[19])

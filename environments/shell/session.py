@@ -252,7 +252,7 @@ class Session:
                 "that exists"
             )
         self._shell = shell
-        self._handover.opened(shell.reported)
+        self._handover.opened()
         self._is_nowhere = where != IN_PLACE
         if first:
             self._variables = dict(shell.variables)

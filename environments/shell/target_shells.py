@@ -136,7 +136,11 @@ class TargetShells:
         return self._open_stream(argv)
 
     def _next_marker(self) -> str:
-        return f"{self._owner}/{next(self._numbers)}/"
+        return self.marker(next(self._numbers))
+
+    def marker(self, number: int) -> str:
+        """Return what the marker variable begins with for all that one shell starts; 0 is what is no shell of ours."""
+        return f"{self._owner}/{number}/"
 
     def lost(self, why: str | None = None, generation: int | None = None) -> EnvironmentLostError:
         """Note that the target is gone, and return what to raise."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +11,6 @@ from environments.local.bubblewrap.sandbox import Sandbox
 from environments.local.bubblewrap.stream import SandboxStream
 from environments.local.bubblewrap.variables import handed_in
 from environments.local.settings import LocalSettings
-from environments.owner import MARKER_VARIABLE
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
@@ -41,11 +39,9 @@ class SandboxedEnvironment(PersistentShellEnvironment):
         mounts = self._mounts
         network = ["--share-net"] if mounts.network else []
         options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1", *mounts.options()]
-        variables = handed_in(mounts.home, self.settings.env_passthrough)
-        outer = os.environ.get(MARKER_VARIABLE)
-        marker = f"{outer}:{self.id}/0/" if outer else f"{self.id}/0/"
+        variables = handed_in(mounts.home)
         program = find_program([shown.source for shown in mounts.writable])
-        self._sandbox = Sandbox(program, options, variables, marker, sys.executable)
+        self._sandbox = Sandbox(program, options, variables, self._shells.marker(0), sys.executable)
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `StreamOpener`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 HARMLESS = (
@@ -21,13 +20,11 @@ def search_path() -> list[str]:
     return [*os.environ.get("PATH", os.defpath).split(os.pathsep), *ours]
 
 
-def handed_in(home: Path, allowed: Iterable[str]) -> dict[str, str]:
+def handed_in(home: Path) -> dict[str, str]:
     """Return the variables.
 
     Args:
         home: The home directory within.
-        allowed: Names of variables that are handed in beside the harmless ones.
     """
-    names = [name for name in (*HARMLESS, *allowed) if name in os.environ]
-    here = {name: os.environ[name] for name in names}
+    here = {name: os.environ[name] for name in HARMLESS if name in os.environ}
     return {"PATH": os.pathsep.join(search_path()), "HOME": str(home), **here}
