@@ -43,6 +43,7 @@ class Rules:
     def _decisions(self, request: CommandRequest) -> Iterator[Decision]:
         if found := next((pattern for pattern in self._denied if pattern.fits_text(request.command)), None):
             yield Deny(f"a rule names it ({found})")
+            return  # nothing is stronger
         if any(allowed.is_text(request.command) for allowed in self._allowed):
             return
         if found := next((pattern for pattern in self._asked if pattern.fits_text(request.command)), None):

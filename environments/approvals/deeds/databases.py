@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from environments.approvals.deeds.rule import Rules, always
+from environments.approvals.deeds.rule import Rules, always, with_word
 from environments.approvals.reading.command import Command
 from environments.approvals.reading.names import names
 from environments.approvals.reading.options import Options
@@ -63,10 +63,6 @@ def _flushed(command: Command) -> str | None:
     return "it empties or ends a database" if found else None
 
 
-def _administered(command: Command) -> str | None:
-    return None if {"drop", "shutdown"}.isdisjoint(command.texts) else "it drops or ends a database"
-
-
 RULES: Rules = {
     **dict.fromkeys(
         names(
@@ -77,8 +73,7 @@ RULES: Rules = {
     ),
     **dict.fromkeys(("mongo", "mongosh"), _documents),
     **dict.fromkeys(("redis-cli", "valkey-cli", "keydb-cli"), _flushed),
-    "mysqladmin": _administered,
-    "mariadb-admin": _administered,
+    **dict.fromkeys(("mysqladmin", "mariadb-admin"), with_word("it drops or ends a database", "drop", "shutdown")),
     "dropdb": always("it drops a database"),
     "dropuser": always("it drops a user of a database"),
 }

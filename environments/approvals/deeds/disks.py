@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from environments.approvals.deeds.rule import Rule, Rules, always
+from environments.approvals.deeds.rule import Rule, Rules, always, with_word
 from environments.approvals.deeds.targets import written
 from environments.approvals.reading.command import UNKNOWN, Command, Word
 from environments.approvals.reading.options import Options
@@ -27,15 +27,6 @@ def _made(command: Command) -> str | None:
     options = Options.of(command.args)
     onto = any(word.text.startswith("/dev/") or UNKNOWN in word.text for word in options.operands)
     return _MAKES if onto and not options.has("nV") else None
-
-
-def _with_word(reason: str, *words: str) -> Rule:
-    """Return a rule for commands with one of some words among their arguments."""
-
-    def rule(command: Command) -> str | None:
-        return None if set(words).isdisjoint(command.texts) else reason
-
-    return rule
 
 
 def _with_text(reason: str, pattern: str) -> Rule:
@@ -69,7 +60,7 @@ RULES: Rules = {
     "blkdiscard": always("it discards all blocks of a device"),
     "badblocks": _with_text("it overwrites a device", r"-\w*w\w*"),
     "hdparm": _with_text("it erases a disk", r"--(?:security-erase.*|trim-sector.*|make-bad-sector|sanitize-.*)"),
-    "nvme": _with_word("it erases a disk", "format", "sanitize", "delete-ns"),
+    "nvme": with_word("it erases a disk", "format", "sanitize", "delete-ns"),
     "cryptsetup": _with_text(
         "it makes encrypted data unreadable", r"luksFormat|erase|luksErase|luksKillSlot|reencrypt"
     ),
@@ -77,9 +68,9 @@ RULES: Rules = {
     "lvremove": always("it removes a volume"),
     "vgremove": always("it removes a volume"),
     "pvremove": always("it removes a volume"),
-    "mdadm": _with_word("it takes an array of disks apart", "--zero-superblock", "--stop", "-S"),
-    "zpool": _with_word("it removes a volume", "destroy", "labelclear"),
-    "zfs": _with_word("it removes a volume", "destroy", "rollback"),
-    "btrfs": _with_word("it removes a volume", "delete", "del"),
-    "umount": _with_word("it unmounts all file systems", "-a", "--all"),
+    "mdadm": with_word("it takes an array of disks apart", "--zero-superblock", "--stop", "-S"),
+    "zpool": with_word("it removes a volume", "destroy", "labelclear"),
+    "zfs": with_word("it removes a volume", "destroy", "rollback"),
+    "btrfs": with_word("it removes a volume", "delete", "del"),
+    "umount": with_word("it unmounts all file systems", "-a", "--all"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from environments.approvals.deeds.rule import Rules, always
+from environments.approvals.deeds.rule import Rules, always, with_word
 from environments.approvals.reading.command import Command
 from environments.approvals.reading.names import names
 from environments.approvals.reading.options import Options
@@ -45,12 +45,6 @@ def _chain(commands: tuple[Command, ...]) -> Iterator[Command]:
         commands = commands[-1].fed_by if commands else ()
 
 
-def _killed_by_name(command: Command) -> str | None:
-    if not {"-l", "--list", "-V", "--version", "-0", "--help"}.isdisjoint(command.texts):
-        return None
-    return "it ends all processes of a name, whoever has started them"
-
-
 def _killed_by_pattern(command: Command) -> str | None:
     valued = ("-u", "-U", "-g", "-G", "-P", "-s", "-t", "--signal", "--euid", "--uid", "--parent", "--terminal")
     options = Options.of(command.args, valued)
@@ -66,10 +60,6 @@ def _killed_by_pattern(command: Command) -> str | None:
         if word.text.strip("^$") in _CRITICAL:
             return f"it ends what others depend on ({word.text})"
     return "it ends all processes of a user" if by_user and not options.operands and not by_family else None
-
-
-def _initialised(command: Command) -> str | None:
-    return _OFF if not {"0", "1", "6", "s", "S"}.isdisjoint(command.texts) else None
 
 
 def _controlled(command: Command) -> str | None:
@@ -89,14 +79,9 @@ def _serviced(command: Command) -> str | None:
     return "it ends a service that others depend on" if stops and _CRITICAL_UNITS.fullmatch(texts[0]) else None
 
 
-def _logged_off(command: Command) -> str | None:
-    first = command.texts[0] if command.texts else ""
-    return "it ends sessions of users" if first.startswith(("terminate-", "kill-")) else None
-
-
 RULES: Rules = {
     "kill": _killed,
-    "killall": _killed_by_name,
+    "killall": always("it ends all processes of a name, whoever has started them", but=("-l", "--list", "-V", "-0")),
     "killall5": always("it ends all processes that it may"),
     "pkill": _killed_by_pattern,
     "skill": _killed_by_pattern,
@@ -107,8 +92,7 @@ RULES: Rules = {
     "reboot": always(_OFF),
     "poweroff": always(_OFF),
     "halt": always(_OFF),
-    "init": _initialised,
-    "telinit": _initialised,
+    **dict.fromkeys(("init", "telinit"), with_word(_OFF, "0", "1", "6", "s", "S")),
     "systemctl": _controlled,
     "loginctl": lambda command: (
         _OFF

@@ -19,3 +19,13 @@ def always(reason: str, *, but: tuple[str, ...] = ()) -> Rule:
         return reason if harmless.isdisjoint(command.texts) else None
 
     return rule
+
+
+def with_word(reason: str, *words: str) -> Rule:
+    """Return a rule for commands with one of some words among their arguments."""
+    harmful = frozenset(words)
+
+    def rule(command: Command) -> str | None:
+        return None if harmful.isdisjoint(command.texts) else reason
+
+    return rule

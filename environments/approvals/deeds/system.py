@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from environments.approvals.deeds.rule import Rule, Rules, always
+from environments.approvals.deeds.rule import Rule, Rules, always, with_word
 from environments.approvals.deeds.targets import written
 from environments.approvals.reading.command import Command, Word
 from environments.approvals.reading.options import Options
@@ -88,10 +88,6 @@ def _history(command: Command) -> str | None:
     return _ERASES if Options.of(command.args).has("c") or "/dev/null" in command.texts else None
 
 
-def _unset(command: Command) -> str | None:
-    return _ERASES if "HISTFILE" in command.texts else None
-
-
 def _set(command: Command) -> str | None:
     return _ERASES if command.texts[:2] == ("+o", "history") else None
 
@@ -106,10 +102,6 @@ def _filtered(command: Command) -> str | None:
 
 def _tables(command: Command) -> str | None:
     return _FIREWALL if "flush" in command.texts or {"delete", "table"} <= set(command.texts) else None
-
-
-def _plain_firewall(command: Command) -> str | None:
-    return None if {"disable", "reset"}.isdisjoint(command.texts) else _FIREWALL
 
 
 def _links(command: Command) -> str | None:
@@ -157,11 +149,11 @@ RULES: Rules = {
     "crontab": _jobs,
     "atrm": always("it removes timed jobs"),
     "history": _history,
-    "unset": _unset,
+    "unset": with_word(_ERASES, "HISTFILE"),
     "set": _set,
     **dict.fromkeys(("iptables", "ip6tables"), _filtered),
     "nft": _tables,
-    "ufw": _plain_firewall,
+    "ufw": with_word(_FIREWALL, "disable", "reset"),
     **dict.fromkeys(("ip", "ifconfig"), _links),
     "userdel": always("it removes a user"),
     "deluser": always("it removes a user"),

@@ -13,7 +13,6 @@ from environments.approvals.reading.names import names
 
 _HOME = "/home/user"
 _SYSTEM = frozenset(names("bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr var run"))
-_TOP = _SYSTEM | frozenset(names("home root tmp opt srv mnt media Users Library System Applications data snap"))
 _OWN = re.compile(
     r"/(?:tmp|var/tmp|var/cache|dev/shm|var/www|usr/src|var/folders)/[^/]+.*"
     r"|/var/lib/apt/lists(?:/.*)?|/(?:usr/local|run/user)/[^/]+/[^/]+/.+|/usr/local/(?:bin|src)/[^/]+|/usr/local/lib/.+/.+"

@@ -49,9 +49,10 @@ def _moved(command: Command) -> str | None:
 def _found_and_deleted(command: Command) -> str | None:
     if "-delete" not in command.texts:
         return None
+    narrowed = narrows(command)
     for root in roots_of(command):
         lost = wiped(Word(root, glob="*" in root), command)
-        if lost and not (narrows(command) and (lost == _HERE or root in ("/tmp", "/var/tmp"))):  # noqa: S108
+        if lost and not (narrowed and (lost == _HERE or root in ("/tmp", "/var/tmp"))):  # noqa: S108
             return f"it removes what it finds in {lost}"
     return None
 

@@ -25,6 +25,8 @@ class Budget:
     def __init__(self) -> None:
         self.unclosed = False
         """Whether a text has ended within a quote, a parenthesis or a brace, of which shells make different things."""
+        self.differs = False
+        """Whether a text has held what the lexer reads otherwise as sh than as bash."""
         self._left = MAX_CHARACTERS * _REREADING
         self._depth = 0
 

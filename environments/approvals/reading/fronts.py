@@ -12,6 +12,7 @@ from environments.approvals.reading.names import names
 from environments.approvals.reading.options import Options
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
+_XARGS_VALUED = names("-I -n -P -d -L -s -a -E --max-args --max-procs --delimiter --replace --arg-file")
 _MOST_NAMES = 20
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -28,6 +29,11 @@ class _Front:
     """Which first word makes it one, if not all do."""
 
 
+_CONTAINERS = _Front(
+    names("-e -u -w -v -p -m -l -h --env --user --workdir --volume --name --network --mount --entrypoint"),
+    operands=1,
+    subcommands=("exec", "run"),
+)
 _FRONTS: Mapping[str, _Front] = {
     "sudo": _Front(names("-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir")),
     "doas": _Front(("-u", "-C")),
@@ -75,15 +81,10 @@ _FRONTS: Mapping[str, _Front] = {
     "pipenv": _Front((), subcommands=("run",)),
     "bundle": _Front((), subcommands=("exec",)),
     "conda": _Front(("-n", "--name", "-p", "--prefix"), subcommands=("run",)),
-    "docker": _Front(
-        (names("-e -u -w -v -p -m -l -h --env --user --workdir --volume --name --network --mount --entrypoint")),
-        operands=1,
-        subcommands=("exec", "run"),
-    ),
+    "docker": _CONTAINERS,
+    "podman": _CONTAINERS,
     "kubectl": _Front(("-n", "--namespace", "-c", "--container", "--context"), operands=1, subcommands=("exec",)),
 }
-FRONTS: frozenset[str] = frozenset({*_FRONTS, "podman", "xargs", "find", "fd", "parallel"})
-"""All programs that run the command behind them."""
 
 
 def behind(command: Command, name: str) -> Carried:
@@ -97,7 +98,7 @@ def behind(command: Command, name: str) -> Carried:
         return special(command)
     if name.startswith("ld-linux") or name.startswith("ld-musl"):
         return inner(command, Options.of(command.args, ("--library-path", "--preload"), first_ends=True).operands)
-    front = _FRONTS.get("docker" if name == "podman" else name)
+    front = _FRONTS.get(name)
     if front is None:
         return NOTHING
     words = command.args
@@ -153,8 +154,7 @@ def _run_on_each(command: Command, words: Sequence[Word], mark: str, names: Sequ
 
 def _each_read(command: Command) -> Carried:
     """`xargs rm`: what it reads becomes arguments."""
-    valued = tuple(names("-I -n -P -d -L -s -a -E --max-args --max-procs --delimiter --replace --arg-file"))
-    options = Options.of(command.args, valued, first_ends=True)
+    options = Options.of(command.args, _XARGS_VALUED, first_ends=True)
     words = options.operands or (Word("echo"),)
     mark = options.value("-I", "--replace") or ("{}" if options.has("iI", "replace") else "")
     if mark:
@@ -189,3 +189,5 @@ _SPECIAL: Mapping[str, Callable[[Command], Carried]] = {
     "xargs": _each_read,
     "parallel": _each_given,
 }
+FRONTS: frozenset[str] = frozenset({*_FRONTS, *_SPECIAL})
+"""All programs that run the command behind them."""

@@ -247,7 +247,9 @@ class Lexer:
         operand = RawWord()
         with self._budget.deeper():
             while (char := self._peek()) and char != "}":
-                if char == "'" and self._posix and quoted and operator.lstrip(":") in _DEFAULTING:
+                differs = char == "'" and quoted and operator.lstrip(":") in _DEFAULTING
+                self._budget.differs |= differs
+                if differs and self._posix:
                     operand.parts.append(Literal("'", quoted=True))
                     self._at += 1
                 elif not quoted and self._at_process_substitution():

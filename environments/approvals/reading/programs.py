@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, Text
+from environments.approvals.reading.carried import NOTHING, RUNS_DOWNLOAD, UNSEEN, Carried, Text
 from environments.approvals.reading.command import UNKNOWN, Command, Redirect, Word
 from environments.approvals.reading.escapes import ansi_c
 from environments.approvals.reading.expansion import printed_by
@@ -37,7 +37,7 @@ _LANGUAGES: Mapping[str, _Language] = {
     "node": _JAVASCRIPT,
     "nodejs": _JAVASCRIPT,
     "bun": _JAVASCRIPT,
-    "deno": _Language(("eval",), reads_input=False),
+    "deno": _Language((), reads_input=False),
     "php": _Language(("-r",), ("-d", "-f")),
     "lua": _Language(("-e",), ("-l",)),
     "Rscript": _Language(("-e",)),
@@ -111,7 +111,7 @@ def _read(command: Command) -> Carried:
 
 def _made(smells: set[str]) -> str:
     if "downloaded" in smells:
-        return "it runs what it downloads"
+        return RUNS_DOWNLOAD
     return f"{UNSEEN}: a program is made while it runs"
 
 

@@ -46,6 +46,11 @@ class Reader:
         """Whether the text ended within a quote, a parenthesis or a brace."""
         return self._budget.unclosed
 
+    @property
+    def differs(self) -> bool:
+        """Whether sh and bash read the text, or one that it carries, differently."""
+        return self._budget.differs
+
     def read(self, text: str, feeding: tuple[Command, ...] = ()) -> tuple[Command, ...]:
         """Read shell text, and return its commands without what they carry.
 
@@ -55,11 +60,11 @@ class Reader:
         return self._walk(Lexer(text, self._budget, posix=self._posix).tokens(), feeding)
 
     def _substituted(self, tokens: list[Token]) -> tuple[Command, ...]:
-        kept, self._effects = self._effects, self._effects.copy()
+        before = self.enter()
         try:
             return self._walk(tokens, ())
         finally:
-            self._effects = kept
+            self.leave(before)
 
     def _walk(self, tokens: list[Token], feeding: tuple[Command, ...]) -> tuple[Command, ...]:
         with self._budget.deeper():
@@ -124,7 +129,9 @@ class Reader:
     def _carried(self, command: Command, carried: Carried) -> list[Command]:
         if carried.unseen:
             self.findings.append(carried.unseen)
-        kept, self._effects = self._effects, self._effects.copy()
+        if not (carried.commands or carried.texts):
+            return []
+        kept = self.enter()
         try:
             inner = [self.note(one) for one in carried.commands]
             for text in carried.texts:
@@ -136,7 +143,7 @@ class Reader:
                 if text.is_guess:
                     self._budget.unclosed = unclosed
         finally:
-            self._effects = kept
+            self.leave(kept)
         return inner
 
     @staticmethod
@@ -155,13 +162,14 @@ class Reader:
 
     def loop_over(self, name: str, words: Sequence[RawWord]) -> None:
         """Give a loop's variable all that it goes through."""
-        values = [word.text for one in words for word in self._expansion.words(one)]
-        self._effects.variables.set(name, values or [UNKNOWN], splits=True)
+        self._effects.variables.set(name, self._values(words) or [UNKNOWN], splits=True)
 
     def array(self, name: str, words: Sequence[RawWord], *, appends: bool) -> None:
         """Give an array its elements."""
-        values = [word.text for one in words for word in self._expansion.words(one)]
-        self._effects.variables.set(name, values, splits=True, appends=appends)
+        self._effects.variables.set(name, self._values(words), splits=True, appends=appends)
+
+    def _values(self, words: Sequence[RawWord]) -> list[str]:
+        return [word.text for one in words for word in self._expansion.words(one)]
 
     def evaluate(self, words: Sequence[RawWord]) -> None:
         """Have the substitutions in words read that are no command's."""

@@ -30,8 +30,9 @@ def read(text: str, start: str = "") -> Reading:
     """
     if len(text) > MAX_CHARACTERS:
         return Reading(unread=f"it is too long to be judged: {len(text):,} characters of at most {MAX_CHARACTERS:,}")
-    reading = _read_by(Reader(start), text)
-    if all(sign in text for sign in ("${", '"', "'")):
+    reader = Reader(start)
+    reading = _read_by(reader, text)
+    if reader.differs:
         other = _read_by(Reader(start, posix=True), text)
         both = reading.commands + other.commands, reading.findings + other.findings
         return Reading(*both, reading.unread or other.unread)

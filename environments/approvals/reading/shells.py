@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, Text
+from environments.approvals.reading.carried import NOTHING, RUNS_DOWNLOAD, UNSEEN, Carried, Text
 from environments.approvals.reading.command import UNKNOWN, Command, Word
+from environments.approvals.reading.expansion import printed_by
 from environments.approvals.reading.names import names
 from environments.approvals.reading.options import Options
 
@@ -15,7 +16,9 @@ _READS_FILES = frozenset({"cat", "grep", "head", "tail", "sort", "uniq"})
 _INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
 _SSH_VALUED = names("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
 _ESCAPE = re.compile(r"[:+]*(?:!|shell |\\!)(.*)", re.DOTALL)
+"""`vim -c '!rm'`, `gdb -ex '!rm'`: programs with commands of their own, of which some run a shell."""
 _RUN_BY_TAR = re.compile(r"(?:--checkpoint-action=exec=|--to-command=|--use-compress-program=)(.*)", re.DOTALL)
+"""`tar --checkpoint-action=exec=TEXT` and its kin."""
 _PRINTS_SETTINGS = frozenset(
     names(
         "ssh-agent direnv conda mamba micromamba pyenv rbenv nodenv goenv fnm starship brew dircolors opam "
@@ -77,7 +80,7 @@ def _text(words: tuple[Word, ...], what: str, *, stays: bool = False) -> Carried
     smells = {fed.smells for fed in feeding if fed.prints is None}
     unseen = ""
     if "downloaded" in smells:
-        unseen = "it runs what it downloads"
+        unseen = RUNS_DOWNLOAD
     elif text.strip() == UNKNOWN and feeding and _is_of_files(feeding):
         return NOTHING  # as if the shell were given the file
     elif text.strip().startswith(UNKNOWN) or (smells - {""}):
@@ -97,12 +100,12 @@ def output_as_text(feeding: tuple[Command, ...]) -> Carried:
     """Return what is run where a shell reads what other commands print."""
     if not feeding:
         return NOTHING
-    prints = [command.prints for command in feeding]
-    if None not in prints:
-        return Carried(texts=(Text("".join(text or "" for text in prints), is_input=True),))
+    prints = printed_by(feeding)
+    if prints is not None:
+        return Carried(texts=(Text(prints, is_input=True),))
     smells = {command.smells for command in feeding}
     if "downloaded" in smells:
-        return Carried(unseen="it runs what it downloads")
+        return Carried(unseen=RUNS_DOWNLOAD)
     if _is_of_files(feeding):
         return NOTHING  # as if the shell were given the file
     return Carried(unseen=f"{UNSEEN}: a shell reads what is made while it runs")
@@ -123,11 +126,13 @@ def _option_text(*options: str) -> Callable[[Command], Carried]:
     return run
 
 
-def _words_as_text(valued: str, operands: int = 0, *, first_ends: bool = True) -> Callable[[Command], Carried]:
+def _words_as_text(
+    valued: tuple[str, ...], operands: int = 0, *, first_ends: bool = True
+) -> Callable[[Command], Carried]:
     """Run the operands as a text, as of `watch` and, behind the host, of `ssh`."""
 
     def run(command: Command) -> Carried:
-        words = Options.of(command.args, valued.split(), first_ends=first_ends).operands[operands:]
+        words = Options.of(command.args, valued, first_ends=first_ends).operands[operands:]
         return Carried(texts=(Text(" ".join(word.text for word in words)),)) if words else NOTHING
 
     return run
@@ -139,16 +144,14 @@ def _over_ssh(command: Command) -> Carried:
     return Carried(texts=(Text(" ".join(word.text for word in words)),)) if words else _input(command)
 
 
-def _escaped(command: Command) -> Carried:
-    """`vim -c '!rm'`, `gdb -ex '!rm'`: programs with commands of their own, of which some run a shell."""
-    found = (_ESCAPE.match(text) for text in command.texts)
-    return Carried(texts=tuple(Text(match[1]) for match in found if match))
+def _matched(pattern: re.Pattern[str]) -> Callable[[Command], Carried]:
+    """Run what arguments hold as the first group of a pattern that fits their beginning."""
 
+    def run(command: Command) -> Carried:
+        found = (pattern.match(text) for text in command.texts)
+        return Carried(texts=tuple(Text(match[1]) for match in found if match))
 
-def _unpacked(command: Command) -> Carried:
-    """`tar --checkpoint-action=exec=TEXT` and its kin."""
-    found = (_RUN_BY_TAR.match(text) for text in command.texts)
-    return Carried(texts=tuple(Text(match[1]) for match in found if match))
+    return run
 
 
 def _trap(command: Command) -> Carried:
@@ -192,11 +195,11 @@ _RUNS_TEXT: Mapping[str, Callable[[Command], Carried]] = {
     "runuser": _option_text("-c", "--command"),
     "script": _option_text("-c", "--command"),
     "sg": _option_text("-c"),
-    "watch": _words_as_text("-n --interval"),
-    **dict.fromkeys(("vim", "vi", "nvim", "view", "ex", "gdb", "less", "ftp", "psql"), _escaped),
-    "tar": _unpacked,
+    "watch": _words_as_text(("-n", "--interval")),
+    **dict.fromkeys(("vim", "vi", "nvim", "view", "ex", "gdb", "less", "ftp", "psql"), _matched(_ESCAPE)),
+    "tar": _matched(_RUN_BY_TAR),
     "ssh": _over_ssh,
-    "tmux": _words_as_text("-t -s -n -c -L -S -x -y", operands=1, first_ends=False),
+    "tmux": _words_as_text(names("-t -s -n -c -L -S -x -y"), operands=1, first_ends=False),
 }
 RUNNERS: frozenset[str] = frozenset(_RUNS_TEXT)
 """All programs that run a text."""

@@ -97,6 +97,11 @@ def test_it_comes_to_an_end_soon_whatever_the_text_holds(unit: str, before: str)
     destructive((before + unit * MAX_CHARACTERS)[: MAX_CHARACTERS // 2])
 
 
+def test_a_search_in_many_places_is_judged_soon() -> None:
+    # In minutes where anything is not linear, as above.
+    assert destructive("find " + ". " * (MAX_CHARACTERS // 3) + "-name x -delete") is None
+
+
 def test_a_text_that_is_too_long_is_not_let_through() -> None:
     reason = destructive("echo " + "x" * 10_000_000)
     assert reason is not None and "too long to be judged" in reason
