@@ -6,14 +6,13 @@ from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
 from hermes_tools.files.long_lines import MAX_LINE_BYTES, cut_line, quoted
+from hermes_tools.files.numbers import LONGEST, number
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error, shell_word, target_path
 
 _MAX_BYTES = 4_000_000
 """What one call brings at most; below the default output cap of an environment."""
 _MOST_LINES = 100_000
-_DIGITS = 18
-_LARGEST_NUMBER = 10**_DIGITS - 1
-"""Programs of the target count in 64 bits."""
+_LARGEST_NUMBER = 10**LONGEST - 1
 
 _REFUSALS = {
     "directory": "{path} is a directory: list it with search_files('*', target='files', path=...)",
@@ -63,7 +62,7 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
         return {"path": path, "error": missing_file_error(env, where)}
     if kind in _REFUSALS:
         return {"path": path, "error": _REFUSALS[kind].format(path=path)}
-    numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= _DIGITS]
+    numbers = [value for word in words if (value := number(word)) is not None]
     if kind != "text" or len(numbers) != 4:
         return {"path": path, "error": f"reading {path} gave no answer but {quoted(header)}"}
     newlines, size, last_is_newline, nuls = numbers
@@ -106,7 +105,7 @@ def _shown(path: str, body: str, offset: int, wanted: int, total: int, size: int
     lines = lines[:wanted]
     shown = ReadResult(
         path=path,
-        content="".join(f"{number:6d}|{cut_line(line)}\n" for number, line in enumerate(lines, offset)),
+        content="".join(f"{at:6d}|{cut_line(line)}\n" for at, line in enumerate(lines, offset)),
         total_lines=total,
         file_size=size,
         truncated=offset - 1 + len(lines) < total,

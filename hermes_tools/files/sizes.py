@@ -14,6 +14,11 @@ class FileSizeError(Exception):
     """A file is too large. The message names the bound, and not the file."""
 
 
+def is_too_large(text: str) -> bool:
+    """Whether an argument of `patch` has more characters or lines than a file that it changes."""
+    return len(text) > MAX_BYTES or text.count("\n") > MAX_LINES
+
+
 def check_size(size: int, lines: int) -> None:
     """Refuse what is too large to be changed here.
 

@@ -63,7 +63,10 @@ def write_file(env: BaseEnvironment, path: str, content: str) -> WriteResult:
 
 
 def _state_command(where: str, guard: WriteGuard) -> str:
-    """Print what stands at the path; `crlf` is a file that has newlines, each after a carriage return."""
+    """Print what stands at the path; `crlf` is a file that has newlines, each after a carriage return.
+
+    `grep` fails where no line ends in one, so that the lines of most files are not counted.
+    """
     return f"""
 {guard.shell_text()}
 f={shell_word(where)}
@@ -72,10 +75,6 @@ elif [ -e "$f" ] && [ ! -f "$f" ]; then echo special
 elif refused "$f"; then :
 elif [ ! -e "$f" ]; then echo missing
 elif [ ! -s "$f" ] || [ "$(wc -c <"$f")" -gt {MAX_BYTES} ]; then echo file
-else
-    newlines=$(wc -l <"$f")
-    if [ "$newlines" -gt 0 ] && [ "$newlines" -eq "$(LC_ALL=C grep -a -c "$(printf '\\r')\\$" "$f")" ]
-    then echo crlf
-    else echo file
-    fi
+elif ends=$(LC_ALL=C grep -a -c '\r$' "$f") && [ "$ends" -eq "$(wc -l <"$f")" ]; then echo crlf
+else echo file
 fi"""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from itertools import islice
 from typing import Literal, NotRequired, TypedDict
 from weakref import WeakKeyDictionary
 
 from environments.base import BaseEnvironment
-from hermes_tools.files.sizes import MAX_BYTES, MAX_LINES, FileSizeError
+from hermes_tools.files.sizes import MAX_BYTES, MAX_LINES, FileSizeError, is_too_large
 from hermes_tools.interruption import ToolInterruptedError, held
 from hermes_tools.patch.closest_place import closest_place
 from hermes_tools.patch.hunks import HunkError, hunk_edits
 from hermes_tools.patch.staged_files import FileChange, StagedFiles, StagingError
-from hermes_tools.patch.text_file import Edit, TextFile
+from hermes_tools.patch.text_file import Edit, TextFile, occurrences
 from hermes_tools.patch.v4a import FileOperation, PatchFormatError, parse_v4a
 
 _NAMED_LINES = 20
@@ -113,11 +112,12 @@ def _check_arguments(path: str, old: str, new: str, mode: str, patch: str | None
 
 def _replace(staged: StagedFiles, path: str, old: str, new: str, replace_all: bool) -> int:
     for name, text in (("old_string", old), ("new_string", new)):
-        if len(text) > MAX_BYTES or text.count("\n") > MAX_LINES:
+        if is_too_large(text):
             raise _ReplacementError(f"{name} has more than {MAX_BYTES:,} characters or {MAX_LINES:,} lines")
     file = staged.read(path)
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    places = list(islice(_occurrences(file.text, old), 1 if replace_all else _NAMED_LINES + 1))
+    # A step of 1, as those that overlap are not unique either.
+    places = list(islice(occurrences(file.text, old, 1), 1 if replace_all else _NAMED_LINES + 1))
     if not places:
         near = closest_place(file.text.split("\n"), old.strip("\n").split("\n"))
         raise _ReplacementError(f"old_string was not found in {path}; {near}")
@@ -134,14 +134,6 @@ def _replace(staged: StagedFiles, path: str, old: str, new: str, replace_all: bo
         raise _ReplacementError(f"{path} would have {error}") from error
     staged.update(path, changed)
     return file.text.count(old) if replace_all else 1
-
-
-def _occurrences(text: str, old: str) -> Iterator[int]:
-    """Go through all places of a text, overlapping ones too."""
-    at = text.find(old)
-    while at >= 0:
-        yield at
-        at = text.find(old, at + 1)
 
 
 def _apply(staged: StagedFiles, operations: list[FileOperation]) -> None:

@@ -11,6 +11,20 @@ from hermes_tools.files.sizes import check_size
 _BOM = "\ufeff"
 
 
+def occurrences(text: str, wanted: str, step: int) -> Iterator[int]:
+    """Go through the places where a text has another.
+
+    Args:
+        text: The text to go through.
+        wanted: What to look for.
+        step: How far after a place the next one may be: 1 if they may overlap, `len(wanted)` if not.
+    """
+    at = text.find(wanted)
+    while at >= 0:
+        yield at
+        at = text.find(wanted, at + step)
+
+
 class BinaryFileError(Exception):
     """The file holds NUL bytes, so it is not text."""
 
@@ -22,11 +36,6 @@ class Edit:
     start: int
     end: int
     new: str
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """Where it starts and ends."""
-        return self.start, self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class TextFile:
         count = self.text.count(old)
         self._check_growth(count * (len(new) - len(old)), count * (new.count("\n") - old.count("\n")))
         if "\n" in old + new and 0 in self.crlf and 1 in self.crlf:
-            return self.edited([Edit(at, at + len(old), new) for at in self._occurrences(old)])
+            return self.edited([Edit(at, at + len(old), new) for at in occurrences(self.text, old, len(old))])
         text = self.text.replace(old, new)
         newlines = text.count("\n")
         return TextFile(
@@ -86,7 +95,7 @@ class TextFile:
         """
         self._check_growth(
             sum(len(edit.new) - (edit.end - edit.start) for edit in edits),
-            sum(edit.new.count("\n") for edit in edits) - sum(self.text.count("\n", *edit.span) for edit in edits),
+            sum(edit.new.count("\n") - self.text.count("\n", edit.start, edit.end) for edit in edits),
         )
         pieces: list[str] = []
         crlf = bytearray()
@@ -102,12 +111,6 @@ class TextFile:
         pieces.append(self.text[position:])
         crlf += self.crlf[newlines:]
         return TextFile("".join(pieces), bytes(crlf), self.bom)
-
-    def _occurrences(self, wanted: str) -> Iterator[int]:
-        at = self.text.find(wanted)
-        while at >= 0:
-            yield at
-            at = self.text.find(wanted, at + len(wanted))
 
     def _check_growth(self, characters: int, lines: int) -> None:
         check_size(len(self.text) + characters, len(self.crlf) + lines)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hermes_tools.files.long_lines import quoted
-from hermes_tools.files.sizes import MAX_BYTES, MAX_LINES
+from hermes_tools.files.sizes import MAX_BYTES, MAX_LINES, is_too_large
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _SECTION = re.compile(r"\*\*\* (Add|Update|Delete|Move) File:(.*)")
@@ -75,7 +75,7 @@ def parse_v4a(patch: str) -> list[FileOperation]:
     Raises:
         PatchFormatError: It is not one, changes nothing, or is too long.
     """
-    if len(patch) > MAX_BYTES or patch.count("\n") > MAX_LINES:
+    if is_too_large(patch):
         raise PatchFormatError(f"a patch has at most {MAX_BYTES:,} characters and {MAX_LINES:,} lines")
     try:
         patch.encode("utf-8", "surrogateescape")

@@ -8,12 +8,12 @@ from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
 from hermes_tools.files.long_lines import quoted
+from hermes_tools.files.numbers import number
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error
 
 MOST_FILES = 250_000
 """Files of which a search takes account; with paths of 40 characters, they fill the usual output cap."""
 _LISTED_SKIPPED = 100
-_LONGEST_NUMBER = 18
 
 
 class Match(TypedDict):
@@ -71,10 +71,10 @@ def printed_number(text: str) -> int:
     Raises:
         SearchError: It is none. The target is not trusted to have the programs that it should have.
     """
-    digits = text.strip()
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= _LONGEST_NUMBER):
+    value = number(text.strip())
+    if value is None:
         raise SearchError(f"the search program of the target printed {quoted(text)} in place of a number")
-    return int(digits)
+    return value
 
 
 def with_skipped(result: SearchResult, skipped: Sequence[str]) -> SearchResult:
