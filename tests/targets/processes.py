@@ -16,6 +16,14 @@ def having(argument: str) -> list[psutil.Process]:
     ]
 
 
+def is_dead(pid: int) -> bool:
+    """Whether a process has ended, though nobody may have asked for its exit code yet."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def all_gone(argument: str) -> bool:
     """Whether no process has a text in its arguments, at the latest after two seconds."""
     return wait_until(lambda: not having(argument), 2)

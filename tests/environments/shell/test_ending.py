@@ -185,7 +185,7 @@ def test_a_command_is_ended_although_no_descriptor_is_to_be_had(tmp_path: Path) 
         from environments import create_environment
         with create_environment("local") as env:
             env.execute("true"); env.execute_oneshot("true")
-            env._control._join_reservation()
+            env._control.await_reserve()
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
             held = []

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from targets.processes import is_dead
 
 from environments import BaseEnvironment
+from environments.conformance.check import wait_until
 
 
 def _session(env: BaseEnvironment) -> str:
@@ -56,6 +58,7 @@ def test_a_shell_killed_between_commands_loses_nothing_that_it_had_reported(
     before = _furnish(env, tmp_path)
     pid = env.execute("echo $$").output.strip()
     env.execute_oneshot(f"kill -9 {pid}")
+    assert wait_until(lambda: is_dead(int(pid))), "until then it takes the next command with it"
     assert _session(env) == before
 
 
