@@ -11,7 +11,7 @@ from pathlib import Path
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from environments.removal import remove_tree
+from environments.removal import remove_tree, removing
 
 SCRIPT = "script.py"
 STUB = "hermes_tools.py"
@@ -54,11 +54,8 @@ def staging_directory(env: BaseEnvironment, timeout: float) -> Iterator[Staging]
         if local:
             remove_tree(Path(staging.path), staging.removal_limit)
         else:
-            path = shlex.quote(staging.path)
-            # A script may have taken itself the right to look into what it made.
-            command = f"rm -rf -- {path} 2>/dev/null || {{ chmod -R u+rwX -- {path}; rm -rf -- {path}; }}"
             with contextlib.suppress(TerminalError):
-                _run(env, command, staging.removal_limit, "the script's directory could not be removed")
+                _run(env, removing(staging.path), staging.removal_limit, "the script's directory could not be removed")
 
 
 def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str], timeout: float) -> None:

@@ -8,8 +8,9 @@ from functools import partial
 
 from environments.base import GRACE
 from environments.owner import Orphan, mark_is_orphaned
+from environments.removal import removing
 from environments.shell.dialect.bash import Bash
-from environments.shell.dialect.commands import LEFT_BEHIND, removing
+from environments.shell.dialect.commands import LEFT_BEHIND
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.process_tree import ProcessTree, Quarry
 

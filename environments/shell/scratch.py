@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from environments.shell.dialect.commands import removing
+from environments.removal import removing
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.process_tree import RunInTarget
 

@@ -262,11 +262,6 @@ def making_scratch(name: str) -> str:
     return f'umask 077; d="${{TMPDIR:-/tmp}}"/{name}; mkdir -- "$d" && printf %s "$d"'
 
 
-def removing(path: str) -> str:
-    """Return what removes a path with all that is in it."""
-    return f"rm -rf -- {shlex.quote(path)}"
-
-
 LEFT_BEHIND = f"""\
 for f in $(command -p grep -lsF {MARKER_VARIABLE}= /proc/[0-9]*/environ); do
   command -p tr '\\0' '\\n' <"$f" | command -p sed -n 's|^{MARKER_VARIABLE}=|process |p'
