@@ -6,7 +6,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, get_args
 
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
@@ -82,9 +81,7 @@ def execute_code(
     began = time.monotonic()
     view = env.model_view()
     output = ScriptOutput(limits.settings, on_output, view)
-    asks = before_tool_call or env.before_tool_call or env.rules
-    before_call = partial(env.check_tool_call, hook=before_tool_call) if asks else None
-    run = ScriptRun(env, handlers, limits, interrupt, output, before_call)
+    run = ScriptRun(env, handlers, limits, interrupt, output, env.tool_call_check(before_tool_call))
     try:
         if not env.may_run_script(code, limits.mode, before_script, interrupt.is_set if interrupt else None):
             return _interrupted_before(time.monotonic() - began)

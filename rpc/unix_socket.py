@@ -8,7 +8,6 @@ import select
 import socket
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 from environments.owner import Owner
@@ -16,9 +15,8 @@ from environments.removal import remove_tree
 from rpc.connection import Connection, Connections
 from rpc.dispatcher import Dispatcher
 from rpc.target_source import target_source
+from rpc.workers import MAX_THREADS, join_all
 
-MAX_THREADS = 32
-"""How many calls of one script run side by side. Others wait in the script's own connections."""
 BACKLOG = 64
 CLOSE_GRACE_SECONDS = 2.0
 FREE_REFUSALS = 64
@@ -87,9 +85,7 @@ class UnixSocketTransport:
             if self._wake:
                 os.write(self._wake[1], b"x")  # which nobody reads, so that it wakes every thread
         self._connections.shut_down()
-        deadline = time.monotonic() + CLOSE_GRACE_SECONDS
-        for thread in threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        join_all(threads, CLOSE_GRACE_SECONDS)
         if not any(thread.is_alive() for thread in threads):
             self._free()
         if self._directory is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 
 MAX_THREADS = 32
@@ -20,11 +20,10 @@ class Workers:
     """Runs jobs in threads that are made when they are needed, up to a number."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._queue: SimpleQueue[tuple[int, _Job] | None] = SimpleQueue()
         self._threads: set[threading.Thread] = set()
         self._jobs = self._bytes = 0
-        self._has_changed = threading.Event()
         self._closed = False
 
     def put(self, size: int, job: _Job) -> None:
@@ -34,23 +33,18 @@ class Workers:
             size: How many bytes it holds.
             job: What to run. It raises nothing.
         """
-        while not self._admits(size):
-            self._has_changed.wait()
-        if not self._closed:
-            self._queue.put((size, job))
-
-    def _admits(self, size: int) -> bool:
-        with self._lock:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._has_room(size))
             if self._closed:
-                return True
-            self._has_changed.clear()
-            if self._jobs >= MAX_JOBS or (self._bytes and self._bytes + size > MAX_BYTES):
-                return False
+                return
             self._jobs += 1
             self._bytes += size
             if len(self._threads) < min(self._jobs, MAX_THREADS):
                 self._add_thread()
-            return True
+            self._queue.put((size, job))
+
+    def _has_room(self, size: int) -> bool:
+        return self._jobs < MAX_JOBS and not (self._bytes and self._bytes + size > MAX_BYTES)
 
     def _add_thread(self) -> None:
         thread = threading.Thread(target=self._work, name="hermes-rpc-call", daemon=True)
@@ -64,21 +58,26 @@ class Workers:
         while (given := self._queue.get()) is not None and not self._closed:
             size, job = given
             job()
-            with self._lock:
+            with self._changed:
                 self._jobs -= 1
                 self._bytes -= size
-                self._has_changed.set()
+                self._changed.notify_all()
 
     def close(self) -> None:
         """Run nothing more, and let those go on that wait to `put` something."""
-        with self._lock:
+        with self._changed:
             self._closed = True
             for _ in self._threads:
                 self._queue.put(None)
-            self._has_changed.set()
+            self._changed.notify_all()
 
     def join(self, timeout: float) -> None:
         """Wait that many seconds for what still runs."""
-        deadline = time.monotonic() + timeout
-        for thread in list(self._threads):
-            thread.join(max(0.0, deadline - time.monotonic()))
+        join_all(list(self._threads), timeout)
+
+
+def join_all(threads: Iterable[threading.Thread], timeout: float) -> None:
+    """Wait so many seconds for threads to end."""
+    deadline = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from environments.errors import DeniedError
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from environments.approvals.rules import Rules
 
     _Request = TypeVar("_Request", bound=Request)
+
+ToolCallCheck = Callable[[str, "Mapping[str, object]"], None]
+"""Raises DeniedError if a tool, named, may not be called with arguments by the names of its parameters."""
 
 
 class Gate:
@@ -80,20 +84,18 @@ class Gate:
         request = ScriptRequest(code, mode, self.settings.env, self.settings.task_id)
         return self._allowed(request, (self.rules.script if self.rules else None, hook), cancelled)
 
-    def check_tool_call(self, tool: str, arguments: Mapping[str, object], hook: ToolCallHook | None = None) -> None:
-        """Ask about a tool call.
+    def tool_call_check(self, hook: ToolCallHook | None = None) -> ToolCallCheck | None:
+        """Return what asks about each tool call of a script that begins now; None where nobody is to be asked.
 
         Args:
-            tool: The name of the tool.
-            arguments: Its arguments by the names of its parameters.
             hook: Is asked in place of `before_tool_call`.
-
-        Raises:
-            DeniedError: It may not be made, or nobody waits for it any more.
         """
+        asks = hook or self.before_tool_call or self.rules
+        return partial(self._check_tool_call, hook) if asks else None
+
+    def _check_tool_call(self, hook: ToolCallHook | None, tool: str, arguments: Mapping[str, object]) -> None:
+        """Raise DeniedError if a tool call may not be made, or nobody waits for it any more."""
         hook = hook or self.before_tool_call
-        if hook is None and self.rules is None:
-            return
         from environments.approvals.decision import ToolCallRequest
 
         request = ToolCallRequest(tool, dict(arguments), self.settings.env, self.settings.task_id)
