@@ -36,8 +36,8 @@ class Deadline:
         return self.left + REMOVAL_LIMIT
 
 
-def side_by_side(steps: Sequence[Callable[[], object]], deadline: Deadline) -> bool:
-    """Take steps at the same time, each in a thread, and return whether all of them were done by the deadline.
+def side_by_side(steps: Sequence[Callable[[], object]], deadline: Deadline) -> None:
+    """Take steps at the same time, each in a thread, and wait for them until the deadline.
 
     A target that a script has stopped may never answer. Such a step goes on by itself, and nobody waits for it.
 
@@ -51,12 +51,10 @@ def side_by_side(steps: Sequence[Callable[[], object]], deadline: Deadline) -> b
         thread.start()
     for thread in threads:
         thread.join(deadline.left)
-    done = not any(thread.is_alive() for thread in threads)
-    if not done:
+    if any(thread.is_alive() for thread in threads):
         _log.warning("a script could not be ended in time; what is left of it is still being looked for")
     for error in errors:
         raise error
-    return done
 
 
 def _taken(step: Callable[[], object], errors: list[BaseException]) -> None:

@@ -37,7 +37,7 @@ def load_skill(path: str | Path, env: BaseEnvironment) -> tuple[str, ...]:
     """
     names = required_variables(path)
     _refuse_protected(path, names, env)
-    return allow((name for name in names if name in os.environ), env)
+    return env.passthrough.allow(name for name in names if name in os.environ)
 
 
 def _refuse_protected(path: str | Path, names: Iterable[str], env: BaseEnvironment) -> None:
@@ -51,20 +51,6 @@ def _refuse_protected(path: str | Path, names: Iterable[str], env: BaseEnvironme
             "service's, this package's own, or changes what runs. If the skill is to have it, add the name to "
             "code_execution.skill_env_allowlist in config.yaml"
         )
-
-
-def allow(names: Iterable[str], env: BaseEnvironment) -> tuple[str, ...]:
-    """Allow scripts and commands in `env` variables of this process by name, and return the names.
-
-    Raises:
-        SettingsError: A name can't be a variable's.
-    """
-    return env.passthrough.allow(names)
-
-
-def allowed_variables(env: BaseEnvironment) -> dict[str, str]:
-    """Return the variables that scripts in `env` may see by name, with the values they have here."""
-    return env.passthrough.values()
 
 
 def required_variables(path: str | Path) -> tuple[str, ...]:
@@ -95,14 +81,15 @@ def _front_matter(path: Path) -> str:
     """
     try:
         with open_regular(path) as file:
-            lines = file.read(FRONT_MATTER_LIMIT + 1).split(b"\n")
+            data = file.read(FRONT_MATTER_LIMIT + 1)
     except (OSError, TerminalError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
+    lines = data.split(b"\n")
     if lines[0].rstrip() != _FENCE:
         return ""
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
     if end is None:
-        if sum(map(len, lines)) + len(lines) - 1 > FRONT_MATTER_LIMIT:
+        if len(data) > FRONT_MATTER_LIMIT:
             raise SettingsError(f"{path}: its front matter is longer than {FRONT_MATTER_LIMIT // 1024} KB")
         return ""
     try:

@@ -12,7 +12,6 @@ from typing import Literal
 from code_execution.child_environment import script_command
 from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
 from code_execution.interpreter import find_python, forget_python
-from code_execution.passthrough import allowed_variables
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
 from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode
@@ -131,7 +130,7 @@ class ScriptRun:
 
     def _start(self, python: str, directory: str, argv: Sequence[str]) -> Process:
         arguments = [python, "-u", f"{directory}/{SCRIPT}", *argv]
-        command = script_command(arguments, directory, allowed_variables(self._env))
+        command = script_command(arguments, directory, self._env.passthrough.values())
         cwd = directory if self._limits.mode == "strict" else None
         return self._env.start_own(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 
 from benchmarks.soak import visible
-from benchmarks.soak.work import KILLED, SUICIDE, Work, expect
+from benchmarks.soak.work import SUICIDE, Work, expect
+from environments.result import KILLED_EXIT_CODE
 
 _ENDLESS = ("sleep 1000", "(setsid sleep 1000 & sleep 1000)", "yes", "(trap '' TERM; sleep 1000 & wait)")
 
@@ -61,12 +62,12 @@ def raised_here(work: Work) -> None:
 
 def kill_session_shell(work: Work) -> None:
     """Let a command kill the session's shell."""
-    expect(work.session(SUICIDE).exit_code == KILLED, "that is its result")
+    expect(work.session(SUICIDE).exit_code == KILLED_EXIT_CODE, "that is its result")
 
 
 def kill_oneshot_shell(work: Work) -> None:
     """Let a command kill the shell it runs in beside the session."""
-    expect(work.oneshot(SUICIDE).exit_code == KILLED, "that is its result")
+    expect(work.oneshot(SUICIDE).exit_code == KILLED_EXIT_CODE, "that is its result")
 
 
 def kill_any_shell(work: Work) -> None:

@@ -36,12 +36,10 @@ def is_ours(marker: str) -> bool:
     return marker.count("/") == 2
 
 
-def kill(pid: int) -> bool:
-    """Kill a process, and return whether it was there."""
+def kill(pid: int) -> None:
+    """Kill a process, if it is still there."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-        return True
-    return False
 
 
 def files_here() -> list[str]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from environments import BaseEnvironment, CommandResult, EnvironmentLostError, TerminalError
+from environments.result import KILLED_EXIT_CODE
 
 LONG = 300.0
 """Seconds in which a command that is not to be ended has to end on any machine."""
 
 
-KILLED = 137
 SUICIDE = "kill -9 $$"
 
 
@@ -57,7 +57,7 @@ class Work:
     def _run(self, run: Callable[..., CommandResult], command: str, options: Mapping[str, object]) -> CommandResult:
         self.commands += 1
         result = run(command, **{"timeout": LONG, **options})
-        if result.exit_code == KILLED and SUICIDE not in command:
+        if result.exit_code == KILLED_EXIT_CODE and SUICIDE not in command:
             raise MissedError(f"a shell was killed under {command[:100]!r}")
         return result
 
@@ -78,7 +78,9 @@ class Work:
             yield
         except (TerminalError, MissedError) as error:
             # A file that could not be written because of it says no more than the exit code.
-            if not isinstance(error, EnvironmentLostError | MissedError) and f"exit code {KILLED}" not in str(error):
+            if not isinstance(error, EnvironmentLostError | MissedError) and f"exit code {KILLED_EXIT_CODE}" not in str(
+                error
+            ):
                 raise
             self.done["lost, after a kill"] += 1
             self.kills -= 1

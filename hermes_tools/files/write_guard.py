@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from environments.base import BaseEnvironment
 from environments.config import CONFIG_FILE, hermes_home
+from hermes_tools.files.numbers import number
 from hermes_tools.files.target_paths import shell_word
 
 REFUSED = "refused"
@@ -98,9 +99,10 @@ class WriteGuard:
             path: The file, as the caller named it.
             words: The line that `refused` printed.
         """
-        _, kind, *number = words.split()
+        kind, _, place = words.removeprefix(REFUSED).strip().partition(" ")
         if kind == "denied":
-            reason = f"{self.denied[int(number[0]) - 1]} is in the setting write_denylist"
+            which = self.denied[found - 1] if (found := number(place)) and found <= len(self.denied) else "it"
+            reason = f"{which} is in the setting write_denylist"
         elif kind == "outside":
             reason = f"it is not below {self.safe_root}, which the setting write_safe_root allows alone"
         elif kind == "rootless":
