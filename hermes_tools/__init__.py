@@ -1,4 +1,4 @@
-"""The built-in tools: shell commands and files, on whatever environment they are given.
+"""The built-in tools: shell commands and files, on whatever environment they are given, and the web, from here.
 
 The functions here work on the configured environment, so that a script that calls them runs unchanged with
 `execute_code` and as a plain Python program. To work on an environment of your own, take the function of the same
@@ -20,12 +20,16 @@ from hermes_tools.patch.patch import patch as _patch
 from hermes_tools.search.search_files import search_files as _search_files
 from hermes_tools.terminal import background_process, script_terminal
 from hermes_tools.terminal import terminal as _terminal
+from hermes_tools.web.web_extract import web_extract as _web_extract
+from hermes_tools.web.web_search import web_search as _web_search
 
 terminal = on_configured_environment(_terminal)
 read_file = on_configured_environment(_read_file)
 write_file = on_configured_environment(_write_file)
 search_files = on_configured_environment(_search_files)
 patch = on_configured_environment(_patch)
+web_search = on_configured_environment(_web_search)
+web_extract = on_configured_environment(_web_extract)
 
 __all__ = [
     "background_process",
@@ -35,6 +39,8 @@ __all__ = [
     "script_tools",
     "search_files",
     "terminal",
+    "web_extract",
+    "web_search",
     "write_file",
 ]
 
@@ -47,6 +53,8 @@ def model_tools(env: BaseEnvironment) -> dict[str, Callable[..., object]]:
         "write_file": for_model(env, _write_file),
         "search_files": for_model(env, _search_files),
         "patch": for_model(env, _patch),
+        "web_search": for_model(env, _web_search),
+        "web_extract": for_model(env, _web_extract),
     }
 
 
@@ -61,4 +69,6 @@ def script_tools(env: BaseEnvironment) -> dict[str, Callable[..., object]]:
         "write_file": bound_to(env, _write_file),
         "search_files": bound_to(env, _search_files),
         "patch": bound_to(env, _patch),
+        "web_search": bound_to(env, _web_search),
+        "web_extract": bound_to(env, _web_extract),
     }

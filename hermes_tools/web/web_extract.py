@@ -1,0 +1,101 @@
+"""Read pages of the web as text."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Literal, NotRequired, TypedDict, get_args
+
+from environments.base import BaseEnvironment
+from environments.errors import TerminalError
+from hermes_tools.interruption import ToolInterruptedError
+from hermes_tools.web.deadline import Deadline, OutOfTimeError
+from hermes_tools.web.extra import require_extra
+from hermes_tools.web.settings import WebSettings, load_web_settings
+
+MOST_PAGES = 5
+"""How many pages one call reads."""
+PageFormat = Literal["markdown", "text", "html"]
+_CALLS = threading.BoundedSemaphore(8)
+"""How many calls read pages at once; others wait for them."""
+
+
+class PageResult(TypedDict):
+    """One page. Where `error` is not None, title and content are empty."""
+
+    url: str
+    title: str
+    content: str
+    error: str | None
+
+
+class WebExtractResult(TypedDict):
+    """What `web_extract` returns. Only `error` is there when no page was read at all."""
+
+    results: NotRequired[list[PageResult]]
+    error: NotRequired[str]
+
+
+def web_extract(env: BaseEnvironment, urls: list[str], format: PageFormat = "markdown") -> WebExtractResult:
+    """Read the text of web pages and PDFs, at most 5 at once.
+
+    They are fetched from here, not from the environment, and only where they are public, unless the setting
+    `web.allow_private` names the host or network.
+
+    Args:
+        urls: Addresses of the pages, which begin with http:// or https://.
+        format: "markdown" or "text" for the main part of a page, with or without links and headings; "html" for the
+            source of the page. A PDF is text in any case; plain text and JSON are given as they are.
+
+    Returns:
+        A dict with results, in the order of urls: url, title, content, and error, which is None or says why this page
+        could not be read. Content over 100,000 characters is cut, with a note at its end. More than 5 URLs, or an
+        installation without what this needs, give a dict with error alone.
+
+    Raises:
+        ValueError: There are no URLs, or format is unknown.
+    """
+    if format not in get_args(PageFormat):
+        raise ValueError(f"format is 'markdown', 'text' or 'html', not {format!r:.100}")
+    wanted = [urls] if isinstance(urls, str) else list(urls)
+    if not wanted:
+        raise ValueError("urls is empty: give at least one URL")
+    if len(wanted) > MOST_PAGES:
+        return {"error": f"at most {MOST_PAGES} URLs at once, not {len(wanted)}: give the others to another call"}
+    try:
+        settings = load_web_settings()
+        require_extra("web_extract", "httpx", "trafilatura", "pypdf")
+    except TerminalError as error:
+        return {"error": str(error)}
+    deadline = Deadline(settings.timeout)
+    try:
+        with deadline.held(_CALLS):
+            return {"results": _side_by_side(wanted, format, settings, deadline)}
+    except (OutOfTimeError, ToolInterruptedError) as error:
+        return {"error": str(error)}
+
+
+def _side_by_side(
+    urls: list[str],
+    format: PageFormat,
+    settings: WebSettings,
+    deadline: Deadline,
+) -> list[PageResult]:
+    with ThreadPoolExecutor(MOST_PAGES, thread_name_prefix="hermes-web-page") as threads:
+        try:
+            pages = [threads.submit(_result, url, format, settings, deadline) for url in urls]
+            wait(pages)
+        except BaseException:
+            deadline.stop()
+            raise
+    return [page.result() for page in pages]
+
+
+def _result(url: str, format: PageFormat, settings: WebSettings, deadline: Deadline) -> PageResult:
+    from hermes_tools.web.page import PageError, read_page
+
+    try:
+        title, content = read_page(url, format, settings, deadline)
+    except (PageError, OutOfTimeError, ToolInterruptedError) as error:
+        return {"url": url, "title": "", "content": "", "error": str(error)}
+    return {"url": url, "title": title, "content": content, "error": None}
