@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self, get_args
 
 from environments.approvals.gate import Gate
+from environments.attachments import Attachments
 from environments.call import Call, OutputCallback, StderrMode, StdinMode, check_seconds, checked_call
 from environments.errors import DeniedError
 from environments.owner import Orphan
@@ -75,6 +76,15 @@ class Process(ABC):
         """
 
     @abstractmethod
+    def add_done_callback(self, callback: Callable[[int | None], object]) -> None:
+        """Have a function called once when the command has ended, or at once if it has.
+
+        Args:
+            callback: Takes the exit code, None where the target went away. It is called in the thread that reads the
+                output, all of which has come by then, and must return soon. What it raises is logged.
+        """
+
+    @abstractmethod
     def kill(self) -> None:
         """End the command and all it started: TERM, a grace, KILL. Returns when nothing of it is left.
 
@@ -120,6 +130,8 @@ class BaseEnvironment(Gate, ABC):
         self.passthrough = Passthrough(settings.env_passthrough)
         """The variables of this process that are handed on to commands and scripts. More may be allowed at any time."""
         self._secrets = SecretValues(settings, self.passthrough)
+        self.attachments = Attachments()
+        """What the tools keep with this environment. `cleanup` closes it in the end."""
         self._last_used = time.monotonic()
         self._known_cwd: str | None = settings.cwd
 

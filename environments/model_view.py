@@ -32,11 +32,19 @@ class ModelView:
         if not captured.omitted_bytes:
             text = self.output(captured.text)
             return CapturedText(text, 0, len(text))
-        head, tail = captured.text[: captured.omitted_at], captured.text[captured.omitted_at :]
-        if self.strip:
-            head, tail = plain(head), plain(tail)
-        head, tail = self.redactor.text(head, cut_behind=True), self.redactor.text(tail, cut_before=True)
+        head = self.part(captured.text[: captured.omitted_at], cut_behind=True)
+        tail = self.part(captured.text[captured.omitted_at :], cut_before=True)
         return CapturedText(head + tail, captured.omitted_bytes, len(head))
+
+    def part(self, text: str, *, cut_before: bool = False, cut_behind: bool = False) -> str:
+        """Return a part of an output. A secret that is cut through at one of its ends is taken out too.
+
+        Args:
+            text: The part.
+            cut_before: Whether something in front of it was left out.
+            cut_behind: The same of its end.
+        """
+        return self.redactor.text(plain(text) if self.strip else text, cut_before=cut_before, cut_behind=cut_behind)
 
     def pieces(self) -> ModelPieces:
         """Return what does the same to an output that is shown as it comes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Channel(Enum):
@@ -25,3 +25,15 @@ class OutputSink(Protocol):
 
     def freeze(self) -> None:
         """Ignore the rest: what a command prints while it is being ended is not its output."""
+
+
+@runtime_checkable
+class ReadableSink(OutputSink, Protocol):
+    """One that the handle of a background process reads from, see `Process.read`."""
+
+    def take(self, final: bool) -> str:
+        """Return what has come since the last call.
+
+        Args:
+            final: Whether nothing more will come; else a character that is not complete yet stays.
+        """

@@ -220,6 +220,8 @@ class PersistentShellEnvironment(BaseEnvironment):
             raise
         finally:
             self.life.end_closing(done=done)
+            if done:  # behind the end: what is closed may wait for somebody who waits for that
+                self.attachments.close()
 
     def _end_all(self) -> None:
         self._runner.abandon_all()

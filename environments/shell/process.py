@@ -9,15 +9,18 @@ from collections.abc import Callable
 from environments.base import Process
 from environments.call import check_text
 from environments.errors import EnvironmentLostError, TerminalError
+from environments.log import logger
 from environments.result import KILLED_EXIT_CODE
 from environments.shell.lifecycle import Lifecycle
-from environments.shell.output import Nowhere, UnreadOutput
+from environments.shell.output import Nowhere
 from environments.shell.request import Where
 from environments.shell.runner import SIGNAL_TIMEOUT, Runner, Sent
 from environments.shell.running import RunningCommand
 from environments.shell.shell import Shell
-from environments.sink import OutputSink
+from environments.sink import OutputSink, ReadableSink
 from environments.terminal import Terminal
+
+log = logger(__name__)
 
 _NO_INPUT = "the process was started without an input"
 
@@ -54,6 +57,8 @@ class ShellProcess(Process):
         self._done = threading.Event()
         self._exit_code: int | None = None
         self._error: Exception | None = None
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[int | None], object]] = []
         self._input_closed = not sent.where.takes_input
         self._thread = threading.Thread(target=self._pump, name=f"hermes-process-{self.pid}", daemon=True)
         self._thread.start()
@@ -69,7 +74,11 @@ class ShellProcess(Process):
             if self._running.reason or self._exit_code != 0:
                 self._shell.close()  # what was written to the command may lie unread in front of the shell
             self._release(self._shell)
-            self._done.set()
+            with self._lock:
+                self._done.set()
+                callbacks, self._callbacks = self._callbacks, []
+            for callback in callbacks:
+                self._call(callback)
 
     def _run_to_end(self) -> int:
         failed: Exception | None = None
@@ -102,7 +111,7 @@ class ShellProcess(Process):
 
     def read(self) -> str:
         """Return what has come, see `Process`."""
-        if not isinstance(self._sink, UnreadOutput):
+        if not isinstance(self._sink, ReadableSink):
             return ""
         return self._sink.take(final=self._done.is_set())
 
@@ -140,6 +149,20 @@ class ShellProcess(Process):
         """Wait for the end, see `Process`."""
         self._done.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
         return self.poll()
+
+    def add_done_callback(self, callback: Callable[[int | None], object]) -> None:
+        """Have a function called at the end, see `Process`."""
+        with self._lock:
+            if not self._done.is_set():
+                self._callbacks.append(callback)
+                return
+        self._call(callback)
+
+    def _call(self, callback: Callable[[int | None], object]) -> None:
+        try:
+            callback(None if self._error else self._exit_code)
+        except Exception:  # of somebody else's, in a thread that must go on
+            log.exception("what was to be told of the end of a background process failed")
 
     def kill(self) -> None:
         """End the command, see `Process`."""
