@@ -16,6 +16,7 @@ from environments.call import Call, OutputCallback, StderrMode, StdinMode, check
 from environments.errors import DeniedError
 from environments.owner import Orphan
 from environments.passthrough import Passthrough
+from environments.progress import Reporter
 from environments.result import Capabilities, CommandResult
 from environments.secret_values import SecretValues
 from environments.settings import BackendSettings, EnvironmentSettings
@@ -132,6 +133,8 @@ class BaseEnvironment(Gate, ABC):
         self._secrets = SecretValues(settings, self.passthrough)
         self.attachments = Attachments()
         """What the tools keep with this environment. `cleanup` closes it in the end."""
+        self.progress = Reporter(settings.env)
+        """Tells `create_environment`'s `on_progress` how far starts and transfers are."""
         self._last_used = time.monotonic()
         self._known_cwd: str | None = settings.cwd
 
@@ -231,7 +234,7 @@ class BaseEnvironment(Gate, ABC):
             cwd: Directory to run this one command in; the session's own stays as it was. A relative one is taken from
                 there, and `~` is the target user's home. Where it cannot be entered, nothing runs.
             timeout: Seconds until the command's whole process tree is ended; None takes `settings.timeout`,
-                `math.inf` sets no limit.
+                `math.inf` sets no limit. The start of the target is not counted, see `cancellation.start_limit`.
             stdin: What the command reads; without it, it sees end of file.
             stderr: `"merge"` into the output in the order written, or `"separate"`.
             env: Variables for this one command.
@@ -243,7 +246,7 @@ class BaseEnvironment(Gate, ABC):
             that has begun.
 
         Raises:
-            EnvironmentStartError: The target could not be started.
+            EnvironmentStartError: The target could not be started; a `StartStoppedError` if its start was stopped.
             EnvironmentLostError: The target went away while the command ran.
             TerminalError: The environment was cleaned up before the command began.
             DeniedError: A hook or a rule does not allow it, see docs/approvals.md.
@@ -408,7 +411,10 @@ class BaseEnvironment(Gate, ABC):
 
     @abstractmethod
     def interrupt(self) -> None:
-        """End the command `execute` is running, from any thread. Without one, does nothing."""
+        """End the command `execute` is running, from any thread, or a target's start. Without one, does nothing.
+
+        Whoever waits for the start gets a `StartStoppedError`.
+        """
 
     @abstractmethod
     def write_bytes(self, path: str, data: bytes) -> None:

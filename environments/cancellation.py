@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
@@ -11,6 +13,7 @@ from typing import Protocol, TypeVar
 from environments.errors import TerminalError
 
 _current: ContextVar[CancelScope | None] = ContextVar("hermes_cancel_scope", default=None)
+_limit: ContextVar[StartLimit | None] = ContextVar("hermes_start_limit", default=None)
 
 
 class Remains(Protocol):
@@ -104,3 +107,54 @@ class CancelScope:
 def current_scope() -> CancelScope | None:
     """Return the scope the current thread works in, if any."""
     return _current.get()
+
+
+class StartLimit:
+    """How long targets may take to start for what is done in a block, see `start_limit`.
+
+    Args:
+        seconds: The limit. Its clock begins with the first start that is waited for.
+        with_command: Whether a command has only what the start has left of that time.
+        interrupted: Asked now and then whether to stop waiting for a start at once.
+    """
+
+    def __init__(
+        self, seconds: float, with_command: bool = False, interrupted: Callable[[], bool] | None = None
+    ) -> None:
+        self.seconds = seconds
+        self.with_command = with_command
+        self.interrupted = interrupted
+        self._ends = math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; not below 0."""
+        if self._ends == math.inf:
+            self._ends = time.monotonic() + self.seconds
+        return max(0.0, self._ends - time.monotonic())
+
+
+@contextlib.contextmanager
+def start_limit(
+    seconds: float, *, with_command: bool = False, interrupted: Callable[[], bool] | None = None
+) -> Iterator[StartLimit]:
+    """Stop a target's start that the current thread waits for in the block, if it takes longer than this.
+
+    `StartStoppedError` is then raised. The time limit of a command does not bound its target's start.
+
+    Args:
+        seconds: Seconds from when a start is first waited for in the block. `math.inf` sets no limit.
+        with_command: Whether commands of the session that run in the block have only what is left of that time.
+        interrupted: Asked some times a second while a start is waited for; true stops it.
+    """
+    limit = StartLimit(seconds, with_command, interrupted)
+    token = _limit.set(limit)
+    try:
+        yield limit
+    finally:
+        _limit.reset(token)
+
+
+def current_start_limit() -> StartLimit | None:
+    """Return the limit that holds for the current thread's starts, if any."""
+    return _limit.get()

@@ -11,6 +11,17 @@ class EnvironmentStartError(TerminalError):
     """The target could not be started or reached."""
 
 
+class StartStoppedError(EnvironmentStartError):
+    """A start was stopped from outside before the target was up, and what it had made by then was removed.
+
+    `timed_out` says whether that was a time limit, and not an interrupt, a cancelled scope or `cleanup`.
+    """
+
+    def __init__(self, message: str, timed_out: bool = False) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
+
+
 class EnvironmentLostError(TerminalError):
     """The target went away while it was in use: container removed, link dropped, parent killed.
 

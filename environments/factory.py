@@ -11,6 +11,7 @@ from environments.sources import load_settings
 if TYPE_CHECKING:
     from environments.approvals.decision import Approver, CommandHook, ScriptHook, ToolCallHook
     from environments.approvals.rules import Rules
+    from environments.progress import OnProgress
 
 
 @overload
@@ -21,6 +22,7 @@ def create_environment(
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
     approve: Approver | None = None,
+    on_progress: OnProgress | None = None,
     **settings: object,
 ) -> BaseEnvironment: ...
 
@@ -37,6 +39,7 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
     approve: Approver | None = None,
+    on_progress: OnProgress | None = None,
     **settings: object,
 ) -> BaseEnvironment:
     """Build an environment from `config.yaml`, over it `TERMINAL_*` variables, over both these arguments.
@@ -51,6 +54,8 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
         before_script: Decides on each script of `execute_code`.
         before_tool_call: Decides on each tool call of a script.
         approve: Answers where a hook or a rule asks. Without it, asking is denying.
+        on_progress: Told how far a start, an upload or a download is, see `environments.progress.Progress`. It is
+            called in whichever thread does the work, and what it raises is logged and stops nothing.
         settings: Any field of `EnvironmentSettings` or of the backend's own settings. The backend's own prefix may be
             left out: beside `"docker"`, `image="x"` is `docker_image`.
 
@@ -64,6 +69,7 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
     environment = backend_class(loaded.env).create(loaded)
     environment.rules = rules
     environment.approve = approve
+    environment.progress.callback = on_progress
     # Not set where there is none: a backend of one's own may have methods of these names.
     if before_command:
         environment.before_command = before_command

@@ -26,6 +26,7 @@ class LocalEnvironment(PersistentShellEnvironment):
     backend = "local"
     settings_class = LocalSettings
     same_machine = True
+    starts_apart = False
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         if LocalSettings.of(settings).sandbox != "none":

@@ -6,11 +6,13 @@ import contextlib
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.base import GRACE, Background, BaseEnvironment, Process
 from environments.call import Call, checked_data, checked_path
+from environments.cancellation import current_start_limit
 from environments.errors import TerminalError
 from environments.log import logger
 from environments.owner import Owner
@@ -53,11 +55,15 @@ class PersistentShellEnvironment(BaseEnvironment):
     """Whether what a process printed may arrive after a later request was sent."""
     has_reserve: ClassVar[bool] = True
     """Whether a shell waits in the target for what has to be done when no process can be started there."""
+    starts_apart: ClassVar[bool] = True
+    """Whether `start_target` runs on a thread of its own, so that it can be stopped, see `environments.starting`."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self.id = f"{Owner.this_process().mark}-{os.urandom(4).hex()}"
-        self.life = Lifecycle(self.start_target, settings.env)
+        self.life = Lifecycle(
+            self.start_target, settings.env, self.stop_target, apart=self.starts_apart, reporter=self.progress
+        )
         beside = self.max_streams - 1 if self.max_streams else None
         shells = TargetShells(
             self.id, self.life, self.open_stream, self.target_loss, lambda: self.streams_lag, settings
@@ -94,7 +100,9 @@ class PersistentShellEnvironment(BaseEnvironment):
         """Bring the target up, so that streams can be opened.
 
         Called before anything else, and again after a loss: then what is left of the old target is to be freed, and
-        a new link made, or a new target where the old one is gone.
+        a new link made, or a new target where the old one is gone. It runs on a thread of its own unless
+        `starts_apart` is false. What it waits for can be broken off by `current_start()`; an error leaves nothing
+        behind that was not there before.
 
         Raises:
             EnvironmentStartError: It cannot be brought up.
@@ -159,7 +167,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         self.life.ensure_started()
         self._await_reserve()
         try:
-            return self._session.run(call)
+            return self._session.run(_within_limit(call))
         finally:
             self.touch()
 
@@ -200,6 +208,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def interrupt(self) -> None:
         """End the command `execute` is running, see `BaseEnvironment`."""
         self.life.check_process()
+        self.life.stop_start("it was interrupted")
         self._session.interrupt()
 
     def command_sent(self) -> None:
@@ -224,6 +233,7 @@ class PersistentShellEnvironment(BaseEnvironment):
                 self.attachments.close()
 
     def _end_all(self) -> None:
+        self.life.end_starts()
         self._runner.abandon_all()
         self._beside.abandon_all()
         self._ours.abandon_all()
@@ -312,3 +322,9 @@ class PersistentShellEnvironment(BaseEnvironment):
     def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file into that directory, for the target's user alone."""
         self._files.write(path, data, mode="600")
+
+
+def _within_limit(call: Call) -> Call:
+    """Return a call that has no more time than its target's start has left of a limit for both, see `start_limit`."""
+    limit = current_start_limit()
+    return replace(call, timeout=min(call.timeout, limit.left)) if limit and limit.with_command else call

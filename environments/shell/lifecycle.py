@@ -6,13 +6,23 @@ import atexit
 import contextlib
 import os
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
-from environments.errors import EnvironmentLostError, TerminalError
+from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError
+from environments.log import logger
+from environments.progress import Reporter
+from environments.shell.startup import Startup
+from environments.starting import Start
+
+CLOSE_GRACE = 5.0
+"""Seconds that `cleanup` waits for a start that it has stopped. What takes longer removes by itself what it made."""
+
+log = logger(__name__)
 
 
 class Stage(Enum):
@@ -42,11 +52,28 @@ class Lifecycle:
     Args:
         start: Brings the target up.
         backend: The backend's name, for errors.
+        stop: Takes it down, see `PersistentShellEnvironment.stop_target`.
+        apart: Whether a start has a thread of its own, so that it can be stopped.
+        reporter: Is told what a start is doing.
     """
 
-    def __init__(self, start: Callable[[], object], backend: str) -> None:
+    def __init__(
+        self,
+        start: Callable[[], object],
+        backend: str,
+        stop: Callable[[], object] = lambda: None,
+        *,
+        apart: bool = False,
+        reporter: Reporter | None = None,
+    ) -> None:
         self._start = start
         self._backend = backend
+        self._stop = stop
+        self._apart = apart
+        self._reporter = reporter
+        self._startup: Startup | None = None
+        self._ending: list[Startup] = []
+        """Starts that were stopped, and may have something under way that they then undo."""
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._closing_ended = threading.Condition(self._lock)
@@ -99,21 +126,72 @@ class Lifecycle:
 
         Raises:
             TerminalError: As `check` does, or because it could not be started.
+            StartStoppedError: The start was stopped, or the current thread's limit or scope ended the wait for it.
             EnvironmentLostError: It was lost, and that was postponed.
         """
         if for_control and self.stage is Stage.CLOSING and self.is_ours:
             return self.generation
         self.check()
-        if self.stage is not Stage.STARTED:
+        while self.stage is not Stage.STARTED:
             with self._lock:
                 self.check()
-                if self.stage is Stage.NEW:
-                    self._raise_postponed()
-                    self.ever_started = True  # from here on there may be something to stop, also if this fails
-                    self.generation += 1
-                    self._start()
-                    self.stage = Stage.STARTED
+                if self.stage is Stage.NEW and self._startup is None:
+                    self._begin_start()
+                startup = self._startup
+            if startup and startup.is_mine:
+                raise TerminalError("the environment was used from on_progress while it starts; use it when it is up")
+            if startup:
+                startup.wait()
+            self.check()
         return self.generation
+
+    def _begin_start(self) -> None:
+        """Bring the target up, or have it brought up by a thread. Called with the lock."""
+        self._raise_postponed()
+        self.ever_started = True  # from here on there may be something to stop, also if this fails
+        self.generation += 1
+        if not self._apart:
+            self._start()
+            self.stage = Stage.STARTED
+            return
+        startup = Startup(Start(self._backend, self._reporter), self._start, self._start_ended)
+        try:
+            startup.begin()
+        except RuntimeError as error:
+            raise EnvironmentStartError(f"backend {self._backend!r}: no thread can be started: {error}") from error
+        self._startup = startup
+
+    def _start_ended(self, error: BaseException | None) -> None:
+        """Note in the thread of a start that it has ended."""
+        with self._lock:
+            startup, self._startup = self._startup, None
+            if startup and startup.start.detached:
+                self._ending = [each for each in self._ending if not each.join(0)] + [startup]
+            if error is None and self.stage is Stage.NEW:
+                self.stage = Stage.STARTED
+            too_late = self.stage is Stage.CLOSED
+        if too_late:  # it was closed without waiting for this any longer
+            self._stop()
+
+    def stop_start(self, why: str) -> None:
+        """Stop the start that is under way, if one is, for all who wait for it."""
+        if startup := self._startup:
+            startup.stop(why)
+
+    def end_starts(self) -> None:
+        """Stop the start that is under way, and wait for all that stopped ones may still do, but not for ever."""
+        with self._lock:
+            under_way = self._startup
+            starts = [each for each in (*self._ending, under_way) if each and not each.is_mine]
+        if under_way:
+            under_way.stop("the environment was cleaned up")
+        deadline = time.monotonic() + CLOSE_GRACE
+        ended = [each.join(max(0.0, deadline - time.monotonic())) for each in starts]
+        if not all(ended):
+            log.warning(
+                "backend %r: a start that was stopped waits for an answer; what it has made is removed when that comes",
+                self._backend,
+            )
 
     def lost(self, why: str, generation: int | None = None) -> EnvironmentLostError:
         """Note that the target is gone, so that the next command starts it anew, and return what to raise.
@@ -168,7 +246,7 @@ class Lifecycle:
         """
         if not self.is_ours:
             return False
-        with self._lock:  # a start that is under way is waited for, and then closed
+        with self._lock:
             mine = threading.get_ident()
             self._closing_ended.wait_for(lambda: self._closing_thread in (None, mine))
             if self.stage is Stage.CLOSED:

@@ -1,0 +1,199 @@
+"""One attempt to bring a target up: what a backend needs so that it can be stopped, whatever it waits for."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import Context, ContextVar, copy_context
+from typing import Generic, TypeVar
+
+from environments.cancellation import CancelScope
+from environments.errors import StartStoppedError
+from environments.log import logger
+from environments.progress import Reporter
+
+T = TypeVar("T")
+
+log = logger(__name__)
+
+
+class Start:
+    """One attempt to bring a target up, which may be stopped from any thread at any moment.
+
+    Args:
+        backend: The backend's name, for errors.
+        reporter: Is told what the start is doing.
+    """
+
+    def __init__(self, backend: str, reporter: Reporter | None = None) -> None:
+        self.backend = backend
+        self._reporter = reporter or Reporter(backend)
+        self._scope = CancelScope()
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self._why = ""
+        self._timed_out = False
+        self.detached: list[threading.Thread] = []
+        """What goes on alone since the start was stopped."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped."""
+        return self._stopped.is_set()
+
+    def mark(self, why: str, timed_out: bool = False) -> None:
+        """Note that it is stopped; `break_off` is to follow.
+
+        Args:
+            why: What stopped it. Of several, the first is told.
+            timed_out: Whether that was a time limit.
+        """
+        with self._lock:
+            if not self.stopped:
+                self._why, self._timed_out = why, timed_out
+                self._stopped.set()
+
+    def break_off(self) -> None:
+        """Break off what a start that is stopped waits for. Called again while it has not ended."""
+        self._scope.cancel()
+
+    def error(self) -> StartStoppedError:
+        """Return what to raise once it was stopped."""
+        return stopped_error(self.backend, self._why, self._timed_out)
+
+    # For the backend.
+
+    def check(self) -> None:
+        """Raise StartStoppedError if the start was stopped."""
+        if self.stopped:
+            raise self.error()
+
+    def pause(self, seconds: float) -> None:
+        """Sleep. Raises StartStoppedError as soon as the start is stopped."""
+        self._stopped.wait(seconds)
+        self.check()
+
+    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+        """Say what is being done, and how far it is in bytes, see `Progress`."""
+        self._reporter.tell(what, done, total)
+
+    @contextlib.contextmanager
+    def aborting(self, abort: Callable[[], None]) -> Iterator[None]:
+        """Have `abort` called when the start is stopped while the block runs, to break off what that waits for.
+
+        It is called from another thread, maybe several times, until the block is left: a wait may have begun just
+        behind the first call.
+
+        Raises:
+            StartStoppedError: The start was stopped, and the block failed or did not begin.
+        """
+        self.check()
+        try:
+            with self._scope.calling(abort):
+                yield
+        except Exception as error:
+            if self.stopped:
+                raise self.error() from error
+            raise
+
+    def alone(self, make: Callable[[], T], undo: Callable[[], object]) -> T:
+        """Return what a call returns that cannot be broken off. If the start is stopped, the call goes on alone.
+
+        Args:
+            make: Makes something. It runs on a thread of its own.
+            undo: Removes what that has made. Called behind the end of a call that nobody waits for any more, also of
+                one that failed, as that may have made something all the same.
+
+        Raises:
+            StartStoppedError: The start was stopped before the call ended.
+        """
+        self.check()
+        call = _Alone(make, undo)
+        call.thread.start()
+        try:
+            with self.aborting(call.over.set):
+                call.over.wait()
+        finally:
+            if self.stopped and call.leave():
+                self.detached.append(call.thread)
+        self.check()
+        return call.result()
+
+    @contextlib.contextmanager
+    def active(self) -> Iterator[None]:
+        """Make this the start that the current thread is at in the block, see `current_start`."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
+
+
+class _Alone(Generic[T]):
+    """A call that may be left alone, see `Start.alone`."""
+
+    def __init__(self, make: Callable[[], T], undo: Callable[[], object]) -> None:
+        self._make = make
+        self._undo = undo
+        self._lock = threading.Lock()
+        self._ended = self._left = False
+        self._results: list[T] = []
+        self._error: BaseException | None = None
+        self.over = threading.Event()
+        """Set at its end, or when it need not be waited for any more."""
+        context = copy_context()
+        self.thread = threading.Thread(target=self._run, args=(context,), name="hermes-start-call", daemon=True)
+
+    def _run(self, context: Context) -> None:
+        try:
+            self._results.append(context.run(self._make))
+        except BaseException as error:
+            self._error = error
+        with self._lock:
+            self._ended, left = True, self._left
+        self.over.set()
+        if left:
+            self._undone()
+
+    def leave(self) -> bool:
+        """Have it undone, now or when it ends, and return whether it has yet to end."""
+        with self._lock:
+            self._left = True
+            if not self._ended:
+                return True
+        self._undone()
+        return False
+
+    def _undone(self) -> None:
+        try:
+            self._undo()
+        except Exception as error:
+            log.warning("what a stopped start has made could not be removed; `hermes-env gc` may: %s", error)
+
+    def result(self) -> T:
+        """Return what came of it, or raise that."""
+        if self._error:
+            raise self._error
+        return self._results[0]
+
+
+_current: ContextVar[Start | None] = ContextVar("hermes_start", default=None)
+
+
+def current_start() -> Start:
+    """Return the start that the current thread is at; where it is at none, one that nobody stops."""
+    return _current.get() or Start("")
+
+
+def stopped_error(backend: str, why: str, timed_out: bool = False) -> StartStoppedError:
+    """Return what is raised of a start that was stopped.
+
+    Args:
+        backend: The backend's name.
+        why: What stopped it.
+        timed_out: Whether that was a time limit.
+    """
+    return StartStoppedError(
+        f"backend {backend!r}: the start was stopped: {why}; the next command tries again", timed_out
+    )
