@@ -1,0 +1,11 @@
+"""For a model: function-calling schemas of the tools, and the answers to its calls.
+
+schemas = tool_schemas("openai")
+...                                                     # the model's answer holds a call
+text = handle_function_call(call.name, call.arguments, task_id="task 17")
+"""
+
+from hermes_env.schemas.calls import handle_function_call
+from hermes_env.schemas.forms import tool_schemas
+
+__all__ = ["handle_function_call", "tool_schemas"]

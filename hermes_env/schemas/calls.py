@@ -1,0 +1,113 @@
+"""Answering a model's tool calls: JSON text for whatever it asks, mistakes and failures included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+
+from code_execution import execute_code
+from environments.base import BaseEnvironment
+from environments.errors import TerminalError
+from environments.log import logger
+from environments.manager import get_environment
+from environments.validation import closest
+from hermes_env.schemas.answers import answer, error_answer
+from hermes_env.schemas.parameters import ArgumentError
+from hermes_env.schemas.toolset import CODE, EXECUTE_CODE, Tool, Toolset
+from hermes_tools import model_tools, script_tools
+from rpc.signatures import ToolSignature
+
+_log = logger(__name__)
+
+_SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
+_EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
+"""What a model's call may lead to; anything else is a mistake of a program and is logged."""
+
+
+def handle_function_call(
+    name: str,
+    arguments: Mapping[str, object] | str | None,
+    task_id: str = "default",
+    *,
+    tools: Iterable[str] | None = None,
+    own_tools: Mapping[str, Callable[..., object]] | None = None,
+) -> str:
+    """Run the tool that a model called, and return the answer for it.
+
+    Calls may come from many threads at once. Of one task, commands in the session run one after the other.
+
+    Args:
+        name: The tool's name.
+        arguments: Its arguments by name, as a mapping or as the JSON text that a model wrote. Text is taken for the
+            number or truth value that it says.
+        task_id: Whose environment it works in: `environments.manager.get_environment(task_id)`, which makes one from
+            the settings when there is none yet.
+        tools: As for `tool_schemas`: names of our tools that the model has; None is all of them.
+        own_tools: As for `tool_schemas`: functions of yours by name. They run here, and what they return is to be JSON.
+
+    Returns:
+        JSON text with at most some 100,000 characters of text, without the values of secrets: what the tool returned,
+        or an object with `error` alone, if there is no such tool, the arguments are wrong, the tool failed or raised,
+        or the environment could not be had.
+
+    Raises:
+        ValueError: `tools` or `own_tools` hold a name that is not allowed. Nothing is raised for what a model does.
+    """
+    chosen = Toolset.of(tools, own_tools)
+    try:
+        if name not in chosen.names:
+            raise ArgumentError(_no_such_tool(str(name), chosen))
+        values = chosen.parameters(name).checked(_decoded(arguments))
+        return _called(chosen, name, values, task_id)
+    except Exception as error:
+        return error_answer(_told(name, error))
+
+
+def _called(tools: Toolset, name: str, arguments: Mapping[str, object], task_id: str) -> str:
+    env = get_environment(task_id)
+    try:
+        return answer(_result(tools, name, arguments, env))
+    except Exception as error:
+        text = _told(name, error)
+        if name in tools.own:
+            text = ToolSignature.of(tools.own[name]).without_bound(text)
+        return error_answer(env.model_view().output(text))
+
+
+def _result(tools: Toolset, name: str, arguments: Mapping[str, object], env: BaseEnvironment) -> object:
+    if name == EXECUTE_CODE:
+        result = execute_code(str(arguments[CODE]), env=env, tools=_tools_of_scripts(tools, env)).to_dict()
+        return {key: result[key] for key in _SCRIPT_RESULT}
+    if name in tools.own:
+        return env.model_view().value(tools.own[name](**arguments))
+    return model_tools(env)[name](**arguments)
+
+
+def _tools_of_scripts(tools: Toolset, env: BaseEnvironment) -> dict[str, Tool]:
+    built_in = script_tools(env)
+    return {**{name: built_in[name] for name in tools.built_in_for_scripts}, **tools.own_for_scripts}
+
+
+def _decoded(arguments: Mapping[str, object] | str | None) -> Mapping[str, object]:
+    """Return a model's arguments; some models write nothing, or null, where a tool needs none."""
+    if arguments is None or isinstance(arguments, Mapping):
+        return arguments or {}
+    try:
+        decoded = json.loads(arguments or "{}", strict=False)  # line ends inside texts are a common mistake
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ArgumentError(f"the arguments are not JSON: {error}") from error
+    if decoded is not None and not isinstance(decoded, dict):
+        raise ArgumentError(f"the arguments are a JSON {type(decoded).__name__}; give an object")
+    return decoded or {}
+
+
+def _no_such_tool(name: str, tools: Toolset) -> str:
+    shown = name[:100]
+    return f"there is no tool {shown!r}{closest(shown, tools.names)}; there are: {', '.join(tools.names)}"
+
+
+def _told(name: str, error: Exception) -> str:
+    if not isinstance(error, _EXPECTED):
+        _log.warning("the tool %s raised %s", name, type(error).__name__, exc_info=error)
+        return f"{type(error).__name__}: {error}"
+    return str(error) or type(error).__name__

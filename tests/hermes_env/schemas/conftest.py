@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from environments import BaseEnvironment, manager
+
+
+@pytest.fixture
+def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseEnvironment]:
+    """The environment of the task "default": this machine, in a directory of its own."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TERMINAL_ENV", "local")
+    monkeypatch.setenv("TERMINAL_CWD", str(work))
+    manager.cleanup_all()
+    yield manager.get_environment()
+    manager.cleanup_all()

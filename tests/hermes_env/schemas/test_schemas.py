@@ -1,0 +1,247 @@
+"""What a model is told of its tools is what the functions are."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import re
+import typing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import jsonschema
+import pytest
+from pydantic import Field, TypeAdapter
+
+from code_execution import CodeExecutionSettings, execute_code
+from environments import BaseEnvironment
+from hermes_env.schemas import tool_schemas
+from hermes_env.schemas.descriptions import DESCRIPTIONS
+from hermes_env.schemas.script import script_texts
+from hermes_env.schemas.toolset import Toolset
+from hermes_tools import model_tools, script_tools
+
+EVERY_TOOL = [*DESCRIPTIONS, "execute_code"]
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+
+
+def by_name(**asked: object) -> dict[str, dict[str, typing.Any]]:
+    return {schema["name"]: schema for schema in tool_schemas("anthropic", **asked)}  # type: ignore[arg-type]
+
+
+def properties(name: str) -> dict[str, dict[str, typing.Any]]:
+    return by_name()[name]["input_schema"]["properties"]
+
+
+def test_there_is_a_schema_for_every_tool_of_a_model(env: BaseEnvironment) -> None:
+    assert set(by_name()) == {*model_tools(env), "execute_code"}
+    assert list(by_name()) == EVERY_TOOL
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_a_schema_has_the_parameters_of_its_function_and_their_types(env: BaseEnvironment, name: str) -> None:
+    tool = model_tools(env)[name]
+    signature = inspect.signature(tool)
+    types = typing.get_type_hints(tool.__dict__["__presents__"])
+    schema = by_name()[name]["input_schema"]
+    assert list(schema["properties"]) == list(signature.parameters) == list(DESCRIPTIONS[name].parameters)
+    optional = {p.name for p in signature.parameters.values() if p.default is not p.empty}
+    assert set(schema["required"]) == set(signature.parameters) - optional
+    for parameter, shown in schema["properties"].items():
+        default = signature.parameters[parameter].default
+        if parameter in optional and default is not None:
+            assert TypeAdapter(types[parameter]).validate_python(shown["default"]) == default
+        else:
+            assert "default" not in shown
+        kind = typing.get_args(types[parameter])[0] if default is None else types[parameter]
+        expected = TypeAdapter(kind).json_schema()
+        assert {key: shown[key] for key in expected} == expected
+
+
+def test_execute_code_takes_code_as_the_function_does() -> None:
+    assert inspect.signature(execute_code).parameters["code"].annotation == "str"
+    shown = by_name()["execute_code"]["input_schema"]
+    assert (list(shown["properties"]), shown["required"]) == (["code"], ["code"])
+    assert shown["properties"]["code"]["type"] == "string"
+
+
+@pytest.mark.parametrize("name", EVERY_TOOL)
+def test_a_schema_is_json_schema_and_describes_everything(name: str) -> None:
+    shown = by_name()[name]
+    jsonschema.Draft202012Validator.check_schema(shown["input_schema"])
+    assert shown["input_schema"]["additionalProperties"] is False
+    assert 50 < len(shown["description"]) <= 1024
+    for parameter in shown["input_schema"]["properties"].values():
+        assert len(parameter["description"]) > 10
+        assert {"type", "anyOf"} & set(parameter)
+
+
+def test_choices_are_an_enum() -> None:
+    assert properties("search_files")["target"]["enum"] == ["content", "files"]
+    assert properties("patch")["mode"]["enum"] == ["replace", "patch"]
+
+
+def test_arguments_that_the_signature_allows_are_valid_and_others_are_not() -> None:
+    check = jsonschema.Draft202012Validator(by_name()["terminal"]["input_schema"])
+    assert check.is_valid({"command": "true", "timeout": 1.5, "workdir": "/"})
+    for wrong in ({}, {"command": 5}, {"command": "true", "timeout": "soon"}, {"command": "true", "shell": "zsh"}):
+        assert not check.is_valid(wrong)
+
+
+def test_the_two_forms_say_the_same() -> None:
+    anthropic = tool_schemas("anthropic")
+    for ours, theirs in zip(tool_schemas("openai"), anthropic, strict=True):
+        assert ours["type"] == "function"
+        assert ours["function"] == {
+            "name": theirs["name"],
+            "description": theirs["description"],
+            "parameters": theirs["input_schema"],
+        }
+    assert tool_schemas() == tool_schemas("openai")
+    assert json.loads(json.dumps(anthropic)) == anthropic
+
+
+def test_another_form_is_an_error() -> None:
+    with pytest.raises(ValueError, match="form is 'gemini'; allowed: openai, anthropic"):
+        tool_schemas("gemini")  # type: ignore[arg-type]
+
+
+def test_the_description_of_execute_code_names_the_tools_that_a_script_has(env: BaseEnvironment) -> None:
+    told = by_name()["execute_code"]["description"]
+    listed = dict(re.findall(r"^(\w+)\((.*?)\) -> ", told, re.MULTILINE))
+    assert set(listed) == set(script_tools(env))
+    for name, arguments in listed.items():
+        tool = script_tools(env)[name]
+        shown = [word.partition("=")[0].strip() for word in re.findall(r"\w+(?:='?[^,]*'?)?", arguments)]
+        assert [name for name in inspect.signature(tool).parameters if name in shown] == shown
+        kinds = typing.get_type_hints(tool.__dict__["__presents__"])["return"]
+        assert set(DESCRIPTIONS[name].returns) <= set(kinds.__annotations__)
+    for word in ("json_parse(text)", "shell_quote(s)", "retry(fn", "print", "three or more"):
+        assert word in told
+
+
+def test_the_limits_that_it_names_are_those_of_the_settings(tmp_path: Path) -> None:
+    assert "Limits: 300 s, 50 tool calls, 50 KB of output." in by_name()["execute_code"]["description"]
+    (tmp_path / "home").mkdir()
+    settings = "code_execution: {timeout: 45, max_tool_calls: 7, max_stdout_bytes: 900, mode: strict}"
+    (tmp_path / "home" / "config.yaml").write_text(settings)
+    shown = by_name()["execute_code"]
+    assert "Limits: 45 s, 7 tool calls, 900 bytes of output." in shown["description"]
+    assert "give absolute paths" in shown["input_schema"]["properties"]["code"]["description"]
+
+
+def test_a_refused_call_is_told_of_as_the_settings_have_it() -> None:
+    tools = Toolset.of(None, None)
+    assert "ToolError" not in script_texts(tools, CodeExecutionSettings())[1]
+    assert "ToolError" in script_texts(tools, CodeExecutionSettings(tool_errors="raise"))[1]
+
+
+def test_only_the_tools_that_are_asked_for_are_there_and_told_of() -> None:
+    shown = by_name(tools=["execute_code", "terminal"])
+    assert list(shown) == ["terminal", "execute_code"]
+    told = json.dumps(shown)
+    assert not re.search(r"\b(read_file|write_file|search_files|patch|web_search|web_extract)\b", told)
+    assert by_name(tools=[]) == {}
+    with pytest.raises(ValueError, match=r"no tool 'terminl' \(did you mean 'terminal'\?\)"):
+        tool_schemas(tools=["terminl"])
+
+
+def find_orders(paid: Annotated[bool, Field(description="Whether they are paid.")], region: str | None = "EU") -> list:
+    """Return the numbers of orders."""
+    return [paid, region]
+
+
+def test_a_function_of_the_programs_own_is_a_tool_by_its_annotations_and_docstring() -> None:
+    shown = by_name(tools=["execute_code"], own_tools={"find_orders": find_orders})
+    assert shown["find_orders"]["description"] == "Return the numbers of orders."
+    assert shown["find_orders"]["input_schema"] == {
+        "type": "object",
+        "properties": {
+            "paid": {"type": "boolean", "description": "Whether they are paid."},
+            "region": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": "EU"},
+        },
+        "required": ["paid"],
+        "additionalProperties": False,
+    }
+    assert "\nfind_orders(paid: " in shown["execute_code"]["description"]
+    assert ": Return the numbers of orders." in shown["execute_code"]["description"]
+
+
+def test_types_of_its_own_are_described_too() -> None:
+    @dataclass
+    class Order:
+        number: int
+
+    def place(order: Order, how: Literal["fast", "slow"] = "fast") -> None:
+        """Place an order."""
+
+    place.__annotations__ = {"order": Order, "how": Literal["fast", "slow"]}
+    schema = by_name(own_tools={"place": place})["place"]["input_schema"]
+    jsonschema.Draft202012Validator.check_schema(schema)
+    check = jsonschema.Draft202012Validator(schema)
+    assert check.is_valid({"order": {"number": 5}})
+    assert not check.is_valid({"order": {"number": "five"}})
+    assert schema["properties"]["how"] == {"type": "string", "enum": ["fast", "slow"], "default": "fast"}
+
+
+def test_what_was_bound_to_a_function_is_not_told() -> None:
+    bound = functools.partial(find_orders, region="sesame-4711")
+    assert "sesame" not in json.dumps(by_name(own_tools={"find": bound}))
+
+
+def test_an_own_tool_takes_the_place_of_one_of_ours() -> None:
+    def terminal(command: str) -> str:
+        """Ask first, then run."""
+        return command
+
+    shown = by_name(own_tools={"terminal": terminal})
+    assert shown["terminal"]["description"] == "Ask first, then run."
+    assert "terminal(command: str) -> str: Ask first, then run." in json.dumps(shown["execute_code"])
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "reason"),
+    [
+        ("execute_code", find_orders, "not a name for a tool of your own"),
+        ("find orders", find_orders, "not a name for a tool of your own"),
+        ("by_place", lambda a, /: a, "takes arguments by place alone"),
+    ],
+)
+def test_a_function_that_no_model_can_call_is_refused(name: str, tool: typing.Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        tool_schemas(own_tools={name: tool})
+
+
+def test_a_type_without_a_json_schema_is_refused_by_name() -> None:
+    class Socket:
+        pass
+
+    def send(to: Socket) -> None:
+        pass
+
+    send.__annotations__ = {"to": Socket}
+    with pytest.raises(ValueError, match=r"the tool 'send' can't be given to a model: .*'to'"):
+        tool_schemas(own_tools={"send": send})
+
+
+def test_with_many_own_tools_the_description_stays_as_short_as_openai_wants_it() -> None:
+    own = {f"find_orders_{number}": find_orders for number in range(30)}
+    shown = by_name(own_tools=own)["execute_code"]
+    assert len(shown["description"]) <= 1024
+    assert all(f"\n{name}(" in shown["input_schema"]["properties"]["code"]["description"] for name in own)
+
+
+def test_a_long_docstring_is_cut_for_openai_alone() -> None:
+    def talk() -> None:
+        pass
+
+    talk.__doc__ = "word " * 500
+    openai = {schema["function"]["name"]: schema["function"] for schema in tool_schemas(own_tools={"talk": talk})}  # type: ignore[index,call-overload]
+    assert len(openai["talk"]["description"]) == 1024
+    assert len(by_name(own_tools={"talk": talk})["talk"]["description"]) > 2000
