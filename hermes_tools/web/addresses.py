@@ -16,8 +16,8 @@ SocketAddress = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 _METADATA_HOSTS = frozenset(
     {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
-_METADATA_ADDRESS = IPv4Address("168.63.129.16")
-"""Azure's, which looks like a public one. Those of other clouds are link-local, private or shared ones."""
+_NOT_PUBLIC_IPV4 = tuple(map(IPv4Network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24")))
+"""Azure's metadata service; protocols, and the metadata of another cloud; relays of 6to4. Python knows all others."""
 _PUBLIC_IPV6 = IPv6Network("2000::/3")
 _NOT_PUBLIC_IPV6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 """Special purposes, Teredo among them; documentation; 6to4, which leads to any IPv4 address; documentation."""
@@ -75,7 +75,8 @@ def is_public(address: Address) -> bool:
     IPv6 addresses that lead to an IPv4 address are not public, whichever it is; but NAT64's are as public as that.
     """
     if isinstance(address, IPv4Address):
-        return address.is_global and not address.is_multicast and address != _METADATA_ADDRESS
+        special = address.is_multicast or any(address in network for network in _NOT_PUBLIC_IPV4)
+        return address.is_global and not special
     if address in _NAT64:
         return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
     return address in _PUBLIC_IPV6 and not any(address in network for network in _NOT_PUBLIC_IPV6)

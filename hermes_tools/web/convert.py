@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 from environments.clean_environment import SAFE_NAMES
 from hermes_tools.web.deadline import Deadline
 from hermes_tools.web.fetch import Fetched
+from hermes_tools.web.text import charsets
 
 if TYPE_CHECKING:
     from hermes_tools.web.convert_page import Order
@@ -52,12 +53,11 @@ def converted(
         OutOfTimeError: The time is up.
         ToolInterruptedError: Nobody waits any more.
     """
-    body.seek(0)
     order: Order = {
         "kind": kind,
         "body": body.fileno(),
         "url": page.url,
-        "charset": page.charset,
+        "charsets": charsets(body, page.charset),
         "as_markdown": as_markdown,
         "most_characters": most_characters,
         "seconds": deadline.remaining(),

@@ -31,8 +31,8 @@ class Order(TypedDict):
     """Descriptor of the file."""
     url: str
     """For links that are relative."""
-    charset: str
-    """As its server says, or nothing."""
+    charsets: list[str]
+    """Of an HTML page: those that it may be in, the likeliest first."""
     as_markdown: bool
     most_characters: int
     """How many are wanted; one more says that there are more."""
@@ -44,7 +44,9 @@ def main() -> None:
     order: Order = json.load(sys.stdin)
     _limit(order)
     try:
-        data = os.fdopen(order["body"], "rb").read()
+        with os.fdopen(order["body"], "rb") as body:
+            body.seek(0)
+            data = body.read()
         title, content = _of_pdf(data, order) if order["kind"] == "pdf" else _of_html(data, order)
         title, content = " ".join(title.split())[:_LONGEST_TITLE], content[: order["most_characters"] + 1]
         answer = {"title": _without_surrogates(title), "content": _without_surrogates(content)}
@@ -75,25 +77,29 @@ def _without_surrogates(text: str) -> str:
 def _of_html(data: bytes, order: Order) -> tuple[str, str]:
     import lxml.html
 
-    tree = lxml.html.document_fromstring(_decoded(data, order["charset"]) or "<html></html>")
+    try:
+        tree = lxml.html.document_fromstring(_decoded(data, order["charsets"]))
+    except lxml.html.etree.ParserError:  # there is nothing in it
+        return "", ""
+    tree.make_links_absolute(order["url"], handle_failures="ignore")
     title = (tree.findtext(".//title") or tree.findtext(".//h1") or "").strip()
     return title, _main_text(tree, order) or _all_text(tree)
 
 
-def _decoded(data: bytes, charset: str) -> str:
+def _decoded(data: bytes, charsets: list[str]) -> str:
     from trafilatura.utils import decode_file
 
-    for name in (charset, "utf-8-sig"):
+    for name in (*charsets, "utf-8", "cp1252"):
         try:
             return _without_declaration(data.decode(name))
-        except (LookupError, ValueError):
+        except ValueError:
             continue
     return _without_declaration(decode_file(data))
 
 
 def _without_declaration(text: str) -> str:
     """Leave out an XML declaration: lxml refuses text with one that names a charset."""
-    start = text.lstrip()
+    start = text.lstrip("\ufeff \t\r\n")
     return start.partition("?>")[2] if start.startswith("<?xml") else start
 
 
@@ -109,7 +115,6 @@ def _main_text(tree: lxml.html.HtmlElement, order: Order) -> str:
     config.set("DEFAULT", "EXTRACTION_TIMEOUT", "0")
     found = extract(
         deepcopy(tree),
-        url=order["url"],
         output_format="markdown" if order["as_markdown"] else "txt",
         include_links=order["as_markdown"],
         include_formatting=order["as_markdown"],

@@ -39,22 +39,35 @@ def beginning(body: BinaryIO, charset: str, most_characters: int) -> str:
     for mark, name in _MARKS:
         if data.startswith(mark):
             return _decoded(data[len(mark) :], name, at_end, "replace")
-    for name in (charset, _named_in(data[:_HEAD]), "utf-8"):
+    for name in (*charsets(body, charset), "utf-8"):
         try:
             return _decoded(data, name, at_end, "strict")
-        except (LookupError, ValueError):
+        except ValueError:
             continue
     return _decoded(data, "cp1252", at_end, "replace")
 
 
-def _named_in(head: bytes) -> str:
-    found = _META.search(head)
-    return found[1].decode() if found else ""
+def charsets(body: BinaryIO, charset: str) -> list[str]:
+    """Return the charsets that a page may be in: that of its server, if there is one, and that of itself.
+
+    Args:
+        body: Is read from its start.
+        charset: As its server says, or nothing.
+    """
+    body.seek(0)
+    found = _META.search(body.read(_HEAD))
+    return [name for name in (charset, found[1].decode() if found else "") if _is_charset(name)]
+
+
+def _is_charset(name: str) -> bool:
+    try:
+        known = codecs.lookup(name).name
+        b"text".decode(name, "replace")  # which refuses what is no charset but a codec, such as zlib
+    except (LookupError, ValueError):
+        return False
+    return known not in _NO_CHARSETS
 
 
 def _decoded(data: bytes, charset: str, at_end: bool, errors: str) -> str:
-    """Decode text that may end in the middle of a character. It raises LookupError if there is no such charset."""
-    if not charset or codecs.lookup(charset).name in _NO_CHARSETS:
-        raise LookupError(charset)
-    b"text".decode(charset, "replace")  # which refuses what is no charset but a codec, such as zlib
+    """Decode text that may end in the middle of a character."""
     return codecs.getincrementaldecoder(charset)(errors).decode(data, at_end)

@@ -1,0 +1,120 @@
+"""Web servers of ours on loopback: pages that a test writes, and search services that answer as real ones do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+
+class Request(BaseHTTPRequestHandler):
+    """One request, which a page answers."""
+
+    server: Server
+    wbufsize = 0
+    protocol_version = "HTTP/1.0"
+
+    def do_GET(self) -> None:
+        place = urlsplit(self.path)
+        self.query = {name: values[0] for name, values in parse_qs(place.query).items()}
+        self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.site.requests.append(self)
+        with contextlib.suppress(OSError):  # whoever asked may not wait for all of it
+            self.server.site.pages.get(place.path, not_found)(self)
+
+    do_POST = do_GET
+
+    def answer(self, body: bytes | str, kind: str = "text/html", status: int = 200, **headers: str) -> None:
+        data = body.encode() if isinstance(body, str) else body
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **headers}.items():
+            if value:
+                self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def answer_json(self, value: object, status: int = 200) -> None:
+        self.answer(json.dumps(value), "application/json", status)
+
+    def redirect(self, where: str, status: int = 302) -> None:
+        self.answer("", status=status, Location=where)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+Page = Callable[[Request], None]
+
+
+def not_found(request: Request) -> None:
+    request.answer("no such page", status=404)
+
+
+class Server(ThreadingHTTPServer):
+    site: Site
+    daemon_threads = True
+    request_queue_size = 64
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: clients here break off connections on purpose."""
+
+
+class Site:
+    """A running server: `pages` holds what it answers by path, `requests` what it was asked."""
+
+    def __init__(self, address: str, tls: ssl.SSLContext | None) -> None:
+        self.pages: dict[str, Page] = {}
+        self.requests: list[Request] = []
+        self._server = Server((address, 0), Request)
+        self._server.site = self
+        self.port = self._server.server_port
+        if tls:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"{'https' if tls else 'http'}://{address}:{self.port}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="test-site")
+        self._thread.start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def page(self, path: str, body: bytes | str, kind: str = "text/html", status: int = 200, **headers: str) -> str:
+        """Have a page there, and return its URL."""
+        return self.on(path, lambda request: request.answer(body, kind, status, **headers))
+
+    def on(self, path: str, page: Page) -> str:
+        """Have a path answered by a function, and return its URL."""
+        self.pages[path] = page
+        return self.url + path
+
+
+@contextlib.contextmanager
+def running_site(address: str = "127.0.0.1", tls: ssl.SSLContext | None = None) -> Iterator[Site]:
+    """Run a server for the block."""
+    site = Site(address, tls)
+    try:
+        yield site
+    finally:
+        site.close()
+
+
+def as_searxng(site: Site, find: Callable[[str], list[tuple[str, str, str]]]) -> str:
+    """Have a site answer as SearXNG does, with what `find` returns for a query: titles, URLs and texts."""
+
+    def search(request: Request) -> None:
+        if request.query.get("format") != "json":
+            return request.answer("<html>results for people</html>")
+        found = [
+            {"title": title, "url": url, "content": text, "engine": "ours", "score": 1.0, "category": "general"}
+            for title, url, text in find(request.query["q"])
+        ]
+        return request.answer_json({"query": request.query["q"], "number_of_results": len(found), "results": found})
+
+    site.on("/search", search)
+    return site.url
