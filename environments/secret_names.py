@@ -10,7 +10,10 @@ SECRET_WORDS = (
     "DSN", "WEBHOOK", "SIGNATURE", "PRIVATE", "CONNECTION_STRING", "DATABASE_URL", "_PWD", "_PASS",
 )  # fmt: skip
 """A name that holds one of these, in any case, is taken for that of a secret. PWD and OLDPWD hold none."""
-_HARMLESS = r"AUTHOR(?!I[SZ]|ITY)|TOKENIZERS?|KEYBOARD|KEYCLOAK|KEYMAP|KEYSPACE|MONKEY|SSH_AUTH_SOCK|_PASS_?THROUGH"
+_HARMLESS = (
+    r"AUTHOR(?!I[SZ]|ITY)|TOKENIZERS?|KEYBOARD|KEYCLOAK|KEYMAP|KEYSPACE|MONKEY|SSH_AUTH_SOCK|WEB_ALLOW_PRIVATE|"
+    r"_PASS_?THROUGH"
+)
 """What holds a secret word in other names, such as GIT_AUTHOR_NAME, whose values are in ordinary output."""
 _OF_PATHS = ("_FILE", "_FILES", "_PATH", "_DIR", "_HOME", "_SOCK", "_SOCKET", "_ASKPASS")
 

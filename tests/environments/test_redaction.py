@@ -140,6 +140,7 @@ def test_controls_do_not_hide_a_secret() -> None:
         ("SSH_AUTH_SOCK", "/tmp/agent", False),
         ("GOOGLE_CREDENTIALS_FILE", "/home/user/key.json", False),
         ("GIT_AUTHOR_NAME", "Jane Doe Jr", False),
+        ("WEB_ALLOW_PRIVATE", "intranet.example", False),
         ("TOKENIZERS_PARALLELISM", "false", False),
         ("EDITOR", "vim", False),
     ],
