@@ -1,0 +1,11 @@
+"""As a model would write it: what the YAML files below the working directory say of images, as JSON."""
+
+import json
+
+from hermes_tools import search_files
+
+found = search_files(r"^\s*image:", file_glob="*.yaml", limit=500)
+if found.get("error"):
+    raise SystemExit(found["error"])
+matches = [{"file": match["path"], "line": match["line"], "text": match["content"][:200]} for match in found["matches"]]
+print(json.dumps(matches, indent=2))

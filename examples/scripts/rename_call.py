@@ -1,0 +1,13 @@
+"""As a model would write it: `old_api_call` is renamed in all files that a search finds."""
+
+from hermes_tools import patch, search_files
+
+found = search_files("old_api_call", output_mode="files_only", limit=1000)
+patched = 0
+for match in found["matches"]:
+    result = patch(match["path"], "old_api_call", "new_api_call", replace_all=True)
+    if "error" not in str(result):
+        patched += 1
+    else:
+        print(f"{match['path']}: {result['error']}")
+print(f"patched {patched} of {found['total_count']} files")

@@ -1,0 +1,158 @@
+"""Four scripts as a model would write them do their work, on this machine and in a container."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.web_server import Site, as_searxng, running_site
+
+from code_execution import ExecutionResult, execute_code
+from environments import BaseEnvironment, create_environment
+
+SCRIPTS = Path(__file__).parents[2] / "examples" / "scripts"
+OF_PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
+
+
+@dataclass(frozen=True)
+class Place:
+    """An environment, and a directory in it that is a project's."""
+
+    env: BaseEnvironment
+    project: str
+
+    def put(self, files: dict[str, str | bytes]) -> None:
+        self.env.execute_oneshot(f"mkdir -p {self.project}/deploy")
+        for name, content in files.items():
+            self.env.write_bytes(f"{self.project}/{name}", content if isinstance(content, bytes) else content.encode())
+
+    def run(self, script: str) -> ExecutionResult:
+        """Run a script in the project's directory; `/project` is that."""
+        self.env.execute(f"cd {self.project}")
+        code = (SCRIPTS / script).read_text().replace("/project", self.project)
+        return execute_code(code, env=self.env)
+
+
+@pytest.fixture(params=["local", "docker"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    project = tmp_path / "project"
+    if request.param == "local":
+        project.mkdir()
+        with create_environment("local", cwd=str(project)) as env:
+            yield Place(env, str(project))
+        return
+    require_docker().close()
+    with create_environment("docker", image=PYTHON_IMAGE) as env:
+        yield Place(env, "/project")
+
+
+def test_what_yaml_files_say_is_collected_as_json(place: Place) -> None:
+    place.put(
+        {
+            "deploy/web.yaml": "services:\n  web:\n    image: web:1.2\n",
+            "job.yaml": f"image: job  # {'very ' * 100}long\n",
+            "notes.txt": "image: not asked for\n",
+        }
+    )
+    result = place.run("collect_matches.py")
+    assert result.status == "success", result.output
+    first, second = json.loads(result.output)
+    assert first == {"file": "deploy/web.yaml", "line": 3, "text": "    image: web:1.2"}
+    assert (second["file"], len(second["text"])) == ("job.yaml", 200)
+    assert [call.name for call in result.tool_calls] == ["search_files"]
+
+
+def test_a_call_is_renamed_wherever_it_is_and_a_file_that_cannot_be_patched_is_told_of(place: Place) -> None:
+    place.put(
+        {
+            "a.py": "old_api_call(1)\nold_api_call(2)\n",
+            "deploy/b.py": "x = old_api_call\n",
+            "c.md": "Nothing of it here.\n",
+            "large.py": "old_api_call\n" + "\n" * 500_000,
+        }
+    )
+    result = place.run("rename_call.py")
+    assert result.status == "success", result.output
+    assert place.env.read_bytes(f"{place.project}/a.py") == b"new_api_call(1)\nnew_api_call(2)\n"
+    assert place.env.read_bytes(f"{place.project}/deploy/b.py") == b"x = new_api_call\n"
+    assert result.output.startswith("large.py: ")
+    assert result.output.endswith("patched 2 of 3 files\n")
+    assert [call.error is None for call in result.tool_calls] == [True, True, True, False]
+
+
+def test_a_projects_tests_are_run_and_what_failed_is_cut(place: Place, tmp_path: Path) -> None:
+    _activate_venv_with_pytest(place, tmp_path)
+    place.put(
+        {
+            "adding.py": "def add(a, b):\n    return a + b\n",
+            "test_adding.py": "from adding import add\n\ndef test_add():\n    assert add(2, 2) == 4\n",
+        }
+    )
+    result = place.run("run_tests.py")
+    assert result.status == "success", result.output
+    assert result.output.startswith("1 passed in ")
+
+    place.put({"test_more.py": "def test_long():\n    print('x' * 5000)\n    assert 2 + 2 == 5, 'no sum'\n"})
+    result = place.run("run_tests.py")
+    assert result.output.startswith(
+        "exit code 1: {'failed': 1, 'passed': 1}\nFAILED test_more.py::test_long - AssertionError: no sum\n"
+    )
+    assert len(result.output) < 2600
+
+
+def _activate_venv_with_pytest(place: Place, tmp_path: Path) -> None:
+    """Have a virtual environment active in the session that has the pytest that runs this."""
+    python = sys.executable if place.env.capabilities.same_machine else "python3"
+    made = place.env.execute(
+        f"cd / && {python} -m venv --without-pip {place.project}/.venv && . {place.project}/.venv/bin/activate && "
+        "python -c 'import site; print(site.getsitepackages()[0])'"
+    )
+    assert made.exit_code == 0, made.output
+    packages = tmp_path / "packages"
+    for name in OF_PYTEST:
+        installed = distribution(name)
+        for file in installed.files or ():
+            if ".." not in file.parts and file.suffix != ".pyc":
+                target = packages / file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(str(installed.locate_file(file)), target)
+    place.env.put_dir(packages, made.output.strip())
+
+
+def test_three_searches_end_in_a_digest_of_the_best_pages(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")
+    with running_site() as site:
+        best, gone, third, last = (_hit(site, name) for name in ("best", "gone", "third", "last"))
+        site.on("/gone", lambda request: request.answer("gone", status=410))
+        found = {
+            "file locking on NFS": [best, last],
+            "fcntl locks NFS server": [gone, best],
+            "flock over NFS": [third, best],
+        }
+        monkeypatch.setenv("SEARXNG_URL", as_searxng(site, found.__getitem__))
+        result = place.run("web_digest.py")
+    assert result.status == "success", result.output
+    assert [call.name for call in result.tool_calls] == ["web_search"] * 3 + ["web_extract"]
+    digests = result.output.strip().removeprefix("# ").split("\n\n# ")
+    assert [digest.partition("\n")[0] for digest in digests] == [f"best ({best[1]})", gone[1], f"third ({third[1]})"]
+    assert "could not be read: " in digests[1] and "410" in digests[1]
+    for digest in (digests[0], digests[2]):
+        content = digest.partition("\n")[2]
+        assert len(content) == 500
+        assert "Locks on NFS are kept by the server" in content
+
+
+def _hit(site: Site, name: str) -> tuple[str, str, str]:
+    """Have a page there, and return it as a search finds it."""
+    text = "Locks on NFS are kept by the server, and are advisory. " * 30
+    body = f"<article><h1>{name}</h1><p>{text}</p></article>"
+    url = site.page(f"/{name}", f"<html><head><title>{name}</title></head><body>{body}</body></html>")
+    return name, url, f"of {name}"
