@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from environments.errors import SettingsError
-from environments.validation import Given
 
 if TYPE_CHECKING:
     from environments.yaml_document import Document
@@ -40,12 +40,6 @@ def read_config_section(name: str) -> tuple[dict[str, object], Path]:
     return _string_keys(section, f"{path}, {name}"), path
 
 
-def config_layer(section: str) -> dict[str, Given]:
-    """Return a section of `config.yaml` as a layer for `validated`. Raises as `read_config_section`."""
-    values, path = read_config_section(section)
-    return {key: Given(value, f"{path}, {section}.{key}") for key, value in values.items()}
-
-
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
@@ -57,6 +51,7 @@ def _read(path: Path) -> str:
         raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
+@lru_cache(maxsize=1)  # each section is asked for apart, and reading a long file takes 50 ms
 def _document(text: str, path: Path) -> Document:
     from environments.yaml_document import read_mapping
 

@@ -69,6 +69,14 @@ class BackendSettings:
                 )
         self.refuse(settings)
 
+    def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
+        """Return the names of those of `RESOURCE_SETTINGS` that the backend never holds, if set as they are here.
+
+        Args:
+            settings: All settings, these among them.
+        """
+        return frozenset(RESOURCE_SETTINGS) - self.enforces
+
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables that these settings set for everything in the target; none, if not overridden."""
         return {}
@@ -131,6 +139,10 @@ class EnvironmentSettings:
     """Limit of processes and threads; 0 is no limit. In Docker 256 if not set."""
     container_persistent: bool = False
     """Whether the container's files outlive `cleanup()` and are there again for the same task."""
+
+    default_limits: frozenset[str] = field(default=frozenset(), metadata=NOT_A_SETTING)
+    """Names of the limits that nobody chose: they are what the older system's `config.yaml` has by default. A target
+    that cannot hold one goes without, see `environments.default_limits`."""
 
     own: BackendSettings = field(default_factory=BackendSettings, metadata=NOT_A_SETTING)
     """The settings of the backend alone. They are also there by its prefix: `settings.docker.image`."""

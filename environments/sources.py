@@ -2,7 +2,7 @@
 
 In rising order: the defaults, the section `terminal:` of `config.yaml` in `HERMES_HOME`, the variables
 `TERMINAL_*`, the arguments of `create_environment`. The variable of a setting is its name in capitals after
-`TERMINAL_`; lists and mappings are written there as JSON.
+`TERMINAL_`; lists and mappings are written there as JSON. In the file and in variables an empty text is not set.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 
-from environments.config import config_layer
+from environments.default_limits import told_apart
 from environments.errors import SettingsError
+from environments.legacy import OLDER
 from environments.registry import BUILT_IN, backend_names, backend_settings_class, check_backend_name
+from environments.sections import Layer, config_layer, translated
 from environments.settings import EnvironmentSettings
 from environments.validation import Given, closest, setting_names, validated
+from environments.value_forms import from_file, from_variable
 
 VARIABLE_PREFIX = "TERMINAL_"
 SECTION = "terminal"
@@ -23,8 +26,6 @@ GENERAL = frozenset(setting_names(EnvironmentSettings))
 _LIMITS = "container_"
 _CLOSE = 0.85
 """As difflib measures likeness: TERMINAL_TIMOUT is a slip (0.92), TERMINAL_EMULATOR another program's own."""
-
-Layer = dict[str, Given]
 
 
 def load_settings(backend: str | None = None, **overrides: object) -> EnvironmentSettings:
@@ -46,12 +47,15 @@ def load_settings(backend: str | None = None, **overrides: object) -> Environmen
     env = _chosen_backend(backend, overrides, variables, file)
     names = _Names(env)
     names.refuse_secrets(file)
-    layers = [
-        file,
-        {name: names.decoded(name, given) for name, given in variables.items() if names.may_be_meant(name)},
-        _argument_layer(names, overrides, named=backend is not None),
-    ]
-    return names.settings(names.without_foreign(layer) for layer in layers)
+    file = {name: from_file(given, names.default(name)) for name, given in names.of_older(file).items()}
+    variables = {
+        name: from_variable(given, names.default(name))
+        for name, given in names.of_older(variables).items()
+        if names.may_be_meant(name)
+    }
+    arguments = _argument_layer(names, overrides, named=backend is not None)
+    settings = names.settings(names.without_foreign(layer) for layer in (file, variables, arguments))
+    return told_apart(settings, [name for name, given in arguments.items() if given.value is not None])
 
 
 class _Names:
@@ -82,24 +86,14 @@ class _Names:
     def _is_under_our_prefix(self, name: str) -> bool:
         return name.startswith(_LIMITS) or bool(self._prefix and name.startswith(self._prefix))
 
-    def decoded(self, name: str, given: Given) -> Given:
-        """Read the JSON of a variable that is a list or a mapping.
+    def of_older(self, layer: Layer) -> Layer:
+        """Take what the older system had for this backend alone for the setting of all backends that it is here."""
+        found = {older.here.partition(".")[2]: older.key for older in OLDER if older.backend == self.backend}
+        renamed = {name: layer[key] for name, key in found.items() if key in layer}
+        return {**{name: given for name, given in layer.items() if name not in found.values()}, **renamed}
 
-        Raises:
-            SettingsError: It is something else.
-        """
-        default = self._default(name)
-        if not isinstance(default, tuple | Mapping):
-            return given
-        import json
-
-        try:
-            return Given(json.loads(str(given.value)), given.where)
-        except (ValueError, RecursionError):
-            example = '["a", "b"]' if isinstance(default, tuple) else '{"NAME": "value"}'
-            raise SettingsError(f"{given.where}: it should be JSON, such as {example}") from None
-
-    def _default(self, name: str) -> object:
+    def default(self, name: str) -> object:
+        """Return the default of a setting; None also for one of another backend."""
         if name in GENERAL:
             return getattr(EnvironmentSettings(), name)
         return getattr(self._own_class(), self._own[name]) if name in self._own else None
@@ -112,7 +106,7 @@ class _Names:
         """
         for found in fields(self._own_class):
             name = self._prefix + found.name
-            if found.metadata.get("secret") and name in file:
+            if found.metadata.get("secret") and name in file and file[name].value is not None:
                 variable = VARIABLE_PREFIX + name.upper()
                 raise SettingsError(f"{file[name].where}: secrets are not read from a file; set {variable} instead")
 
@@ -153,8 +147,8 @@ class _Names:
 
 def _file_layer() -> Layer:
     layer = config_layer(SECTION)
-    if "backend" in layer:
-        named = layer.pop("backend")
+    named = layer.pop("backend", None)
+    if named is not None and named.value is not None:
         if "env" in layer:
             raise SettingsError(f"{named.where}: terminal.env is there too, and means the same; keep one")
         layer["env"] = named
@@ -162,11 +156,14 @@ def _file_layer() -> Layer:
 
 
 def _variable_layer() -> Layer:
-    return {
-        variable.removeprefix(VARIABLE_PREFIX).lower(): Given(text, f"variable {variable}")
+    found = {
+        variable.removeprefix(VARIABLE_PREFIX).lower(): Given(text or None, f"variable {variable}")
         for variable, text in os.environ.items()
         if variable.startswith(VARIABLE_PREFIX)
     }
+    if "env" in found and found["env"].value is None:  # where commands run is never a matter of oversight
+        raise SettingsError(f"{found['env'].where}: it should be the name of a backend: {', '.join(backend_names())}")
+    return translated(SECTION, {SECTION: found})
 
 
 def _argument_layer(names: _Names, overrides: Mapping[str, object], *, named: bool) -> Layer:

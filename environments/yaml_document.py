@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from environments.errors import SettingsError
@@ -59,6 +60,7 @@ class Document:
     def __init__(self, root: yaml.MappingNode | None, where: str) -> None:
         self._entries = root.value if root else []
         self._where = where
+        self._lock = Lock()  # what is merged with << is merged into the nodes, as their values are made
 
     def value(self, key: str) -> object:
         """Return the value of a key at the top; None where there is none.
@@ -83,7 +85,8 @@ class Document:
 
         _check(node, where, {}, 0)
         try:
-            return _loader("").construct_document(node)
+            with self._lock:
+                return _loader("").construct_document(node)
         except yaml.YAMLError as error:
             raise SettingsError(f"{where}: is not valid YAML{_place(error)}") from None
         except (RecursionError, *_YAML_FAULTS):
