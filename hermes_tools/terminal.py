@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-import secrets
-import threading
-from typing import NotRequired, TypedDict
+from collections.abc import Sequence
 
-from environments.base import BaseEnvironment, Process
-from environments.capture import CapturedText
-from environments.errors import DeniedError, EnvironmentLostError
-from environments.result import DENIED_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
+from environments.base import BaseEnvironment
+from environments.call import check_seconds
+from environments.capture import BoundedCapture
+from environments.errors import DeniedError
+from environments.result import TIMEOUT_EXIT_CODE, CommandResult
+from environments.sink import Channel
+from hermes_tools.background.notices import take_notices
+from hermes_tools.background.start import start
+from hermes_tools.background.table import background_process
+from hermes_tools.model_output import for_model
+from hermes_tools.script_terminal import script_terminal
+from hermes_tools.terminal_result import TerminalResult, answer, captured, denied, refused
 
-
-class TerminalResult(TypedDict):
-    """What `terminal` returns."""
-
-    output: str
-    exit_code: int
-    error: str | None
-    process_id: NotRequired[str]
-    note: NotRequired[str]
-
-
-_background: dict[str, Process] = {}
-_background_lock = threading.Lock()
+__all__ = ["TerminalResult", "background_process", "script_terminal", "terminal"]
 
 
 def terminal(
@@ -34,6 +28,8 @@ def terminal(
     workdir: str | None = None,
     background: bool = False,
     pty: bool = False,
+    notify_on_exit: bool = False,
+    watch: Sequence[str] = (),
 ) -> TerminalResult:
     """Run a shell command in the session, which keeps its working directory and exports between calls.
 
@@ -41,133 +37,85 @@ def terminal(
         command: Shell text of any length.
         timeout: Seconds until the command is ended; None takes the environment's setting. No limit in background.
         workdir: Directory for this one command.
-        background: Start it and return at once; `background_process` gives its handle.
+        background: Start it beside the session and return at once; `process` looks after it.
         pty: Give it a terminal. It then runs in a process of its own, beside the session.
+        notify_on_exit: For the background: tell of its end with the next result of `terminal` or `process`.
+        watch: For the background: tell in the same way when a line of its output holds one of these texts or matches
+            one of these regular expressions (RE2); 16 at most, of 512 characters each.
 
     Returns:
-        A dict with output (standard error merged in), exit_code, and error: None, or why the command was ended,
-        such as "timed out after 5 s". A command that fails by itself has an exit code and no error. In the
+        A dict with output (standard error merged in), exit_code, and error: None, or why the command was ended or could
+        not be run, such as "timed out after 5 s". A command that fails by itself has an exit code and no error. In the
         background: process_id too. The output is without terminal controls and the values of secrets, as the settings
-        `strip_ansi` and `redact_secrets` say. note says which limit a command ran into that was killed for it. A
-        command that is not allowed is not run: exit code 126, and error says why.
+        `strip_ansi` and `redact_secrets` say; of more than 50 KB head and tail are kept, with a line that says how
+        much is missing. note, where there is something to say, tells what the exit code means (grep's 1 is no error),
+        or which limit the command was killed for. notices, if there are any, tell what happened in the background. A
+        command that is not allowed is not run: exit code 126, and error says why; one that cannot be run with these
+        arguments has exit code -1.
 
     Raises:
         TerminalError: The environment could not be started, was lost, or has no pty.
     """
     try:
         if background:
-            return _start_in_background(env, command, workdir, pty)
-        if pty:
-            return _run_in_pty(env, command, timeout, workdir)
-        return _run_in_session(env, command, timeout, workdir)
+            result = _start_in_background(env, command, workdir, pty, notify_on_exit, watch)
+        elif notify_on_exit or watch:
+            raise ValueError(
+                "notify_on_exit and watch are for background=True: a command in the foreground is waited for"
+            )
+        elif pty:
+            result = _run_in_pty(env, command, timeout, workdir)
+        else:
+            result = _run_in_session(env, command, timeout, workdir)
     except DeniedError as denial:
-        return _denied(denial)
-
-
-def _denied(denial: DeniedError) -> TerminalResult:
-    return {"output": "", "exit_code": DENIED_EXIT_CODE, "error": f"denied: {denial.reason}"}
+        result = denied(denial)
+    except (TypeError, ValueError) as error:
+        result = refused(error)
+    if notices := take_notices(env):
+        result["notices"] = notices
+    return result
 
 
 def _run_in_session(env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None) -> TerminalResult:
     result = env.execute(command, cwd=workdir, timeout=timeout)
-    output = env.model_view().captured(_captured(result))
-    return _answer(env, timeout, result, output)
+    return answer(env, command, timeout, workdir, result, for_model(env.model_view(), captured(result)))
 
 
-def script_terminal(
-    env: BaseEnvironment,
-    command: str,
-    timeout: float | None = None,
-    workdir: str | None = None,
-    background: bool = False,
-    pty: bool = False,
+def _start_in_background(
+    env: BaseEnvironment, command: str, workdir: str | None, pty: bool, notify_on_exit: bool, watch: Sequence[str]
 ) -> TerminalResult:
-    """Run a shell command in the session, which keeps its working directory and exports between calls.
-
-    Args:
-        command: Shell text of any length.
-        timeout: Seconds until the command is ended; None takes the environment's setting.
-        workdir: Directory for this one command.
-        background: Not available in a script: raises.
-        pty: Not available in a script: raises.
-
-    Returns:
-        A dict with output (standard error merged in, as the command wrote it), exit_code, and error: None, or why the
-        command was ended, such as "timed out after 5 s". A command that fails by itself has an exit code and no error.
-        note says which limit a command ran into that was killed for it. One that is not allowed is not run: exit code
-        126, and error says why.
-    """
-    if background:
-        raise ValueError(
-            "background=True is not available in a script, which must leave nothing running: run the command in "
-            "the foreground with a timeout, or run it from a thread of the script"
-        )
-    if pty:
-        raise ValueError(
-            "pty=True is not available in a script: run the command without a terminal, with its options for "
-            "use without one (such as --yes, --batch or --no-pager)"
-        )
-    try:
-        result = env.execute(command, cwd=workdir, timeout=timeout)
-    except DeniedError as denial:
-        return _denied(denial)
-    return _answer(env, timeout, result, _captured(result))
-
-
-def background_process(process_id: str) -> Process:
-    """Return the handle of a command that `terminal(background=True)` started.
-
-    Raises:
-        KeyError: No such process, or it ended and another was started since.
-    """
-    with _background_lock:
-        return _background[process_id]
-
-
-def _start_in_background(env: BaseEnvironment, command: str, workdir: str | None, pty: bool) -> TerminalResult:
-    process = env.start(command, cwd=workdir, pty=pty)
-    process_id = secrets.token_hex(6)
-    with _background_lock:
-        for ended in [key for key, known in _background.items() if _has_ended(known)]:
-            del _background[ended]
-        _background[process_id] = process
+    process_id = start(env, command, workdir, pty, notify_on_exit, watch).process_id
     output = f"started in the background as process {process_id}"
     return {"output": output, "exit_code": 0, "error": None, "process_id": process_id}
 
 
-def _has_ended(process: Process) -> bool:
-    try:
-        return process.poll() is not None
-    except EnvironmentLostError:
-        return True
-
-
 def _run_in_pty(env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None) -> TerminalResult:
-    process = env.start(command, cwd=workdir, pty=True)
-    seconds = env.settings.timeout if timeout is None else timeout
-    exit_code = process.wait(None if math.isinf(seconds) else seconds)
-    error = None
+    seconds = env.settings.timeout if timeout is None else check_seconds("timeout", timeout)
+    kept = _HeadAndTail(env.settings.max_output_bytes)
+    process = env.start(command, cwd=workdir, pty=True, sink=kept)
+    try:
+        exit_code = process.wait(None if math.isinf(seconds) else seconds)
+    except BaseException:  # control-C: nobody will wait for it any more
+        if process.running:
+            process.kill()
+        raise
     if exit_code is None:
         process.kill()
-        exit_code, error = TIMEOUT_EXIT_CODE, _timed_out(env, timeout)
-    return {"output": env.model_view().output(process.read()), "exit_code": exit_code, "error": error}
+    result = CommandResult("", TIMEOUT_EXIT_CODE if exit_code is None else exit_code, timed_out=exit_code is None)
+    return answer(env, command, timeout, workdir, result, for_model(env.model_view(), kept.capture.text()))
 
 
-def _timed_out(env: BaseEnvironment, timeout: float | None) -> str:
-    return f"timed out after {env.settings.timeout if timeout is None else timeout:g} s"
+class _HeadAndTail:
+    """Keeps the head and the tail of what a command prints. See `OutputSink`."""
 
+    separate = False
 
-def _captured(result: CommandResult) -> CapturedText:
-    return CapturedText(result.output, result.omitted_bytes, result.omitted_at)
+    def __init__(self, limit: int) -> None:
+        self.capture = BoundedCapture(limit)
 
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes."""
+        self.capture.add(data)
 
-def _answer(env: BaseEnvironment, timeout: float | None, result: CommandResult, output: CapturedText) -> TerminalResult:
-    error = _timed_out(env, timeout) if result.timed_out else "interrupted" if result.interrupted else None
-    text = output.text
-    if output.omitted_bytes:
-        head, tail = text[: output.omitted_at], text[output.omitted_at :]
-        text = f"{head}\n[{output.omitted_bytes} bytes of output omitted]\n{tail}"
-    answer = TerminalResult(output=text, exit_code=result.exit_code, error=error)
-    if result.note:
-        answer["note"] = result.note
-    return answer
+    def freeze(self) -> None:
+        """What is said at the end is wanted here."""

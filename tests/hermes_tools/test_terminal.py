@@ -59,15 +59,6 @@ def test_a_background_command_returns_at_once_and_its_handle_is_kept(env: BaseEn
     assert process.read() == "begun\ngot this\n"
 
 
-def test_ended_background_commands_are_forgotten_when_another_starts(env: BaseEnvironment) -> None:
-    first = terminal(env, "true", background=True)["process_id"]
-    background_process(first).wait(10)
-    second = terminal(env, "true", background=True)["process_id"]
-    with pytest.raises(KeyError):
-        background_process(first)
-    assert background_process(second).wait(10) == 0
-
-
 def test_a_pty_command_sees_a_terminal(env: BaseEnvironment) -> None:
     result = terminal(env, "test -t 1 && echo terminal; exit 5", pty=True)
     assert (result["output"].strip(), result["exit_code"], result["error"]) == ("terminal", 5, None)

@@ -1,0 +1,135 @@
+"""The output of a background process: its end is kept, whoever reads it, and also when nobody does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from environments.capture import LiveText
+from environments.model_view import ModelView
+from environments.sink import Channel
+
+KEPT_BYTES = 200_000
+"""What is kept of the end of an output."""
+
+
+class Kept(NamedTuple):
+    """What is kept of an output at a time."""
+
+    text: str
+    dropped_bytes: int
+    """How much came before it."""
+    dropped_lines: int
+    """How many lines have ended there."""
+
+
+class ProcessOutput:
+    """Keeps the last bytes of an output. The thread of the process fills it, and never has to wait. See `OutputSink`.
+
+    Args:
+        also: Told of all that comes, in that thread.
+        limit: Bytes to keep.
+    """
+
+    separate = False
+
+    def __init__(self, also: Callable[[bytes], object] | None = None, limit: int = KEPT_BYTES) -> None:
+        self._also = also
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._data = bytearray()
+        self._dropped_bytes = 0
+        self._dropped_lines = 0
+        self._of_handle = Reading(self)
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes."""
+        with self._lock:
+            self._data += data
+            if (excess := len(self._data) - self._limit) > 0:
+                self._dropped_bytes += excess
+                self._dropped_lines += self._data.count(b"\n", 0, excess)
+                del self._data[:excess]
+        if self._also:
+            self._also(data)
+
+    def freeze(self) -> None:
+        """What is said at the end is wanted here."""
+
+    def take(self, final: bool) -> str:
+        """Return what has come since the last call: the handle's `read`, see `ReadableSink`."""
+        return self._of_handle.next(final)[0]
+
+    def kept(self) -> Kept:
+        """Return all that is kept. A character that its beginning goes through is left out."""
+        with self._lock:
+            data, dropped, lines = bytes(self._data), self._dropped_bytes, self._dropped_lines
+        cut = continuation_bytes(data) if dropped else 0
+        return Kept(data[cut:].decode("utf-8", "replace"), dropped + cut, lines)
+
+    def since(self, place: int) -> tuple[int, bytes]:
+        """Return what is kept of all that came behind a place, and where that begins.
+
+        Args:
+            place: Bytes from the beginning of the output.
+        """
+        with self._lock:
+            begin = max(place, self._dropped_bytes)
+            return begin, bytes(self._data[begin - self._dropped_bytes :])
+
+
+class Reading:
+    """One that reads an output bit by bit. Each bit is read once, from whichever thread."""
+
+    def __init__(self, output: ProcessOutput) -> None:
+        self._output = output
+        self._lock = threading.Lock()
+        self._place = 0
+        self._text = LiveText()
+
+    def next(self, final: bool) -> tuple[str, int]:
+        """Return what has come since the last call, and how many bytes before it are no longer kept.
+
+        Args:
+            final: Whether nothing more will come; else a character that is not complete yet stays.
+        """
+        with self._lock:
+            begin, data = self._output.since(self._place)
+            missed = begin - self._place
+            self._place = begin + len(data)
+            if missed:
+                cut = continuation_bytes(data)
+                missed, data = missed + cut, data[cut:]
+                self._text = LiveText()
+            return self._text.feed(data, final), missed
+
+
+class ModelReading:
+    """The same for a model. What may be the beginning of a secret is held back until that is known.
+
+    Args:
+        output: What is read.
+        view: Takes out secrets and terminal controls.
+    """
+
+    def __init__(self, output: ProcessOutput, view: ModelView) -> None:
+        self._reading = Reading(output)
+        self._view = view
+        self._lock = threading.Lock()
+        self._pieces = view.pieces()
+
+    def next(self, final: bool) -> str:
+        """Return what has come since the last call, see `Reading`. What is missing is said in front of it."""
+        with self._lock:
+            text, missed = self._reading.next(final)
+            if not missed:
+                return self._pieces.feed(text, final)
+            self._pieces = self._view.pieces()
+            shown = self._pieces.feed(self._view.redactor.text(text, cut_before=True), final)
+            return f"[{missed} bytes of output came before this and are no longer kept]\n{shown}"
+
+
+def continuation_bytes(data: bytes) -> int:
+    """Return how many bytes at the beginning belong to a UTF-8 character that has begun before."""
+    return next((at for at in range(min(3, len(data))) if data[at] & 0xC0 != 0x80), min(3, len(data)))

@@ -1,0 +1,114 @@
+"""Finding lines in an output as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from environments.capture import LiveText
+from environments.controls import PlainText
+
+MOST_PATTERNS = 16
+LONGEST_PATTERN = 512
+"""Characters of a pattern."""
+LONGEST_LINE = 4096
+"""Bytes of a line that is not complete yet which are looked at again when more of it comes."""
+_MOST_MEMORY = 1 << 20
+"""Bytes that one pattern may take. One that needs more is looked for as plain text."""
+
+
+class _Found(Protocol):
+    def start(self) -> int: ...
+
+
+_Search = Callable[[bytes, int], _Found | None]
+OnMatch = Callable[[str, str, int], object]
+
+
+class Watch:
+    """Looks in each line for texts and regular expressions, in linear time, without terminal controls.
+
+    A line that is not complete, such as a question, is looked at too, and counts once.
+
+    Args:
+        patterns: Each is found where the line holds it as it stands, or matches it as a regular expression (RE2).
+        on_match: Told of each pattern that a piece of output has matched: the pattern, the first line that did, and
+            how many did.
+
+    Raises:
+        TypeError: A pattern is no text.
+        ValueError: There are too many, or one is too long, empty, or matches no text.
+    """
+
+    def __init__(self, patterns: Sequence[str], on_match: OnMatch) -> None:
+        self._searches = {pattern: _compiled(pattern) for pattern in checked_patterns(patterns)}
+        self._on_match = on_match
+        self._text = LiveText()
+        self._plain = PlainText()
+        self._line = b""
+        self._told: set[str] = set()
+        """The patterns that the line which is not complete has matched."""
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the output."""
+        block = self._line + self._plain.feed(self._text.feed(data)).encode("utf-8", "replace")
+        begin = block.rfind(b"\n") + 1
+        told: set[str] = set()
+        for pattern, search in self._searches.items():
+            known = pattern in self._told
+            first, count, goes_on = _matches(search, block, (block.find(b"\n") + 1 or len(block)) if known else 0)
+            if goes_on or (known and not begin):
+                told.add(pattern)
+            if count:
+                self._on_match(pattern, first.decode("utf-8", "replace"), count)
+        self._told = told
+        self._line = block[max(begin, len(block) - LONGEST_LINE) :]
+
+
+def checked_patterns(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Return patterns, of which one may stand for itself. Raises as `Watch` does."""
+    found = (patterns,) if isinstance(patterns, str) else tuple(patterns)
+    if len(found) > MOST_PATTERNS:
+        raise ValueError(f"watch has {len(found)} patterns; give at most {MOST_PATTERNS}")
+    for pattern in found:
+        if not isinstance(pattern, str):
+            raise TypeError(f"watch: a pattern is of type {type(pattern).__name__}; give text")
+        if not pattern or len(pattern) > LONGEST_PATTERN or "\n" in pattern:
+            raise ValueError(f"watch: {pattern[:40]!r} is not one line of 1 to {LONGEST_PATTERN} characters")
+    return found
+
+
+def _matches(search: _Search, block: bytes, place: int) -> tuple[bytes, int, bool]:
+    """Return the first line that matches, how many do, and whether the last of them is not complete."""
+    first, count = b"", 0
+    while place < len(block) and (found := search(block, place)):
+        begin = max(place, block.rfind(b"\n", 0, found.start()) + 1)
+        end = block.find(b"\n", found.start())
+        if not count:
+            first = block[begin : end if end >= 0 else len(block)]
+        count += 1
+        if end < 0:
+            return first, count, True
+        place = end + 1
+    return first, count, False
+
+
+def _compiled(pattern: str) -> _Search:
+    # Imported with the first pattern, as most commands are watched by nobody.
+    import re2
+
+    options = re2.Options()
+    options.never_capture = True
+    options.never_nl = True  # of what matches a blank, a line feed is none
+    options.log_errors = False
+    options.max_mem = _MOST_MEMORY
+    plain = re2.escape(pattern)
+    try:
+        re2.compile(pattern, options)  # by itself: what surrounds it must not make sense of it
+        compiled = re2.compile(f"(?m:{plain}|(?:{pattern}))", options)
+    except re2.error:  # it is plain text alone
+        compiled = re2.compile(plain, options)
+    if compiled.search(b""):
+        raise ValueError(f"watch: {pattern!r} matches where there is nothing")
+    search: _Search = compiled.search
+    return search

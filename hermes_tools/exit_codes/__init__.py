@@ -1,0 +1,1 @@
+"""What the exit code of a command means, by the command that decides it."""

@@ -1,0 +1,202 @@
+"""Look after the commands that `terminal` has started in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NotRequired, TypedDict
+
+from environments.base import BaseEnvironment
+from environments.call import check_seconds
+from environments.errors import TerminalError
+from hermes_tools.background.notices import Notice, take_notices
+from hermes_tools.background.process import BackgroundProcess
+from hermes_tools.background.start import shown_command
+from hermes_tools.background.table import table_of
+from hermes_tools.model_output import cut_for_model
+
+
+class ListedProcess(TypedDict):
+    """One process in a list."""
+
+    process_id: str
+    command: str
+    status: str
+    started: str
+    seconds: float
+    exit_code: NotRequired[int | None]
+
+
+class ProcessResult(TypedDict, total=False):
+    """What `process` returns: `processes` for a list, `error` alone for what cannot be done, and else the others."""
+
+    processes: list[ListedProcess]
+    process_id: str
+    status: str
+    exit_code: int | None
+    output: str
+    offset: int
+    total_lines: int
+    note: str
+    error: str
+    notices: list[Notice]
+
+
+def process(
+    env: BaseEnvironment,
+    action: str,
+    process_id: str | None = None,
+    data: str | None = None,
+    timeout: float | None = None,
+    offset: int = 0,
+    limit: int = 200,
+) -> ProcessResult:
+    """Look after a command that `terminal(background=True)` started: see its output, wait for it, write to it, end it.
+
+    Args:
+        action: `list` shows all processes. `poll` gives what one has printed since it was last polled. `log` gives
+            lines of its output, again and again. `wait` waits for its end. `write` sends `data` to its standard input
+            as it is, `submit` with a line feed behind it. `kill` ends it with all that it has started.
+        process_id: Which process, for all actions but `list`.
+        data: Text for `write` and `submit`.
+        timeout: Seconds for `wait`; None takes the environment's setting. A process that runs on then is no error.
+        offset: First line for `log`, counted from 0; a negative one counts from the end.
+        limit: Most lines for `log`.
+
+    Returns:
+        A dict. For `list`: processes, each with process_id, command, status, started, seconds and exit_code. For the
+        others: process_id, status (running, exited, killed or lost, as the target went away), exit_code (None until
+        it has ended) and output, which for `poll`, `wait` and `kill` is what has come since the last of these; 50 KB
+        at most, with a line where something is missing. `log` has offset and total_lines too. The last 200 KB of an
+        output are kept, for 30 minutes after the end. note says what an exit code means. error, instead or besides,
+        says why something could not be done. notices, if there are any, tell what happened in the background.
+    """
+    env.touch()
+    result = _result(env, action, process_id, data, timeout, offset, limit)
+    if notices := take_notices(env):
+        result["notices"] = notices
+    return env.model_view().value(result)
+
+
+def _result(
+    env: BaseEnvironment,
+    action: str,
+    process_id: str | None,
+    data: str | None,
+    timeout: float | None,
+    offset: int,
+    limit: int,
+) -> ProcessResult:
+    if action == "list":
+        return {"processes": [_listed(env, one) for one in table_of(env).all()]}
+    actions: dict[str, Callable[[BackgroundProcess], ProcessResult]] = {
+        "poll": _with_new_output,
+        "log": lambda one: _log(env, one, offset, limit),
+        "wait": lambda one: _wait(one, env.settings.timeout if timeout is None else timeout),
+        "write": lambda one: _write(one, data, ""),
+        "submit": lambda one: _write(one, data, "\n"),
+        "kill": _kill,
+    }
+    act = actions.get(action) if isinstance(action, str) else None
+    if act is None:
+        return {"error": f"there is no action {action!r}; there are: list, {', '.join(actions)}"}
+    known = table_of(env).find(process_id) if isinstance(process_id, str) else None
+    if known is None:
+        return {"error": _unknown(env, process_id)}
+    try:
+        return act(known)
+    except (TypeError, ValueError) as error:
+        return {"error": str(error)}
+    except (BrokenPipeError, TerminalError) as error:
+        return {**_state(known), "error": str(error)}
+
+
+def _listed(env: BaseEnvironment, known: BackgroundProcess) -> ListedProcess:
+    listed: ListedProcess = {
+        "process_id": known.process_id,
+        "command": shown_command(env, known.command),
+        "status": known.status,
+        "started": known.started.isoformat(timespec="seconds"),
+        "seconds": round(known.seconds, 1),
+    }
+    if not known.running:
+        listed["exit_code"] = known.exit_code
+    return listed
+
+
+def _unknown(env: BaseEnvironment, process_id: object) -> str:
+    ids = ", ".join(one.process_id for one in table_of(env).all())
+    known = f"there are: {ids}" if ids else "there are none; terminal(background=True) starts one"
+    return f"process_id is needed; {known}" if process_id is None else f"there is no process {process_id!r}; {known}"
+
+
+def _state(known: BackgroundProcess, output: str = "") -> ProcessResult:
+    """Return how a process is. That is looked at before its output is, which is complete once it has ended."""
+    status = known.status
+    state: ProcessResult = {
+        "process_id": known.process_id,
+        "status": status,
+        "exit_code": None if status == "running" else known.exit_code,
+        "output": output,
+    }
+    if status != "running":
+        error, note = known.why()
+        if error:
+            state["error"] = error
+        if note:
+            state["note"] = note
+    return state
+
+
+def _with_new_output(known: BackgroundProcess) -> ProcessResult:
+    state = _state(known)
+    state["output"] = cut_for_model(known.unread.next(final=state["status"] != "running"))
+    return state
+
+
+def _wait(known: BackgroundProcess, timeout: float) -> ProcessResult:
+    if timeout != 0:
+        known.wait(check_seconds("timeout", timeout))
+    return _with_new_output(known)
+
+
+def _kill(known: BackgroundProcess) -> ProcessResult:
+    known.kill()
+    return _with_new_output(known)
+
+
+def _write(known: BackgroundProcess, data: str | None, end: str) -> ProcessResult:
+    if not isinstance(data, str):
+        raise TypeError("data is needed: the text to send")
+    if not known.running:
+        raise BrokenPipeError("the process has ended and takes no more input")
+    known.input.write(data + end)
+    return _state(known)
+
+
+def _log(env: BaseEnvironment, known: BackgroundProcess, offset: int, limit: int) -> ProcessResult:
+    _check_whole("offset", offset)
+    _check_whole("limit", limit)
+    if limit < 1:
+        raise ValueError(f"limit is {limit}; give at least 1")
+    state = _state(known)
+    kept = known.output.kept()
+    text = env.model_view().part(kept.text, cut_before=kept.dropped_bytes > 0, cut_behind=state["status"] == "running")
+    lines = _lines(text)
+    total = kept.dropped_lines + len(lines)
+    first = min(max(offset if offset >= 0 else total + offset, kept.dropped_lines), total)
+    shown = lines[first - kept.dropped_lines :][:limit]
+    state |= {"output": cut_for_model("".join(shown)), "offset": first, "total_lines": total}
+    if kept.dropped_bytes and first == kept.dropped_lines:
+        state["note"] = f"the first {kept.dropped_bytes} bytes of the output are no longer kept"
+    return state
+
+
+def _lines(text: str) -> list[str]:
+    lines = [line + "\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def _check_whole(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} is of type {type(value).__name__}; give a whole number")
