@@ -45,11 +45,12 @@ _TERMINAL = Description(
         "timeout": "Seconds until the command and all it started is ended. Leave it out for the usual limit; give more "
         "for long builds and tests. It does not hold in the background.",
         "workdir": "Directory for this command alone. Leave it out to stay where the session is.",
-        "background": "Start the command beside the session and return at once, with a process_id for `process`.",
+        "background": "Start the command beside the session and return at once, with a process_id.",
         "pty": "Give the command a terminal, for programs that want one (REPLs, progress bars). It runs beside the "
         "session.",
-        "notify_on_exit": "With background: tell once, with a later result, that the command has ended.",
-        "watch": "With background: texts to look for in the output; a later result tells once of each that came.",
+        "notify_on_exit": "With background: tell of its end with the next result of terminal or process, in notices.",
+        "watch": "With background: tell in the same way when a line of the output holds one of these texts, or matches "
+        "one of these regular expressions. For example ['listening on', 'Traceback'].",
     },
     in_scripts=("command", "timeout", "workdir"),
     returns=("output", "exit_code", "error"),
@@ -64,18 +65,20 @@ _TERMINAL = Description(
     script_note="terminal runs in the session, in the foreground. A command that fails has an exit_code and no error.",
 )
 _PROCESS = Description(
-    "See to commands that `terminal` started with background=true. An ended one is still there for 30 minutes, with "
-    "the end of its output.\n"
-    "list: all of them. poll: the status and what was printed since the last poll. log: lines of the whole output, the "
-    "last 200 KB. wait: until it ends, or timeout seconds. write: data to its input as it is. submit: data and a line "
-    "end. kill: end it and all it started.\n"
-    "Returns status, exit_code (null while it runs) and output; list returns processes.",
+    "See to commands that terminal started with background=true. What has ended is still there for 30 minutes, with "
+    "the last 200 KB of its output.\n"
+    "list: all of them, as processes. poll: the status, and what was printed since last time. wait: the same at its "
+    "end, or after timeout seconds. log: lines of the whole output, again and again. write: data to its input as it "
+    "is. submit: data and a line end. kill: end it and all it started.\n"
+    "Returns status (running, exited, killed or lost), exit_code (null while it runs) and output, at most 50 KB; or "
+    "error. notices tell what happened in the background meanwhile.",
     {
         "action": "What to do. All but list need process_id; write and submit need data.",
-        "process_id": "The process_id that `terminal` returned.",
+        "process_id": "The process_id that terminal returned.",
         "data": "Text for the process's input.",
-        "timeout": "With wait: seconds to wait at most. The process goes on after that.",
-        "offset": "With log: the first line, counted from 0. Leave it out for the last lines.",
+        "timeout": "With wait: seconds to wait at most; the process goes on after that.",
+        "offset": "With log: the first line, counted from 0; a negative number counts from the end, as -50 for the "
+        "last 50 lines.",
         "limit": "With log: most lines to return.",
     },
 )

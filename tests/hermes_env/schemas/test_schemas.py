@@ -56,7 +56,7 @@ def test_a_schema_has_the_parameters_of_its_function_and_their_types(env: BaseEn
     for parameter, shown in schema["properties"].items():
         default = signature.parameters[parameter].default
         if parameter in optional and default is not None:
-            assert TypeAdapter(types[parameter]).validate_python(shown["default"]) == default
+            assert shown["default"] == json.loads(json.dumps(default))
         else:
             assert "default" not in shown
         kind = typing.get_args(types[parameter])[0] if default is None else types[parameter]
