@@ -21,7 +21,7 @@ class Brave:
 
     def search(self, query: str, limit: int, settings: WebSettings, deadline: Deadline) -> list[SearchHit]:
         """Return the pages that fit best. As `SearchProvider.search`."""
-        key = os.environ.get(KEY)
+        key = os.environ.get(KEY, "").strip()
         if not key:
             raise SearchError(f"web.search_provider is brave, which needs a key: set {KEY}")
         if len(query) > _MOST_CHARACTERS or len(query.split()) > _MOST_WORDS:
@@ -43,4 +43,4 @@ class Brave:
 
 def _plain(text: str) -> str:
     """Return what Brave writes as HTML as the text it is."""
-    return unescape(_TAG.sub("", text))
+    return " ".join(unescape(_TAG.sub("", text)).split())

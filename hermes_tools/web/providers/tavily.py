@@ -17,7 +17,7 @@ class Tavily:
 
     def search(self, query: str, limit: int, settings: WebSettings, deadline: Deadline) -> list[SearchHit]:
         """Return the pages that fit best. As `SearchProvider.search`."""
-        key = os.environ.get(KEY)
+        key = os.environ.get(KEY, "").strip()
         if not key:
             raise SearchError(f"web.search_provider is tavily, which needs a key: set {KEY}")
         answer = ask(
