@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NotRequired, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
 from environments.call import check_seconds
@@ -13,6 +13,8 @@ from hermes_tools.background.process import BackgroundProcess
 from hermes_tools.background.start import shown_command
 from hermes_tools.background.table import table_of
 from hermes_tools.model_output import cut_for_model
+
+Action = Literal["list", "poll", "log", "wait", "write", "submit", "kill"]
 
 
 class ListedProcess(TypedDict):
@@ -43,7 +45,7 @@ class ProcessResult(TypedDict, total=False):
 
 def process(
     env: BaseEnvironment,
-    action: str,
+    action: Action,
     process_id: str | None = None,
     data: str | None = None,
     timeout: float | None = None,
