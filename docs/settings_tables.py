@@ -19,6 +19,7 @@ from environments import EnvironmentSettings
 from environments.approvals.settings import ApprovalSettings
 from environments.registry import BUILT_IN, backend_settings_class
 from environments.validation import setting_names
+from hermes_tools.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -35,6 +36,8 @@ KINDS = {
     "int": "number",
     "Mode": "text",
     "Kind": "text",
+    "ProviderName": "text",
+    "ToolErrors": "text",
     "str": "text",
 }
 """What to call a type, by a word in how it is written. The first that fits is taken."""
@@ -51,6 +54,7 @@ def tables() -> dict[str, str]:
         "code_execution": _table(
             CodeExecutionSettings, setting_names(CodeExecutionSettings), section="code_execution."
         ),
+        "web": _table(WebSettings, setting_names(WebSettings), section="web."),
         "approvals": _table(ApprovalSettings, setting_names(ApprovalSettings), section="approvals."),
     }
     for backend in BUILT_IN:

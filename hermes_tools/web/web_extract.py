@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Literal, NotRequired, TypedDict, get_args
+from typing import Literal, NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
@@ -15,7 +15,7 @@ from hermes_tools.web.settings import WebSettings, load_web_settings
 
 MOST_PAGES = 5
 """How many pages one call reads."""
-PageFormat = Literal["markdown", "text", "html"]
+_FORMATS = ("markdown", "text", "html")
 _CALLS = threading.BoundedSemaphore(8)
 """How many calls read pages at once; others wait for them."""
 
@@ -36,7 +36,9 @@ class WebExtractResult(TypedDict):
     error: NotRequired[str]
 
 
-def web_extract(env: BaseEnvironment, urls: list[str], format: PageFormat = "markdown") -> WebExtractResult:
+def web_extract(
+    env: BaseEnvironment, urls: list[str], format: Literal["markdown", "text", "html"] = "markdown"
+) -> WebExtractResult:
     """Read the text of web pages and PDFs, at most 5 at once.
 
     They are fetched from here, not from the environment, and only where they are public, unless the setting
@@ -55,7 +57,7 @@ def web_extract(env: BaseEnvironment, urls: list[str], format: PageFormat = "mar
     Raises:
         ValueError: There are no URLs, or format is unknown.
     """
-    if format not in get_args(PageFormat):
+    if format not in _FORMATS:
         raise ValueError(f"format is 'markdown', 'text' or 'html', not {format!r:.100}")
     wanted = [urls] if isinstance(urls, str) else list(urls)
     if not wanted:
@@ -77,7 +79,7 @@ def web_extract(env: BaseEnvironment, urls: list[str], format: PageFormat = "mar
 
 def _side_by_side(
     urls: list[str],
-    format: PageFormat,
+    format: str,
     settings: WebSettings,
     deadline: Deadline,
 ) -> list[PageResult]:
@@ -91,7 +93,7 @@ def _side_by_side(
     return [page.result() for page in pages]
 
 
-def _result(url: str, format: PageFormat, settings: WebSettings, deadline: Deadline) -> PageResult:
+def _result(url: str, format: str, settings: WebSettings, deadline: Deadline) -> PageResult:
     from hermes_tools.web.page import PageError, read_page
 
     try:

@@ -12,7 +12,7 @@ import hermes_tools
 from environments.base import BaseEnvironment
 from hermes_tools import script_tools
 
-TOOLS = ["terminal", "read_file", "write_file", "search_files", "patch"]
+TOOLS = ["terminal", "read_file", "write_file", "search_files", "patch", "web_search", "web_extract"]
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -67,3 +67,9 @@ def test_importing_the_tools_starts_and_reads_nothing() -> None:
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert "environments.manager" not in result.stdout
     assert "environments.local" not in result.stdout
+
+
+def test_importing_the_tools_brings_no_library_of_an_extra() -> None:
+    program = "import hermes_tools, sys; print({'httpx', 'trafilatura', 'pypdf', 'ddgs', 'lxml'} & sys.modules.keys())"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "set()\n"
