@@ -197,10 +197,11 @@ class BaseEnvironment(Gate, ABC):
 
     @abstractmethod
     def session_variable(self, name: str) -> str:
-        """Return `PWD`, `VIRTUAL_ENV` or `CONDA_PREFIX` as the session's last command left it; empty if not set.
+        """Return a variable as the session's last command left it; empty if it is not set.
 
-        Of the latter two, what a script's tool calls make of them does not count: the next script's Python is no
-        choice of theirs.
+        It is one of `PWD`, `PATH`, `PYTHONPATH`, `PYTHONSAFEPATH`, `VIRTUAL_ENV` and `CONDA_PREFIX`. Of all but the
+        first, what a script's tool calls make of them does not count: the next script's Python, modules and programs
+        are no choice of theirs.
         """
 
     @property

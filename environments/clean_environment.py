@@ -14,9 +14,9 @@ from environments.secret_names import SECRET_WORDS
 
 SAFE_NAMES = (
     "PATH", "HOME", "LANG", "LANGUAGE", "SHELL", "USER", "LOGNAME", "TERM", "COLORTERM", "TZ", "PWD", "OLDPWD", "SHLVL",
-    "TMPDIR", "TMP", "TEMP", "HOSTNAME", "PYTHONPATH", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONDONTWRITEBYTECODE",
-    "PYTHONUNBUFFERED", "PYTHONHASHSEED", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "EDITOR", "PAGER", "NO_COLOR", "COLUMNS",
-    "LINES", "HERMES_HOME", MARKER_VARIABLE,
+    "TMPDIR", "TMP", "TEMP", "HOSTNAME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONIOENCODING", "PYTHONUTF8",
+    "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "EDITOR",
+    "PAGER", "NO_COLOR", "COLUMNS", "LINES", "HERMES_HOME", MARKER_VARIABLE,
 )  # fmt: skip
 """Variables that are known to be harmless."""
 SAFE_PREFIXES = ("LC_", "CONDA_", "XDG_")
@@ -25,14 +25,17 @@ NOT_RUN = 126
 """Exit code when nothing was run because there is no `env`."""
 
 
-def running_clean(program: str) -> str:
+def running_clean(program: str, path: str = "") -> str:
     """Return shell text that becomes a program which sees the harmless variables alone.
 
     Their names and values are arguments of `env` for a moment.
 
     Args:
         program: Shell text: the program and its arguments, and redirections.
+        path: The program's PATH; empty is the shell's own.
     """
+    if path:  # of two settings of one variable the latter holds
+        program = f"PATH={shlex.quote(path)} {program}"
     return f"""\
 {_COLLECT}
 command -v env >/dev/null 2>&1 || {{
@@ -44,7 +47,7 @@ exit {NOT_RUN}
 """
 
 
-def running_clean_with(variables: Mapping[str, str], argv: str) -> str:
+def running_clean_with(variables: Mapping[str, str], argv: str, path: str = "") -> str:
     """Return the same for a program that also gets variables which must not show in any process list.
 
     They travel over the input of a shell behind `env`. The program's own input is at its end.
@@ -52,14 +55,15 @@ def running_clean_with(variables: Mapping[str, str], argv: str) -> str:
     Args:
         variables: The variables.
         argv: Shell text: the program and its arguments.
+        path: See `running_clean`.
     """
     if not variables:
-        return running_clean(argv)
+        return running_clean(argv, path)
     script = f'{exporting(variables)}exec "$@" </dev/null\n'
     end = "HX_VARIABLES"
     while end in script:
         end += "_"
-    return running_clean(f"/bin/sh -s -- {argv} <<'{end}'\n{script}{end}")
+    return running_clean(f"/bin/sh -s -- {argv} <<'{end}'\n{script}{end}", path)
 
 
 def exporting(variables: Mapping[str, str]) -> str:

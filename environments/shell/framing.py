@@ -39,8 +39,9 @@ class Kind(Enum):
     """The end of such a report. Fields: number, SHELLOPTS, BASHOPTS, how many lines, how many characters they have."""
 
 
-WATCHED = ("PWD", "VIRTUAL_ENV", "CONDA_PREFIX")
-"""Variables whose values are known here after every command: the working directory, and what names the Python."""
+WATCHED = ("PWD", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONSAFEPATH", "PATH")
+"""Variables whose values are known here after every command: the working directory, and what names the Python of a
+script and what this can import."""
 SESSION_FIELDS = (*WATCHED, "OLDPWD")
 """What SESSION_END and SESSION_EXIT bring along."""
 

@@ -12,6 +12,7 @@ from environments.cancellation import current_scope
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
+from environments.shell.framing import WATCHED
 from environments.shell.handover import Handover
 from environments.shell.leftovers import Leftovers
 from environments.shell.opening import IN_PLACE, NOWHERE
@@ -30,7 +31,8 @@ OPENING_POLL = 0.02
 """Seconds between looks at a session that another thread opens."""
 ATTEMPTS = 3
 """How many shells are tried that have died while they were idle."""
-INTERPRETER_VARIABLES = ("VIRTUAL_ENV", "CONDA_PREFIX")
+INTERPRETER_VARIABLES = tuple(name for name in WATCHED if name != "PWD")
+"""What decides which code runs as a script's Python, and which as its modules and programs."""
 _LEAVES = re.compile(r"\s*cd\b")
 
 
@@ -191,7 +193,7 @@ class Session:
             self._settle_soon(shell)
 
     def _note_doubtful(self, values: Mapping[str, str]) -> None:
-        """Keep apart what a script's tool call made of variables by which a later script's Python is chosen."""
+        """Keep apart what a script's tool call made of the variables that decide which code a later script runs."""
         scope = current_scope()
         for name in INTERPRETER_VARIABLES:
             known = self._variables.get(name, "")
@@ -256,6 +258,7 @@ class Session:
         self._is_nowhere = where != IN_PLACE
         if first:
             self._variables = dict(shell.variables)
+            self._trusted.clear()
         return where
 
     def _replace(self, shell: Shell) -> None:
