@@ -4,6 +4,8 @@ with create_environment() as env:
     print(env.execute("uname -a").output)
 """
 
+from typing import TYPE_CHECKING
+
 from environments.base import BaseEnvironment, Process
 from environments.errors import (
     DeniedError,
@@ -20,6 +22,28 @@ from environments.registry import backend_class, backend_names
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, Capabilities, CommandResult
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sources import load_settings
+
+if TYPE_CHECKING:
+    from environments.manager import (
+        cleanup_all,
+        cleanup_environment,
+        clear_task_settings,
+        get_environment,
+        register_task_settings,
+    )
+else:
+    _OF_MANAGER = frozenset(
+        {"cleanup_all", "cleanup_environment", "clear_task_settings", "get_environment", "register_task_settings"}
+    )
+
+    def __getattr__(name: str) -> object:
+        """Hand on what `manager` has, which is imported when it is first used: most have no need of it."""
+        if name not in _OF_MANAGER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from environments import manager
+
+        return getattr(manager, name)
+
 
 __all__ = [
     "INTERRUPT_EXIT_CODE",
@@ -40,6 +64,11 @@ __all__ = [
     "UnsupportedError",
     "backend_class",
     "backend_names",
+    "cleanup_all",
+    "cleanup_environment",
+    "clear_task_settings",
     "create_environment",
+    "get_environment",
     "load_settings",
+    "register_task_settings",
 ]

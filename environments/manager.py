@@ -9,8 +9,10 @@ import threading
 from collections.abc import Iterator
 
 from environments.base import BaseEnvironment
+from environments.errors import SettingsError
 from environments.factory import create_environment
 from environments.log import logger
+from environments.task_settings import TaskSettings
 
 REAP_INTERVAL = 5.0
 """Seconds between looks for idle environments."""
@@ -18,32 +20,87 @@ REAP_INTERVAL = 5.0
 _log = logger(__name__)
 _lock = threading.RLock()
 _environments: dict[str, BaseEnvironment] = {}
+_making: dict[str, threading.Event] = {}
+"""What is set when the environment of a task that is being made is there, or could not be made."""
+_registered: dict[str, TaskSettings] = {}
 _reaper: threading.Thread | None = None
 _stop = threading.Event()
 
 
-def get_environment(task_id: str = "default") -> BaseEnvironment:
-    """Return the environment of a task, made from the settings when it has none yet.
+def get_environment(task_id: str = "default", **settings: object) -> BaseEnvironment:
+    """Return the environment of a task, and make it when the task has none yet.
 
     It is cleaned up when nothing has used it for `settings.lifetime_seconds`, and at the end of this process.
 
     Args:
         task_id: Any text; the same text gets the same environment.
+        settings: What it is made with, as for `create_environment`, over what `register_task_settings` says; `backend`
+            or `env` names the backend. Of an environment that is there already, they have to be those it has. Without
+            any, it is returned as it is.
 
     Raises:
-        SettingsError: The settings are not in order.
+        SettingsError: The settings are not in order, or the task's environment has others.
+        UnsupportedError: The backend cannot do what a setting asks for.
+        MissingExtraError: The backend's client library is not installed.
     """
-    with _lock:
-        env = _environments.get(task_id)
-        if env is None:
-            env = _environments[task_id] = create_environment(task_id=task_id)
-            _ensure_reaper()
-        env.touch()
+    asked = TaskSettings(settings)
+    while True:
+        with _lock:
+            env = _environments.get(task_id)
+            if env is not None:
+                env.touch()
+                break
+            others = _making.get(task_id)
+            if others is None:
+                ours = _making[task_id] = threading.Event()
+        if others is None:
+            return _made(task_id, asked, ours)
+        others.wait()  # creating starts nothing, so that this is soon over
+    if differing := asked.differing(env):
+        raise SettingsError(
+            f"the environment of task {task_id!r} has another {', '.join(differing)}; call "
+            f"cleanup_environment({task_id!r}) first, or give this one another task_id"
+        )
+    return env
+
+
+def _made(task_id: str, asked: TaskSettings, done: threading.Event) -> BaseEnvironment:
+    """Make an environment, without keeping those of other tasks waiting."""
+    try:
+        registered = _registered.get(task_id)
+        env = create_environment(task_id=task_id, **(asked.over(registered) if registered else asked.arguments()))
+        with _lock:
+            if _making.get(task_id) is done:  # and this is no child that was forked meanwhile
+                _environments[task_id] = env
+                _ensure_reaper()
         return env
+    finally:
+        with _lock:
+            if _making.get(task_id) is done:
+                del _making[task_id]
+        done.set()
+
+
+def register_task_settings(task_id: str, **settings: object) -> None:
+    """Say what the environment of a task is to be made with, in place of what was said before.
+
+    They go over `config.yaml` and variables, and under the arguments of `get_environment`. An environment that is there
+    already stays as it is.
+
+    Args:
+        task_id: The task.
+        settings: As for `get_environment`. They are checked when the environment is made.
+    """
+    _registered[task_id] = TaskSettings(settings)
+
+
+def clear_task_settings(task_id: str) -> None:
+    """Forget what `register_task_settings` said of a task, if anything."""
+    _registered.pop(task_id, None)
 
 
 def cleanup_environment(task_id: str = "default") -> None:
-    """Clean up the environment of a task, if it has one."""
+    """Clean up the environment of a task, if it has one. What is registered for the task stays."""
     with _lock:
         env = _environments.pop(task_id, None)
     if env:
@@ -80,6 +137,7 @@ def _forget() -> None:
     _lock = threading.RLock()
     _reaper = None
     _environments.clear()
+    _making.clear()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -9,12 +9,10 @@ from contextlib import suppress
 from environments.config import read_config_section
 from environments.errors import SettingsError
 from environments.legacy import OLDER, READ_FOR, Older
-from environments.log import logger
 from environments.validation import Given
 
 Layer = dict[str, Given]
 
-log = logger(__name__)
 _lock = threading.Lock()
 _warned: set[str] = set()
 
@@ -55,7 +53,9 @@ def warn_once(about: str, message: str) -> None:
         if about in _warned:
             return
         _warned.add(about)
-    log.warning("%s", message)
+    from environments.log import logger  # with the first warning, as logging takes its time to import
+
+    logger(__name__).warning("%s", message)
 
 
 def _layer(section: str) -> Layer:

@@ -58,6 +58,21 @@ def load_settings(backend: str | None = None, **overrides: object) -> Environmen
     return told_apart(settings, [name for name, given in arguments.items() if given.value is not None])
 
 
+def with_full_names(backend: str | None, overrides: Mapping[str, object]) -> dict[str, object]:
+    """Return overrides of `load_settings` with the prefixes that were left out.
+
+    Args:
+        backend: The backend they are for; None is the configured one.
+        overrides: Settings by name.
+
+    Raises:
+        SettingsError: The backend is unknown, or a setting is given under two names.
+    """
+    env = _chosen_backend(backend, overrides, _variable_layer(), _file_layer())
+    layer = _argument_layer(_Names(env), overrides, named=backend is not None)
+    return {name: given.value for name, given in layer.items()}
+
+
 class _Names:
     """The names that may be set for one backend: the general ones, and its own behind its prefix."""
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from environments import BaseEnvironment, TerminalError, manager
+import environments
+from environments import BaseEnvironment, SettingsError, TerminalError, create_environment, manager
 from environments.local import LocalEnvironment
-from environments.manager import cleanup_all, cleanup_environment, get_environment
+from environments.manager import (
+    cleanup_all,
+    cleanup_environment,
+    clear_task_settings,
+    get_environment,
+    register_task_settings,
+)
 from environments.sources import load_settings
 
 
@@ -21,6 +32,8 @@ def _settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]
     monkeypatch.setenv("TERMINAL_CWD", str(tmp_path))
     yield
     cleanup_all()
+    for task in ("a", "b"):
+        clear_task_settings(task)
 
 
 def test_a_task_keeps_its_environment_and_has_it_for_itself() -> None:
@@ -97,3 +110,128 @@ def test_the_reaper_survives_an_environment_that_raises(
         time.sleep(0.1)
     with pytest.raises(TerminalError, match="cleaned up"):
         other.execute("true")
+
+
+def test_a_task_has_settings_of_its_own_and_the_same_ones_get_the_same_environment() -> None:
+    env = get_environment("own", backend="local", timeout=5)
+    assert (env.settings.timeout, env.settings.task_id) == (5, "own")
+    assert get_environment("own", env="local", timeout="5") is get_environment("own") is env
+    assert get_environment("other").settings.timeout == 180
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"timeout": 6}, "timeout"),
+        ({"lifetime_seconds": 1, "timeout": 5}, "lifetime_seconds"),
+        ({"local_sandbox": "bubblewrap"}, "local_sandbox"),
+        ({"sandbox": "bubblewrap"}, "local_sandbox"),
+        ({"backend": "docker"}, "backend"),
+        ({"env": "ssh", "host": "h"}, "backend"),
+        ({"approve": print}, "approve"),
+    ],
+)
+def test_other_settings_are_refused_while_the_environment_lives(settings: dict[str, object], named: str) -> None:
+    env = get_environment("own", timeout=5)
+    with pytest.raises(SettingsError, match=rf"'own' has another {named}; call cleanup_environment\('own'\) first"):
+        get_environment("own", **settings)
+    assert get_environment("own") is env
+    cleanup_environment("own")
+    assert get_environment("own", timeout=6).settings.timeout == 6
+
+
+def test_what_is_wrong_or_of_another_backend_is_told_as_elsewhere() -> None:
+    get_environment("own")
+    with pytest.raises(SettingsError, match="did you mean 'timeout'"):
+        get_environment("own", timout=5)
+    assert get_environment("own", docker_image="x") is get_environment("own")
+    with pytest.raises(SettingsError, match="should be the name of a backend, and is a dict"):
+        get_environment("new", env={"A": "b"})
+
+
+def test_what_is_registered_for_a_task_goes_over_variables_and_under_arguments(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERMINAL_TIMEOUT", "1")
+    monkeypatch.setenv("TERMINAL_LIFETIME_SECONDS", "1000")
+    register_task_settings("a", timeout=2, max_output_bytes=2)
+    env = get_environment("a", max_output_bytes=3)
+    assert (env.settings.lifetime_seconds, env.settings.timeout, env.settings.max_output_bytes) == (1000, 2, 3)
+    assert get_environment("b").settings.timeout == 1
+
+
+def test_what_is_registered_holds_when_the_environment_is_made_and_until_it_is_cleared() -> None:
+    env = get_environment("a")
+    register_task_settings("a", timeout=2)
+    assert get_environment("a") is env
+    assert env.settings.timeout == 180
+    cleanup_environment("a")
+    assert get_environment("a").settings.timeout == 2
+    cleanup_environment("a")
+    register_task_settings("a", lifetime_seconds=7)
+    assert get_environment("a").settings.timeout == 180, "the later replaces the earlier"
+    clear_task_settings("a")
+    clear_task_settings("a")
+    cleanup_environment("a")
+    assert get_environment("a").settings.lifetime_seconds == 300
+
+
+def test_a_registered_setting_and_an_argument_meet_under_either_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    register_task_settings("a", env="local", sandbox_paths=["/a"], sandbox="bubblewrap")
+    made: dict[str, object] = {}
+    monkeypatch.setattr(
+        manager, "create_environment", lambda **given: made.update(given) or create_environment("local")
+    )
+    get_environment("a", local_sandbox_paths=["/b"])
+    assert made == {
+        "task_id": "a",
+        "backend": "local",
+        "local_sandbox": "bubblewrap",
+        "local_sandbox_paths": ["/b"],
+    }
+
+
+def test_a_registered_backend_gives_way_to_the_one_asked_for() -> None:
+    register_task_settings("a", backend="ssh", host="nowhere", timeout=2)
+    env = get_environment("a", env="local")
+    assert (env.settings.env, env.settings.timeout) == ("local", 2)
+
+
+def test_an_environment_that_takes_long_to_make_holds_up_no_other_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def create(task_id: str) -> BaseEnvironment:
+        if task_id == "slow":
+            begun.set()
+            assert go_on.wait(60)
+        return create_environment("local", task_id=task_id)
+
+    monkeypatch.setattr(manager, "create_environment", create)
+    with ThreadPoolExecutor() as threads:
+        slow = [threads.submit(get_environment, "slow") for _ in range(3)]
+        assert begun.wait(60)
+        assert get_environment("quick").execute("echo here").output == "here\n"
+        go_on.set()
+        assert {future.result() for future in slow} == {get_environment("slow")}, "made once"
+
+
+def test_one_that_could_not_be_made_is_made_by_the_next_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_TIMEOUT", "soon")
+    for _ in range(2):
+        with pytest.raises(SettingsError, match="TERMINAL_TIMEOUT"):
+            get_environment("a")
+    monkeypatch.delenv("TERMINAL_TIMEOUT")
+    assert get_environment("a").execute("echo here").output == "here\n"
+
+
+def test_the_package_hands_the_functions_on_and_imports_them_only_then() -> None:
+    assert environments.get_environment is get_environment
+    assert environments.cleanup_all is cleanup_all
+    with pytest.raises(AttributeError, match="no attribute 'get_environmnet'"):
+        environments.get_environmnet  # type: ignore[attr-defined]  # noqa: B018
+    probe = (
+        "import sys, environments; was = 'environments.manager' in sys.modules; environments.register_task_settings; "
+        "print(was, 'environments.manager' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"
