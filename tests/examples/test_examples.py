@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,16 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from targets.web_server import running_site
 
 ROOT = Path(__file__).parents[2]
 ABSENT = "".join(["Cancel", "Nothing"])  # in two, so that it is not found here
 README_CODE = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
-def run(*words: str, home: Path) -> str:
+def run(*words: str, home: Path, **more: str) -> str:
     """Run something in a user's checkout who has set nothing, and return what it printed."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
-    env |= {"HERMES_HOME": str(home), "TMPDIR": str(home)}
+    env |= {"HERMES_HOME": str(home), "TMPDIR": str(home), **more}
     done = subprocess.run([sys.executable, *words], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -44,7 +46,29 @@ def test_a_script_uses_the_programs_own_tools(tmp_path: Path) -> None:
     assert said.startswith("open: 385.50\nas expected: read_order: KeyError: 99\nsuccess, 6 calls")
 
 
+def test_the_agent_loop_hands_calls_to_tools_until_the_model_has_done(tmp_path: Path) -> None:
+    asked = {"command": "echo $((6 * 7))"}
+    call = {"id": "call_1", "type": "function", "function": {"name": "terminal", "arguments": json.dumps(asked)}}
+    answers = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "assistant", "content": "It is 42."},
+    ]
+    with running_site() as site:
+        turns = iter(answers)
+        site.on("/chat/completions", lambda request: request.answer_json({"choices": [{"message": next(turns)}]}))
+        service = {"OPENAI_BASE_URL": site.url, "OPENAI_API_KEY": "none", "TERMINAL_CWD": str(tmp_path)}
+        said = run("examples/agent_loop.py", "What", "is", "6", "times", "7?", home=tmp_path, **service)
+    assert said == "It is 42.\n"
+    first, second = (json.loads(request.body) for request in site.requests)
+    assert first["messages"][-1] == {"role": "user", "content": "What is 6 times 7?"}
+    assert "execute_code" in [tool["function"]["name"] for tool in first["tools"]]
+    result = {"role": "tool", "tool_call_id": "call_1"}
+    assert second["messages"][-2:] == [answers[0], result | {"content": second["messages"][-1]["content"]}]
+    assert json.loads(second["messages"][-1]["content"])["output"] == "42\n"
+
+
 def test_the_code_in_the_readme_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    commands, scripts = (run("-c", code, home=tmp_path) for code in README_CODE)
+    commands, scripts, for_a_model = (run("-c", code, home=tmp_path) for code in README_CODE)
     assert commands == "hello world\n\n124 True\na build for arm64\n\n2\n\n"
     assert scripts == "success 37\n\n"
+    assert json.loads(for_a_model) == {"output": "42\n", "exit_code": 0, "error": None}
