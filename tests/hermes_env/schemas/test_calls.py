@@ -289,3 +289,13 @@ def test_a_schema_and_its_call_fit_together(env: BaseEnvironment) -> None:
         if required:
             told = called(str(schema["name"]), {})["error"]
             assert [name for name in required if f"'{name}' is missing" in told] == required
+
+
+def test_a_background_process_is_seen_to_over_several_calls(env: BaseEnvironment) -> None:
+    started = called("terminal", {"command": "read word; echo got $word", "background": True})
+    asked = {"process_id": started["process_id"]}
+    assert called("process", {"action": "poll", **asked})["status"] == "running"
+    called("process", {"action": "submit", "data": "this", **asked})
+    ended = called("process", {"action": "wait", "timeout": "30", **asked})
+    assert (ended["exit_code"], ended["output"]) == (0, "got this\n")
+    assert "action: Input should be 'list', 'poll'" in called("process", {"action": "stop", **asked})["error"]

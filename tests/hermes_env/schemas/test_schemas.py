@@ -83,6 +83,8 @@ def test_a_schema_is_json_schema_and_describes_everything(name: str) -> None:
 
 
 def test_choices_are_an_enum() -> None:
+    actions = ["list", "poll", "log", "wait", "write", "submit", "kill"]
+    assert properties("process")["action"]["enum"] == actions
     assert properties("search_files")["target"]["enum"] == ["content", "files"]
     assert properties("patch")["mode"]["enum"] == ["replace", "patch"]
 
