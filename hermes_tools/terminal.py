@@ -11,7 +11,7 @@ from environments.capture import BoundedCapture
 from environments.errors import DeniedError
 from environments.result import TIMEOUT_EXIT_CODE, CommandResult
 from environments.sink import Channel
-from hermes_tools.background.notices import take_notices
+from hermes_tools.background.notices import NoticeBox
 from hermes_tools.background.start import start
 from hermes_tools.background.table import background_process
 from hermes_tools.model_output import for_model
@@ -71,7 +71,8 @@ def terminal(
         result = denied(denial)
     except (TypeError, ValueError) as error:
         result = refused(error)
-    if notices := take_notices(env):
+    # Of a process that has just been started, whoever reads the result does not know yet.
+    if notices := env.attachments.get(NoticeBox).take(but=result.get("process_id", "")):
         result["notices"] = notices
     return result
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 
 from environments.base import Process
@@ -10,6 +9,7 @@ from environments.errors import TerminalError
 
 WRITE_SECONDS = 5.0
 """How long a call waits until the process has taken what was written."""
+_CLOSE_TIMEOUT = 5.0
 
 
 class ProcessInput:
@@ -20,22 +20,22 @@ class ProcessInput:
         self._lock = threading.Lock()
         self._writer: threading.Thread | None = None
 
-    def write(self, data: str | bytes) -> None:
-        """Send text or bytes.
+    def write(self, data: str) -> None:
+        """Send text.
 
         What the process does not take is waited for by a thread, which ends with the process at the latest; until
         then nothing else is taken.
 
         Raises:
             BrokenPipeError: The process has ended, has closed its input, or does not read.
-            TypeError: The data is neither text nor bytes.
+            TerminalError: The environment belongs to another process.
         """
         failures: list[Exception] = []
 
         def write() -> None:
             try:
                 self._process.write(data)
-            except (OSError, TypeError, TerminalError) as error:
+            except (OSError, TerminalError) as error:
                 failures.append(error)
 
         with self._lock:
@@ -45,7 +45,13 @@ class ProcessInput:
             self._writer.start()
             self._writer.join(WRITE_SECONDS)
             if self._writer.is_alive():
-                raise BrokenPipeError("it has not read all of this; the rest waits until it does")
+                raise BrokenPipeError("it has not read all of this yet; the rest is sent when it does")
         if failures:
-            with contextlib.suppress(IndexError):
-                raise failures[0]
+            raise failures[0]
+
+    def join(self) -> None:
+        """Wait until nothing is written any more, after the end of the process."""
+        with self._lock:
+            writer = self._writer
+        if writer:
+            writer.join(_CLOSE_TIMEOUT)

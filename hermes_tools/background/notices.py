@@ -13,6 +13,8 @@ from typing import Literal, NotRequired, TypedDict
 from environments.base import BaseEnvironment
 from environments.log import logger
 
+MOST_COUNTED = 10_000
+"""Up to which matches are counted for one notice. Further ones are not looked for until it is told."""
 MOST_WAITING = 256
 """Notices of one environment that wait; beyond that the oldest are dropped."""
 INTERVAL = 1.0
@@ -37,7 +39,7 @@ class Notice(TypedDict):
     text: NotRequired[str]
     """Of a watch: the first line that matched."""
     count: NotRequired[int]
-    """Of a watch: how many lines have matched since the last notice of this pattern was told."""
+    """Of a watch: how many lines have matched since the last notice of this pattern was told; 10,000 are many more."""
 
 
 NoticeCallback = Callable[[Notice], object]
@@ -72,16 +74,28 @@ class NoticeBox:
             waiting = self._waiting.get((process_id, pattern))
             if waiting is None:
                 return False
-            waiting["count"] = waiting.get("count", 0) + count
+            waiting["count"] = min(MOST_COUNTED, waiting.get("count", 0) + count)
             return True
 
-    def take(self) -> list[Notice]:
-        """Return what waits, the oldest first. Nothing does while there is a callback."""
+    def is_full(self, process_id: str, pattern: str) -> bool:
+        """Whether a notice waits to which nothing more is counted."""
         with self._changed:
-            return [] if self._callbacks else self._taken()
+            waiting = self._waiting.get((process_id, pattern))
+            return waiting is not None and waiting.get("count", 0) >= MOST_COUNTED
 
-    def _taken(self) -> list[Notice]:
-        taken, self._waiting = list(self._waiting.values()), {}
+    def take(self, but: str = "") -> list[Notice]:
+        """Return what waits, the oldest first. Nothing does while there is a callback.
+
+        Args:
+            but: The process of which nothing is taken.
+        """
+        with self._changed:
+            return [] if self._callbacks else self._taken(but)
+
+    def _taken(self, but: str = "") -> list[Notice]:
+        left = {key: notice for key, notice in self._waiting.items() if notice["process_id"] == but}
+        taken = [notice for notice in self._waiting.values() if notice["process_id"] != but]
+        self._waiting = left
         return taken
 
     def add_callback(self, callback: NoticeCallback) -> Callable[[], None]:

@@ -40,10 +40,14 @@ def start(
         if not box.count_again(process_id, pattern, count):
             box.put(_watch_notice(env, process_id, command, pattern, line, count))
 
-    output = ProcessOutput(Watch(watch, matched).feed if watch else None)
+    def is_full(pattern: str) -> bool:
+        return box.is_full(process_id, pattern)
+
+    output = ProcessOutput(Watch(watch, matched, is_full).feed if watch else None)
     process = env.start(command, cwd=workdir, pty=pty, sink=output)
     started = BackgroundProcess(process_id, command, process, output, env)
-    table_of(env).add(started)
+    table = table_of(env)
+    table.add(started)
 
     def ended(exit_code: int | None) -> None:
         started.note_end(exit_code)
@@ -52,6 +56,7 @@ def start(
                 box.put(_exit_notice(env, started))
         finally:
             started.let_know()
+            table.forget_old()
 
     process.add_done_callback(ended)
     return started

@@ -41,6 +41,11 @@ class ProcessTable:
             self._forget_old()
             return self._known.get(process_id)
 
+    def forget_old(self) -> None:
+        """Forget those that ended long ago, or before many others."""
+        with self._lock:
+            self._forget_old()
+
     def _forget_old(self) -> None:
         ended = [(one.ended_at, one.process_id) for one in self._known.values() if one.ended_at is not None]
         ended.sort(reverse=True)
@@ -56,8 +61,11 @@ class ProcessTable:
     def close(self) -> None:
         """Forget all of them: they have been ended with the environment."""
         with self._lock:
-            for process_id in list(self._known):
-                self._forget(process_id)
+            known = list(self._known.values())
+            for one in known:
+                self._forget(one.process_id)
+        for one in known:
+            one.input.join()
 
 
 _everywhere: weakref.WeakValueDictionary[str, BackgroundProcess] = weakref.WeakValueDictionary()

@@ -34,15 +34,19 @@ class Watch:
         patterns: Each is found where the line holds it as it stands, or matches it as a regular expression (RE2).
         on_match: Told of each pattern that a piece of output has matched: the pattern, the first line that did, and
             how many did.
+        is_full: Says of a pattern that it need not be looked for now.
 
     Raises:
         TypeError: A pattern is no text.
         ValueError: There are too many, or one is too long, empty, or matches no text.
     """
 
-    def __init__(self, patterns: Sequence[str], on_match: OnMatch) -> None:
+    def __init__(
+        self, patterns: Sequence[str], on_match: OnMatch, is_full: Callable[[str], bool] = lambda pattern: False
+    ) -> None:
         self._searches = {pattern: _compiled(pattern) for pattern in checked_patterns(patterns)}
         self._on_match = on_match
+        self._is_full = is_full
         self._text = LiveText()
         self._plain = PlainText()
         self._line = b""
@@ -55,6 +59,8 @@ class Watch:
         begin = block.rfind(b"\n") + 1
         told: set[str] = set()
         for pattern, search in self._searches.items():
+            if self._is_full(pattern):
+                continue
             known = pattern in self._told
             first, count, goes_on = _matches(search, block, (block.find(b"\n") + 1 or len(block)) if known else 0)
             if goes_on or (known and not begin):
