@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,28 @@ for wing in sys.argv[1:]:
             getattr(module, name)
         except ImportError as error:
             print(f"{type(error).__name__} {wing}: {error}")
+"""
+USE_THE_WEB = """
+import http.server, json, os, threading
+from hermes_tools import web_extract, web_search
+
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        is_search = self.path.startswith("/search")
+        body = b'{"results": []}' if is_search else b"<html><title>Title</title><p>A paragraph.</p></html>"
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json" if is_search else "text/html")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+url = f"http://127.0.0.1:{server.server_port}"
+os.environ.update(WEB_ALLOW_PRIVATE="127.0.0.1", SEARXNG_URL=url, TERMINAL_ENV="local")
+print(json.dumps([web_extract([url]), web_search("anything")]))
 """
 
 
@@ -83,6 +106,21 @@ def test_every_public_name_can_be_imported_or_names_its_extra(run: Run, extra: s
     refused = dict(line.removeprefix("MissingExtraError ").split(": ", 1) for line in done.stdout.splitlines())
     assert refused.keys() == missing_with(extra)
     assert all(f"hermes-environments[{backend}]" in said for backend, said in refused.items())
+
+
+def test_the_web_tools_work_or_name_their_extra(run: Run, extra: str) -> None:
+    done = run("-W", "error", "-c", USE_THE_WEB)
+    assert (done.returncode, done.stderr) == (0, "")
+    page, search = json.loads(done.stdout)
+    if extra == "web":
+        (result,) = page["results"]
+        assert (result["title"], result["content"], result["error"]) == ("Title", "A paragraph.", None)
+        assert search == {"data": {"web": []}}
+    else:
+        assert "pip install 'hermes-environments[web]'" in page["error"]
+        assert (
+            extra == "daytona" or "pip install 'hermes-environments[web]'" in search["error"]
+        )  # that brings httpx, too
 
 
 def test_a_backend_that_lacks_its_client_is_refused_with_its_extra(run: Run, extra: str) -> None:
