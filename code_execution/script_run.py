@@ -24,6 +24,8 @@ from rpc import (
     Dispatcher,
     FileQueueTransport,
     RelayTransport,
+    ToolCallLog,
+    ToolErrors,
     Transport,
     UnixSocketTransport,
     generate_stub,
@@ -49,6 +51,7 @@ class Limits:
     max_tool_calls: int
     mode: Mode
     transport: TransportName
+    tool_errors: ToolErrors
 
 
 class ScriptRun:
@@ -62,15 +65,17 @@ class ScriptRun:
         interrupt: threading.Event | None,
         output: ScriptOutput,
         before_call: BeforeCall | None,
+        calls: ToolCallLog,
     ) -> None:
         self._env = env
         self._handlers = handlers
         self._limits = limits
         self._interrupt = interrupt
         self._output = output
+        self._calls = calls
         self._token = secrets.token_urlsafe(24)
         self._dispatcher = Dispatcher(
-            handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call
+            handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call, log=calls
         )
 
     def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult:
@@ -88,7 +93,7 @@ class ScriptRun:
             process = None
             try:
                 transport.start()
-                stub = generate_stub(self._handlers, transport.client_source, self._token)
+                stub = generate_stub(self._handlers, transport.client_source, self._token, self._limits.tool_errors)
                 stage(self._env, staging.path, {STUB: stub, SCRIPT: code}, _left(deadline))
                 process = self._start(python, staging.path, argv)
                 ended_by_us = self._wait(process, deadline)
@@ -111,6 +116,7 @@ class ScriptRun:
             self._dispatcher.scope.end_remains()
 
         side_by_side((end_processes, transport.close), deadline)
+        self._calls.close()
         return deadline.left_for_removal
 
     def _chosen_transport(self, directory: str, python: str) -> Transport:
@@ -132,6 +138,7 @@ class ScriptRun:
         arguments = [python, "-u", f"{directory}/{SCRIPT}", *argv]
         command = script_command(arguments, directory, self._env.passthrough.values())
         cwd = directory if self._limits.mode == "strict" else None
+        self._calls.begin()
         return self._env.start_own(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
 
     def _wait(self, process: Process, deadline: float) -> Status | None:
@@ -164,7 +171,8 @@ class ScriptRun:
             output = assembled_output(output, stderr, message)
             message = message or f"Script exited with code {code}."
         seconds = time.monotonic() - began
-        return ExecutionResult(status, output, self._dispatcher.calls_made, seconds, code, message, stderr)
+        calls = self._calls.close()
+        return ExecutionResult(status, output, len(calls), seconds, code, message, stderr, calls)
 
 
 def _left(deadline: float) -> float:

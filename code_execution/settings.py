@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from environments.sections import config_layer
+from environments.config import config_layer
 from environments.validation import validated
+from rpc import ToolErrors
 
 if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
@@ -24,6 +25,9 @@ class CodeExecutionSettings:
     """Seconds a script may run."""
     max_tool_calls: NonNegativeInt = 50
     """How many tool calls a script may make."""
+    tool_errors: ToolErrors = "return"
+    """What a tool call that is refused (the limit, an unknown tool, wrong arguments, a denial) does in the script:
+    `return` a result with `error`, as a tool that fails does, or `raise` ToolError."""
     mode: Mode = "project"
     """`project`: the session's working directory and its active Python; `strict`: a directory and Python apart."""
     max_stdout_bytes: PositiveInt = 50_000

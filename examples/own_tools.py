@@ -33,7 +33,7 @@ def remind(customer: str, amount: float) -> None:
 
 
 SCRIPT = """
-from hermes_tools import ToolError, find_orders, read_order, remind
+from hermes_tools import find_orders, read_order, remind
 
 open_total = 0.0
 for number in find_orders(paid=False):
@@ -41,10 +41,8 @@ for number in find_orders(paid=False):
     open_total += order["total"]
     remind(order["customer"], amount=order["total"])
 print(f"open: {open_total:.2f}")
-try:
-    read_order(99)
-except ToolError as error:
-    print(f"as expected: {error}")
+missing = read_order(99)
+print(f"as expected: {missing['error']}")
 """
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from rpc.dispatcher import BeforeCall, Dispatcher
 from rpc.file_queue import FileQueueTransport
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response
 from rpc.relay import RelayTransport
-from rpc.stub import generate_stub
+from rpc.stub import ToolErrors, generate_stub
+from rpc.tool_calls import ToolCall, ToolCallCallback, ToolCallLog
 from rpc.transport import Transport
 from rpc.unix_socket import UnixSocketTransport
 
@@ -27,6 +28,10 @@ __all__ = [
     "RelayTransport",
     "Request",
     "Response",
+    "ToolCall",
+    "ToolCallCallback",
+    "ToolCallLog",
+    "ToolErrors",
     "Transport",
     "UnixSocketTransport",
     "generate_stub",

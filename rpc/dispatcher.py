@@ -12,6 +12,7 @@ from environments.errors import DeniedError
 from rpc.answers import Answer, Answers
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix
 from rpc.signatures import ToolSignature
+from rpc.tool_calls import ToolCallLog
 
 Handlers = Mapping[str, Callable[..., object]]
 BeforeCall = Callable[[str, Mapping[str, object]], object]
@@ -40,7 +41,13 @@ class Dispatcher:
     """
 
     def __init__(
-        self, handlers: Handlers, *, token: str, max_calls: int = 50, before_call: BeforeCall | None = None
+        self,
+        handlers: Handlers,
+        *,
+        token: str,
+        max_calls: int = 50,
+        before_call: BeforeCall | None = None,
+        log: ToolCallLog | None = None,
     ) -> None:
         """Take the handlers a script may call.
 
@@ -50,6 +57,7 @@ class Dispatcher:
             max_calls: How many calls are accepted; requests are remembered for that many.
             before_call: Called before each call, in the same thread, with the tool's name and its arguments by their
                 names. What it raises keeps the tool from being called, and is the answer.
+            log: Is told of each accepted call.
 
         Raises:
             ValueError: The token is empty.
@@ -62,6 +70,7 @@ class Dispatcher:
         """What every request begins with. Of a line that does not, nothing more need be read."""
         self._max_calls = max_calls
         self._before_call = before_call
+        self._log = log or ToolCallLog()
         self._answers = Answers()
         self._lock = threading.Lock()
         self.scope = CancelScope(is_trusted=False)
@@ -75,8 +84,9 @@ class Dispatcher:
         return len(self._answers)
 
     def dispatch(self, line: bytes) -> bytes:
-        """Run what one request asks for and return its answer as a line; an error is an answer too.
+        """Run what one request asks for and return its answer as a line.
 
+        A request that is refused is answered with an error; a tool that fails has a result, `{"error": ...}`.
         A request whose id was seen before does not run again: it gets the first one's answer, waiting for it
         where the first one is still running. Nothing is raised, whatever the line holds.
         """
@@ -91,7 +101,9 @@ class Dispatcher:
             return self._refusal(_error_response(request, str(refusal)), len(line))
         if not is_new:
             return answer.wait(self._ended) or _error_response(request, "it ran, and its answer is gone").encode()
-        encoded = self._run(request)
+        number = self._log.started(request.tool)
+        encoded, problem = self._run(request)
+        self._log.ended(number, problem)
         answer.give(encoded)
         with self._lock:
             self._answers.given(request.id)
@@ -148,23 +160,32 @@ class Dispatcher:
             return {"args": request.args, **request.kwargs}
         return parameters.bind(*request.args, **request.kwargs).arguments
 
-    def _run(self, request: Request) -> bytes:
-        try:
-            with self.scope.active():
+    def _run(self, request: Request) -> tuple[bytes, str | None]:
+        """Return the answer to a call as a line, and what went wrong with it, if anything did."""
+        # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
+        with self.scope.active():
+            try:
                 if self._before_call:
                     self._before_call(request.tool, self._arguments(request))
+            except BaseException as error:
+                problem = self._problem(request, _describe(error))
+                return Response(request.id, error=problem).encode(), problem
+            try:
                 result = self._handlers[request.tool](*request.args, **request.kwargs)
-        # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
-        except BaseException as error:
-            return self._failure(request, _describe(error))
+            except BaseException as error:
+                return self._failure(request, _describe(error))
         try:
-            return Response(request.id, cast("JsonValue", result)).encode()
+            return Response(request.id, cast("JsonValue", result)).encode(), _reported(result)
         except Exception as error:
             kind = type(result).__name__
             return self._failure(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
 
-    def _failure(self, request: Request, text: str) -> bytes:
-        return _error_response(request, self._signatures[request.tool].without_bound(text)).encode()
+    def _failure(self, request: Request, text: str) -> tuple[bytes, str]:
+        problem = self._problem(request, text)
+        return Response(request.id, {"error": problem}).encode(), problem
+
+    def _problem(self, request: Request, text: str) -> str:
+        return _about(request, self._signatures[request.tool].without_bound(text))
 
 
 def _describe(error: BaseException) -> str:
@@ -178,5 +199,15 @@ def _describe(error: BaseException) -> str:
     return f"{kind}: {message}" if message else kind
 
 
+def _about(request: Request, text: str) -> str:
+    return f"{request.tool}: {text}"[:MAX_ERROR_CHARACTERS]
+
+
 def _error_response(request: Request, text: str) -> Response:
-    return Response(request.id, error=f"{request.tool}: {text}"[:MAX_ERROR_CHARACTERS])
+    return Response(request.id, error=_about(request, text))
+
+
+def _reported(result: object) -> str | None:
+    """Return what a tool says in its result about what it could not do."""
+    error = result.get("error") if isinstance(result, dict) else None
+    return error if isinstance(error, str) and error else None

@@ -79,9 +79,9 @@ class Response:
     id: str
     """The request's id; empty when the request could not be read."""
     result: JsonValue = None
-    """What the tool returned."""
+    """What the tool returned; of one that failed, an object whose `error` says why."""
     error: str | None = None
-    """Why there is no result, for the script's author to read."""
+    """Why the request was refused, for the script's author to read."""
 
     def encode(self) -> bytes:
         """Return the answer as one line.

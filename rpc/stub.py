@@ -9,6 +9,7 @@ import keyword
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
+from typing import Literal
 
 from rpc import stub_runtime
 from rpc.messages import MAX_MESSAGE_BYTES
@@ -20,6 +21,9 @@ _FUTURE = "from __future__ import annotations\n"
 
 CLIENTS = ("unix_socket_client.py", "file_queue_client.py")
 """The transports' parts of the stub."""
+
+ToolErrors = Literal["raise", "return"]
+"""What a refused call does in the script: raise `ToolError`, or return `{"error": ...}` as a tool that fails does."""
 
 _NOT_GIVEN = "_NOT_GIVEN"
 
@@ -40,7 +44,12 @@ _ANNOTATION_NODES = (
 """What types are written with. Other expressions may not stand in an annotation, or not on Python 3.8."""
 
 
-def generate_stub(handlers: Mapping[str, Callable[..., object]], client_source: str, token: str) -> str:
+def generate_stub(
+    handlers: Mapping[str, Callable[..., object]],
+    client_source: str,
+    token: str,
+    tool_errors: ToolErrors = "return",
+) -> str:
     """Return the source of `hermes_tools.py`, which runs in the target on Python 3.8 or later.
 
     It has one function for each handler, with the handler's signature and docstring, and the helpers
@@ -51,11 +60,14 @@ def generate_stub(handlers: Mapping[str, Callable[..., object]], client_source: 
         handlers: Tool name to function, as given to the dispatcher.
         client_source: A started transport's `client_source`.
         token: The dispatcher's token.
+        tool_errors: What a refused call does.
 
     Raises:
-        ValueError: A handler's name, or a parameter's, can't be used in the module.
+        ValueError: A handler's name can't be used in the module.
     """
-    runtime = target_source("stub_runtime.py", _TOKEN=token, _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES)
+    runtime = target_source(
+        "stub_runtime.py", _TOKEN=token, _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES, _RAISES=tool_errors == "raise"
+    )
     _check_names(handlers)
     functions = [_render_function(name, handler) for name, handler in handlers.items()]
     exported = f"__all__ += {sorted(handlers)!r}\n"
@@ -81,17 +93,15 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def _render_function(name: str, handler: Callable[..., object]) -> str:
+    """Return a function that only tells which arguments it got; `_tool` in the fixed part makes the call of it."""
     known = ToolSignature.of(handler)
     # Some functions written in C have no signature; they check what they are given themselves.
     signature = known.parameters or inspect.signature(lambda *args, **kwargs: None)
     names: dict[object, list[str]] = {}
     for parameter in signature.parameters.values():
-        if parameter.name == "_call":
-            raise ValueError(f"the tool {name!r} has a parameter named '_call': hermes_tools needs that itself")
         names.setdefault(parameter.kind, []).append(parameter.name)
     kind = inspect.Parameter
     arguments = [
-        repr(name),
         _dict_of(names.get(kind.POSITIONAL_ONLY, [])),
         _dict_of(names.get(kind.POSITIONAL_OR_KEYWORD, [])),
         *names.get(kind.VAR_POSITIONAL, ["()"]),
@@ -99,9 +109,10 @@ def _render_function(name: str, handler: Callable[..., object]) -> str:
     ]
     doc = documentation(handler)
     lines = [
+        "@_tool",
         f"def {name}{_rendered(signature, known.hidden)}:",
         *([f"    {doc!r}"] if doc else []),
-        f"    return _call({', '.join(arguments)})",
+        f"    return {', '.join(arguments)}",
     ]
     return "\n".join(lines) + "\n"
 

@@ -46,7 +46,7 @@ def test_an_interrupt_ends_the_wait_for_approval(env: BaseEnvironment) -> None:
     assert "ran" not in result.output
 
 
-def test_a_denied_tool_call_raises_in_the_script_with_the_reason(env: BaseEnvironment, transport: str) -> None:
+def test_a_denied_tool_call_is_refused_in_the_script_with_the_reason(env: BaseEnvironment, transport: str) -> None:
     called: list[int] = []
     seen: list[ToolCallRequest] = []
 
@@ -57,10 +57,7 @@ def test_a_denied_tool_call_raises_in_the_script_with_the_reason(env: BaseEnviro
         seen.append(request)
         return Deny("seven is too many") if request.arguments["number"] == 7 else None
 
-    script = (
-        "from hermes_tools import note, ToolError\nnote(1, text='x')\n"
-        "try:\n    note(7)\nexcept ToolError as error:\n    print(error)\n"
-    )
+    script = "from hermes_tools import note\nnote(1, text='x')\nprint(note(7)['error'])"
     result = execute_code(script, env=env, tools={"note": note}, transport=transport, before_tool_call=before_tool_call)  # type: ignore[arg-type]
     assert result.status == "success"
     assert result.output == "note: denied, and nothing was run: seven is too many\n"
@@ -76,7 +73,10 @@ def test_a_tool_calls_hook_that_raises_denies(env: BaseEnvironment) -> None:
         raise RuntimeError("sk-live-3")
 
     result = execute_code(
-        "from hermes_tools import terminal\nterminal('true')", env=env, before_tool_call=before_tool_call
+        "from hermes_tools import terminal\nterminal('true')",
+        env=env,
+        before_tool_call=before_tool_call,
+        tool_errors="raise",
     )
     assert result.status == "error"
     assert "the hook that decides on it failed" in result.stderr

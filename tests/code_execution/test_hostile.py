@@ -290,13 +290,10 @@ def test_a_bound_credential_is_nowhere_in_the_target(anywhere: BaseEnvironment) 
 import hermes_tools
 print("sk-live" in open(hermes_tools.__file__).read())
 print(hermes_tools.query("SELECT 1"))
-try:
-    hermes_tools.query("SELECT 1", api_key="mine")
-except (TypeError, hermes_tools.ToolError) as error:
-    print("refused")
+print("unexpected keyword argument 'api_key'" in hermes_tools.query("SELECT 1", api_key="mine")["error"])
 """
     tools = {"query": functools.partial(query, api_key="sk-live-1234")}
-    assert execute_code(code, env=anywhere, tools=tools).output == "False\nSELECT 1: 12\nrefused\n"
+    assert execute_code(code, env=anywhere, tools=tools).output == "False\nSELECT 1: 12\nTrue\n"
 
 
 def test_nothing_of_a_script_is_left(anywhere: BaseEnvironment) -> None:

@@ -149,6 +149,7 @@ def test_limits_and_mode_come_from_the_settings(
     monkeypatch.setenv("HERMES_HOME", str(home))
     (home / "config.yaml").write_text(
         "code_execution:\n  timeout: 1.5\n  max_tool_calls: 0\n  mode: strict\n  max_stdout_bytes: 2000\n"
+        "  tool_errors: raise\n"
     )
     code = "import os, hermes_tools\nprint('script.py' in os.listdir())\nprint('x' * 5000)\nhermes_tools.one()"
     result = execute_code(code, env=env, tools={"one": lambda: 1})

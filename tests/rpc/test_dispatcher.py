@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from environments.cancellation import current_scope
+from environments.errors import DeniedError
 from rpc import MAX_MESSAGE_BYTES, Dispatcher, Request, Response, generate_stub
 from rpc.dispatcher import FREE_REFUSALS, REFUSAL_PAUSE
 
@@ -31,6 +32,14 @@ def make(max_calls=50, **handlers):
 
 def add(a, b=1):
     return a + b
+
+
+def failure(dispatcher, tool, *args, **kwargs):
+    """Return what the result of a tool that failed says."""
+    answer = call(dispatcher, tool, *args, **kwargs)
+    assert answer.error is None
+    assert list(answer.result) == ["error"]
+    return answer.result["error"]
 
 
 def test_a_call_is_answered_with_the_result():
@@ -117,7 +126,7 @@ def test_what_is_bound_to_a_tool_is_in_no_stub_and_in_no_error(tool):
     assert "sk-live" not in generate_stub({"query": tool}, "", "token")
     assert "sk-live" not in call(dispatcher, "query").error  # wrong arguments, named with the right call
     if not inspect.isfunction(tool):
-        assert "sk-live" not in call(dispatcher, "query", "SELECT 1").error
+        assert "sk-live" not in failure(dispatcher, "query", "SELECT 1")
         assert "unexpected keyword argument 'api_key'" in call(dispatcher, "query", "x", api_key="other").error
 
 
@@ -154,7 +163,7 @@ def test_wrong_arguments_are_named_with_the_right_call(args, kwargs, expected):
 
 
 def test_a_type_error_inside_a_handler_is_not_taken_for_wrong_arguments():
-    assert call(make(add=add), "add", "text").error.startswith("add: TypeError: ")
+    assert failure(make(add=add), "add", "text").startswith("add: TypeError: ")
 
 
 def test_a_handler_without_a_signature_can_be_called():
@@ -187,7 +196,7 @@ def test_refused_calls_do_not_count():
 
 def test_a_failed_call_counts():
     dispatcher = make(max_calls=1, add=add)
-    assert call(dispatcher, "add", None).error
+    assert failure(dispatcher, "add", None)
     assert "limit" in call(dispatcher, "add", 1).error
 
 
@@ -233,6 +242,19 @@ def test_handlers_run_side_by_side():
     assert [answer.result for answer in answers] == [True] * 3
 
 
+def test_what_the_hook_before_a_call_raises_is_a_refusal_and_what_the_tool_raises_a_result():
+    def deny(tool, arguments):
+        raise DeniedError("not this one")
+
+    dispatcher = Dispatcher({"add": add}, token="token", before_call=deny)
+    assert call(dispatcher, "add", 1).error == "add: denied, and nothing was run: not this one"
+
+    def denied():
+        raise DeniedError("not that one")
+
+    assert failure(make(tool=denied), "tool") == "tool: denied, and nothing was run: not that one"
+
+
 class UnprintableError(Exception):
     def __str__(self):
         raise RuntimeError
@@ -251,31 +273,31 @@ def test_a_handler_that_raises_is_answered_with_type_and_message(error, expected
     def tool():
         raise error
 
-    assert call(make(tool=tool), "tool").error == expected
+    assert failure(make(tool=tool), "tool") == expected
 
 
 def test_a_long_error_is_cut():
     def tool():
         raise ValueError("x" * 50_000_000)
 
-    assert len(call(make(tool=tool), "tool").error) < 20_000
+    assert len(failure(make(tool=tool), "tool")) < 20_000
 
 
 @pytest.mark.parametrize("result", [b"x", {1, 2}, float("nan"), object(), {"deep": [b"x"]}, {(1, 2): 3}])
 def test_a_result_json_cannot_carry_is_an_error_that_names_tool_and_type(result):
-    error = call(make(tool=lambda: result), "tool").error
+    error = failure(make(tool=lambda: result), "tool")
     assert error.startswith(f"tool: the result, of type {type(result).__name__}, can't be sent")
 
 
 def test_a_result_above_the_limit_is_an_error():
-    assert "too large" in call(make(tool=lambda: "x" * 40_000_000), "tool").error
+    assert "too large" in failure(make(tool=lambda: "x" * 40_000_000), "tool")
 
 
 def test_a_result_of_unbounded_depth_is_an_error():
     deep = []
     for _ in range(sys.getrecursionlimit() * 50):
         deep = [deep]
-    assert "can't be sent" in call(make(tool=lambda: deep), "tool").error
+    assert "can't be sent" in failure(make(tool=lambda: deep), "tool")
 
 
 def test_a_closed_dispatcher_refuses_calls():

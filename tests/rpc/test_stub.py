@@ -23,9 +23,9 @@ CLIENTS = ["unix_socket_client.py", "file_queue_client.py"]
 def load(tmp_path):
     """Load a stub into this process, joined to its dispatcher without a transport."""
 
-    def load_one(token="token", max_calls=50, **handlers):
+    def load_one(token="token", max_calls=50, tool_errors="return", **handlers):
         path = tmp_path / "hermes_tools.py"
-        path.write_text(generate_stub(handlers, "", token), "utf-8")
+        path.write_text(generate_stub(handlers, "", token, tool_errors), "utf-8")
         spec = importlib.util.spec_from_file_location("hermes_tools_under_test", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -82,12 +82,36 @@ def test_a_call_reaches_the_handler_as_if_it_were_direct(load, args, kwargs):
     assert load(every_kind=every_kind).every_kind(*args, **kwargs) == every_kind(*args, **kwargs)
 
 
-def test_a_call_with_wrong_arguments_is_refused_as_python_does(load):
-    stub = load(plain=plain)
-    with pytest.raises(TypeError, match=r"plain\(\) missing 1 required positional argument: 'a'"):
-        stub.plain()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
-        stub.plain(1, z=2)
+@pytest.fixture(params=["return", "raise"])
+def refusal(request, load):
+    """Make a call that is to be refused, either way, and return what is said about it."""
+
+    def make(call, **handlers):
+        stub = load(tool_errors=request.param, **handlers)
+        sent = []
+        stub._exchange = sent.append
+        if request.param == "return":
+            answer = call(stub)
+            assert list(answer) == ["error"]
+            said = answer["error"]
+        else:
+            with pytest.raises(stub.ToolError) as raised:
+                call(stub)
+            assert raised.value.__cause__ is None
+            said = str(raised.value)
+        assert sent == []
+        return said
+
+    return make
+
+
+def test_a_call_with_wrong_arguments_is_refused_with_the_right_call(refusal):
+    said = refusal(lambda stub: stub.plain(), plain=plain)
+    assert said == (
+        "plain: wrong arguments: plain() missing 1 required positional argument: 'a'; "
+        "the call is plain(a, b=None, *, c=['x'], d=-0.5)"
+    )
+    assert "unexpected keyword argument 'z'" in refusal(lambda stub: stub.plain(1, z=2), plain=plain)
 
 
 @pytest.mark.parametrize("handler", [functools.partial(plain, 1, c=["y"]), max, dict.get, Color])
@@ -138,12 +162,11 @@ def test_an_annotation_keeps_the_type_and_nothing_else(load):
     assert inspect.signature(load(tool=tool).tool).parameters["a"].annotation == "list['x']"
 
 
-def test_a_parameter_the_module_cannot_have_is_refused():
-    def tool(_call):
-        return _call
+def test_a_parameter_may_have_any_name(load):
+    def tool(_call, _tool, given, *args, **kwargs):
+        return [_call, _tool, given, args, kwargs]
 
-    with pytest.raises(ValueError, match="_call"):
-        generate_stub({"tool": tool}, "", "token")
+    assert load(tool=tool).tool(1, 2, 3, 4, self=5, arguments=6) == [1, 2, 3, [4], {"self": 5, "arguments": 6}]
 
 
 def test_a_token_with_quotes_and_line_breaks_is_only_data(load):
@@ -171,10 +194,23 @@ def test_a_star_import_brings_the_tools_and_helpers(load):
     assert sorted(load(plain=plain).__all__) == ["ToolError", "json_parse", "plain", "retry", "shell_quote"]
 
 
-def test_an_error_answer_is_raised_as_a_tool_error_that_names_the_tool(load):
-    stub = load(divide=lambda a, b: a / b)
-    with pytest.raises(stub.ToolError, match=r"^divide: ZeroDivisionError: division by zero$"):
-        stub.divide(1, 0)
+@pytest.mark.parametrize("tool_errors", ["return", "raise"])
+def test_a_tool_that_fails_has_a_result_either_way(load, tool_errors):
+    stub = load(tool_errors=tool_errors, divide=lambda a, b: a / b)
+    assert stub.divide(1, 0) == {"error": "divide: ZeroDivisionError: division by zero"}
+
+
+def test_a_refusal_is_a_result_or_raised_as_a_tool_error(load):
+    limit = "plain: the limit of 0 tool calls"
+    assert load(max_calls=0, plain=plain).plain(1)["error"].startswith(limit)
+    stub = load(max_calls=0, tool_errors="raise", plain=plain)
+    with pytest.raises(stub.ToolError, match=f"^{limit}"):
+        stub.plain(1)
+
+
+def test_a_refusal_of_what_was_not_understood_names_the_tool(load):
+    said = load(plain=plain).plain([0] * 300_000)["error"]
+    assert said.startswith("plain: the request was not understood: the message is made of over 250000 values")
 
 
 @pytest.mark.parametrize(
@@ -182,27 +218,19 @@ def test_an_error_answer_is_raised_as_a_tool_error_that_names_the_tool(load):
     [
         ((b"x",), {}, "a", "bytes"),
         ((1,), {"e": {1, 2}}, "e", "set"),
-        ((1, 2, 3, 4, {"deep": [object()]}), {"e": 1}, r"\*0", "dict"),
+        ((1, 2, 3, 4, {"deep": [object()]}), {"e": 1}, "*0", "dict"),
         ((1,), {"e": float("nan")}, "e", "float"),
         ((1,), {"e": 1, "extra": 1j}, "extra", "complex"),
     ],
 )
-def test_an_argument_json_cannot_carry_is_a_type_error_and_nothing_is_sent(load, args, kwargs, name, kind):
-    stub = load(every_kind=every_kind)
-    sent = []
-    stub._exchange = sent.append
-    with pytest.raises(TypeError, match=rf"^every_kind\(\): argument '{name}', of type {kind}, can't be sent"):
-        stub.every_kind(*args, **{"e": 1, **kwargs})
-    assert sent == []
+def test_an_argument_json_cannot_carry_is_refused_and_nothing_is_sent(refusal, args, kwargs, name, kind):
+    said = refusal(lambda stub: stub.every_kind(*args, **{"e": 1, **kwargs}), every_kind=every_kind)
+    assert said.startswith(f"every_kind: wrong arguments: '{name}', of type {kind}, can't be sent as JSON")
 
 
-def test_arguments_above_the_limit_are_refused_and_nothing_is_sent(load):
-    stub = load(plain=plain)
-    sent = []
-    stub._exchange = sent.append
-    with pytest.raises(stub.ToolError, match=r"^plain: the arguments take 40000"):
-        stub.plain("x" * 40_000_000)
-    assert sent == []
+def test_arguments_above_the_limit_are_refused_and_nothing_is_sent(refusal):
+    said = refusal(lambda stub: stub.plain("x" * 40_000_000), plain=plain)
+    assert said.startswith("plain: the arguments take 40000")
 
 
 @pytest.mark.parametrize("answer", [b"", b"{", b'{"id": "another", "result": 1}'])
@@ -270,6 +298,15 @@ def test_retry_raises_the_last_error(load, monkeypatch):
 
     with pytest.raises(ValueError, match="attempt 4"):
         load().retry(never, max_attempts=4, delay=0.1)
+
+
+def test_retry_takes_a_result_with_an_error_for_a_failure_and_returns_the_last(load, monkeypatch):
+    pauses = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    results = [{"error": "busy"}, {"error": None, "output": "x"}]
+    assert load().retry(lambda: results.pop(0)) == {"error": None, "output": "x"}
+    assert load().retry(lambda: {"error": "gone"}) == {"error": "gone"}
+    assert pauses == [2, 2, 4]
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -38,43 +38,28 @@ def test_answers_of_every_size_arrive_whole(open_any):
     assert line.run(code) == ""
 
 
-def test_a_tool_that_raises_is_an_error_in_the_script(open_any):
+def test_a_tool_that_raises_has_a_result_that_says_so(open_any):
     def broken():
         raise RuntimeError("out of order")
 
     line = open_any(broken=broken)
-    code = """
-    import pickle
-    try:
-        h.broken()
-    except h.ToolError as error:
-        print(pickle.loads(pickle.dumps(error)))
-    """
-    assert line.run(code) == "broken: RuntimeError: out of order\n"
+    assert line.run("print(h.broken())") == "{'error': 'broken: RuntimeError: out of order'}\n"
 
 
 def test_a_result_that_cannot_be_sent_is_an_error_in_the_script(open_any):
     line = open_any(bad=lambda: {1})
-    code = """
-    try:
-        h.bad()
-    except h.ToolError as error:
-        print(error)
-    """
-    assert "bad: the result, of type set, can't be sent" in line.run(code)
+    assert "bad: the result, of type set, can't be sent" in line.run("print(h.bad()['error'])")
 
 
 def test_the_call_after_the_limit_is_an_error_in_the_script(open_any):
     line = open_any(max_calls=3, echo=echo)
-    code = """
-    for n in range(5):
-        try:
-            print(h.echo(n))
-        except h.ToolError as error:
-            print("limit of 3" in str(error))
-    """
-    assert line.run(code).split() == ["0", "1", "2", "True", "True"]
+    assert line.run("for n in range(5): print('limit of 3' in str(h.echo(n)))").split() == ["False"] * 3 + ["True"] * 2
     assert line.dispatcher.calls_made == 3
+
+
+def test_a_tool_error_can_be_pickled(open_any):
+    code = "import pickle\nprint(repr(pickle.loads(pickle.dumps(h.ToolError('why')))))"
+    assert open_any().run(code) == "ToolError('why')\n"
 
 
 def test_threads_forks_and_child_processes_each_get_their_own_answers(open_any):

@@ -1,0 +1,110 @@
+"""Which tool calls a script made: in the result, and told one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from code_execution import ToolCall, execute_code
+from environments import BaseEnvironment, create_environment
+from environments.approvals import Deny, ToolCallRequest
+
+
+def double(number: int) -> int:
+    if number == 3:
+        raise LookupError("no three")
+    return 2 * number
+
+
+def test_each_call_is_told_with_its_name_time_and_error(env: BaseEnvironment, transport: str) -> None:
+    told: list[ToolCall] = []
+    code = "from hermes_tools import double\nprint([double(n) for n in (1, 3)])"
+    result = execute_code(code, env=env, tools={"double": double}, transport=transport, on_tool_call=told.append)  # type: ignore[arg-type]
+    assert [(call.name, call.error) for call in told] == [("double", None), ("double", "double: LookupError: no three")]
+    assert result.tool_calls == tuple(told)
+    assert result.tool_calls_made == 2
+    first, second = told
+    assert 0 <= first.start <= first.start + first.seconds <= second.start <= result.duration_seconds
+
+
+def test_the_calls_go_into_json(env: BaseEnvironment) -> None:
+    result = execute_code("import hermes_tools; hermes_tools.double(1)", env=env, tools={"double": double})
+    (call,) = json.loads(json.dumps(result.to_dict()))["tool_calls"]
+    assert call == {"name": "double", "start": call["start"], "seconds": call["seconds"], "error": None}
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.tool_calls[0].name = "other"  # type: ignore[misc]
+
+
+def test_a_denied_call_is_among_them_and_those_that_were_not_accepted_are_not(env: BaseEnvironment) -> None:
+    def deny(request: ToolCallRequest) -> object:
+        return Deny("not two") if request.arguments["number"] == 2 else None
+
+    code = "from hermes_tools import double\ndouble()\ndouble(2)\ndouble(1)\ndouble(1)"
+    result = execute_code(code, env=env, tools={"double": double}, before_tool_call=deny, max_tool_calls=2)
+    denied = "double: denied, and nothing was run: not two"
+    assert [(call.name, call.error) for call in result.tool_calls] == [("double", denied), ("double", None)]
+
+
+def test_what_a_tool_says_it_could_not_do_is_its_error(env: BaseEnvironment) -> None:
+    code = "from hermes_tools import *\nread_file('missing'); terminal('exit 3')"
+    missing, exited = execute_code(code, env=env).tool_calls
+    assert missing.error
+    assert "missing" in missing.error
+    assert exited.error is None
+
+
+def test_a_callback_that_raises_hurts_nothing(env: BaseEnvironment, caplog: pytest.LogCaptureFixture) -> None:
+    def broken(call: ToolCall) -> None:
+        raise SystemExit("sk-live-5")
+
+    caplog.set_level(logging.DEBUG)
+    code = "from hermes_tools import double\nprint(double(1), double(2))"
+    result = execute_code(code, env=env, tools={"double": double}, on_tool_call=broken)
+    assert (result.status, result.output, len(result.tool_calls)) == ("success", "2 4\n", 2)
+    assert "on_tool_call raised SystemExit" in caplog.text
+    assert "sk-live-5" not in caplog.text
+
+
+def test_a_call_that_outlasts_the_script_is_noted_and_its_end_is_not_told(env: BaseEnvironment) -> None:
+    told: list[ToolCall] = []
+    release = threading.Event()
+
+    def stuck() -> None:
+        release.wait(60)
+
+    code = "import hermes_tools; hermes_tools.stuck()"
+    result = execute_code(code, env=env, tools={"stuck": stuck}, timeout=2, on_tool_call=told.append)
+    release.set()
+    for thread in threading.enumerate():
+        if thread.name == "hermes-rpc-call":
+            thread.join(20)
+    (call,) = result.tool_calls
+    assert result.status == "timeout"
+    assert "had not ended" in str(call.error)
+    assert told == []
+
+
+def test_errors_hold_no_secrets_and_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEATHER_API_KEY", "sk-live-12345678")
+
+    def fail() -> None:
+        raise RuntimeError("the key is sk-live-12345678 " + "x" * 5000)
+
+    told: list[ToolCall] = []
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        code = "import hermes_tools; hermes_tools.fail()"
+        result = execute_code(code, env=env, tools={"fail": fail}, on_tool_call=told.append)
+    (call,) = result.tool_calls
+    assert told == [call]
+    assert "the key is [REDACTED:WEATHER_API_KEY]" in str(call.error)
+    assert len(str(call.error)) == 1000
+
+
+def test_a_script_that_is_not_run_has_none(env: BaseEnvironment) -> None:
+    env.before_script = lambda request: False
+    assert execute_code("print(1)", env=env).tool_calls == ()
