@@ -42,11 +42,15 @@ class SettingsError(TerminalError):
     """A setting is unknown or has a value that is not allowed. The message names source, key and remedy."""
 
 
+DENIED = "denied, and nothing was run"
+"""What the message of a `DeniedError` begins with."""
+
+
 class DeniedError(TerminalError):
     """A hook, a rule or a person did not allow it, so that nothing was run. `reason` says why."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"denied, and nothing was run: {reason}")
+        super().__init__(f"{DENIED}: {reason}")
         self.reason = reason
 
 
