@@ -21,7 +21,7 @@ _log = logger(__name__)
 
 _SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
 _EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
-"""What a model's call may lead to; anything else is a mistake of a program and is logged."""
+"""What a call of a tool of ours may lead to; anything else is a mistake in it, and is logged."""
 
 
 def handle_function_call(
@@ -58,20 +58,15 @@ def handle_function_call(
         if name not in chosen.names:
             raise ArgumentError(_no_such_tool(str(name), chosen))
         values = chosen.parameters(name).checked(_decoded(arguments))
-        return _called(chosen, name, values, task_id)
+        env = get_environment(task_id)
     except Exception as error:
-        return error_answer(_told(name, error))
-
-
-def _called(tools: Toolset, name: str, arguments: Mapping[str, object], task_id: str) -> str:
-    env = get_environment(task_id)
+        return error_answer(_told(error))
     try:
-        return answer(_result(tools, name, arguments, env))
+        return answer(_result(chosen, name, values, env))
     except Exception as error:
-        text = _told(name, error)
-        if name in tools.own:
-            text = ToolSignature.of(tools.own[name]).without_bound(text)
-        return error_answer(env.model_view().output(text))
+        if name not in chosen.own and not isinstance(error, _EXPECTED):
+            _log.warning("the tool %s raised %s", name, type(error).__name__, exc_info=error)
+        return error_answer(env.model_view().output(_without_bound(chosen, name, _told(error))))
 
 
 def _result(tools: Toolset, name: str, arguments: Mapping[str, object], env: BaseEnvironment) -> object:
@@ -106,8 +101,11 @@ def _no_such_tool(name: str, tools: Toolset) -> str:
     return f"there is no tool {shown!r}{closest(shown, tools.names)}; there are: {', '.join(tools.names)}"
 
 
-def _told(name: str, error: Exception) -> str:
+def _told(error: Exception) -> str:
     if not isinstance(error, _EXPECTED):
-        _log.warning("the tool %s raised %s", name, type(error).__name__, exc_info=error)
         return f"{type(error).__name__}: {error}"
     return str(error) or type(error).__name__
+
+
+def _without_bound(tools: Toolset, name: str, text: str) -> str:
+    return ToolSignature.of(tools.own[name]).without_bound(text) if name in tools.own else text

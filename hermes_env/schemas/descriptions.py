@@ -167,7 +167,7 @@ _WEB_EXTRACT = Description(
     "Returns results: url, title, content and error for each address. Addresses of private networks are refused.",
     {
         "urls": "Addresses, each with http:// or https://.",
-        "format": "How content is written.",
+        "format": "markdown or text for the main part of a page, with or without links; html for its source.",
     },
     in_scripts=("urls", "format"),
     returns=("results",),

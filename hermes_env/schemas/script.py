@@ -19,7 +19,7 @@ _USE = (
 _HELPERS = "json_parse(text), shell_quote(s), retry(fn, max_attempts=3, delay=2)"
 _WHERE = {
     "project": "It runs in the session's working directory with its active Python, and can import the project.",
-    "strict": "It runs in an empty directory of its own: give absolute paths.",
+    "strict": "It runs in a directory of its own, so give open() absolute paths.",
 }
 
 
@@ -54,13 +54,13 @@ def _code_text(tools: Toolset, settings: CodeExecutionSettings) -> str:
         _on_errors(settings),
         *filter(None, notes),
         "json_parse reads JSON with raw control characters in it, shell_quote makes a text one word of a command, and "
-        "retry calls a function again while it raises.",
+        "retry calls a function again while it raises or returns an error.",
     ]
     return " ".join(parts)
 
 
 def _on_errors(settings: CodeExecutionSettings) -> str:
-    told = "Tools return dicts. One that could not do it returns a dict with error: look for it."
+    told = "Tools return dicts. One that could not do its work returns a dict with error: check result.get('error')."
     if getattr(settings, "tool_errors", "return") == "raise":
         told += " A call that is refused, or that breaks, raises hermes_tools.ToolError."
     return told

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as some
+from targets.engines import PYTHON_IMAGE, require_docker
 
 from environments import BaseEnvironment, manager
 from hermes_env.schemas import handle_function_call, tool_schemas
@@ -39,6 +40,20 @@ def test_each_task_has_a_session_of_its_own(env: BaseEnvironment) -> None:
     assert called("terminal", {"command": "echo $WHO"})["output"] == "first\n"
     assert called("terminal", {"command": "echo $WHO"}, task_id="another")["output"] == "second\n"
     assert manager.get_environment() is env
+
+
+def test_a_task_may_have_a_container_of_its_own(env: BaseEnvironment) -> None:
+    require_docker().close()
+    manager.get_environment("contained", env="docker", image=PYTHON_IMAGE, cwd="/")
+    manager.register_task_settings("contained too", backend="docker", image=PYTHON_IMAGE, cwd="/")
+    here = called("terminal", {"command": "hostname"})["output"]
+    names = {
+        called("terminal", {"command": "hostname"}, task_id=task)["output"] for task in ("contained", "contained too")
+    }
+    assert len(names | {here}) == 3
+    code = "from hermes_tools import terminal; print(terminal('hostname')['output'], end='')"
+    assert called("execute_code", {"code": code}, task_id="contained")["output"] in names
+    manager.clear_task_settings("contained too")
 
 
 def test_a_script_runs_with_its_tools_and_what_it_prints_comes_back(env: BaseEnvironment) -> None:

@@ -135,7 +135,7 @@ def test_the_limits_that_it_names_are_those_of_the_settings(tmp_path: Path) -> N
     (tmp_path / "home" / "config.yaml").write_text(settings)
     shown = by_name()["execute_code"]
     assert "Limits: 45 s, 7 tool calls, 900 bytes of output." in shown["description"]
-    assert "give absolute paths" in shown["input_schema"]["properties"]["code"]["description"]
+    assert "give open() absolute paths" in shown["input_schema"]["properties"]["code"]["description"]
 
 
 def test_a_refused_call_is_told_of_as_the_settings_have_it() -> None:
