@@ -61,7 +61,7 @@ def _code_text(tools: Toolset, settings: CodeExecutionSettings) -> str:
 
 def _on_errors(settings: CodeExecutionSettings) -> str:
     told = "Tools return dicts. One that could not do its work returns a dict with error: check result.get('error')."
-    if getattr(settings, "tool_errors", "return") == "raise":
+    if settings.tool_errors == "raise":
         told += " A call that is refused, or that breaks, raises hermes_tools.ToolError."
     return told
 
