@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from environments.model_view import ModelView
+from environments.redaction import Redactor
+from environments.sink import Channel
+from hermes_tools.background.output import KEPT_BYTES, ModelReading, ProcessOutput, Reading
+
+SECRET = "sk-0123456789abcdef"
+
+
+def _fed(*pieces: bytes) -> ProcessOutput:
+    output = ProcessOutput()
+    for piece in pieces:
+        output.add(Channel.STDOUT, piece)
+    return output
+
+
+def test_the_end_is_kept_and_what_is_dropped_is_counted() -> None:
+    lines = b"".join(b"%d\n" % n for n in range(100_000))
+    kept = _fed(lines[:1000], lines[1000:]).kept()
+    assert kept.text == lines[-KEPT_BYTES:].decode()
+    assert kept.dropped_bytes == len(lines) - KEPT_BYTES
+    assert kept.dropped_lines == lines[:-KEPT_BYTES].count(b"\n")
+
+
+@pytest.mark.parametrize("more", range(4))
+def test_no_character_is_kept_in_part(more: int) -> None:
+    output = _fed("\N{GRINNING FACE}".encode() * 60_000, b"x" * more)
+    kept = output.kept()
+    assert "\ufffd" not in kept.text
+    assert kept.dropped_bytes + len(kept.text.encode()) == 240_000 + more
+    text, missed = Reading(output).next(final=True)
+    assert (text, missed) == (kept.text, kept.dropped_bytes)
+
+
+def test_a_character_that_is_not_complete_comes_with_the_next_read() -> None:
+    output = _fed(b"a\xe2\x82")
+    reading = Reading(output)
+    assert reading.next(final=False) == ("a", 0)
+    output.add(Channel.STDOUT, b"\xacb")
+    assert reading.next(final=False) == ("\N{EURO SIGN}b", 0)
+
+
+def test_each_reader_has_all_and_each_bit_once() -> None:
+    output = _fed(b"one\n")
+    first, second = Reading(output), Reading(output)
+    assert first.next(final=False)[0] == "one\n"
+    output.add(Channel.STDOUT, b"two\n")
+    assert first.next(final=False)[0] == "two\n"
+    assert second.next(final=False)[0] == output.take(final=False) == "one\ntwo\n"
+    assert first.next(final=True)[0] == ""
+
+
+def test_many_threads_read_each_bit_once() -> None:
+    output = ProcessOutput()
+    reading = ModelReading(output, ModelView(Redactor({}), strip=True))
+    parts: list[str] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            parts.append(reading.next(final=False))
+
+    readers = [threading.Thread(target=read) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for number in range(3000):
+        output.add(Channel.STDOUT, b"%d\n" % number)
+    done.set()
+    for reader in readers:
+        reader.join()
+    parts.append(reading.next(final=True))
+    assert sorted("".join(parts).split()) == sorted(map(str, range(3000)))
+
+
+def test_a_secret_that_two_reads_cut_through_is_not_shown() -> None:
+    output = _fed(b"key: sk-01234")
+    reading = ModelReading(output, ModelView(Redactor({"KEY": SECRET}), strip=True))
+    assert reading.next(final=False) == "key: "
+    output.add(Channel.STDOUT, b"56789abcdef\n")
+    assert reading.next(final=False) == "[REDACTED:KEY]\n"
+
+
+def test_a_secret_that_the_edge_cuts_through_is_not_shown() -> None:
+    output = _fed(SECRET.encode(), b"x" * (KEPT_BYTES - 10))
+    shown = ModelReading(output, ModelView(Redactor({"KEY": SECRET}), strip=True)).next(final=True)
+    notice, _, text = shown.partition("\n")
+    assert notice == f"[{len(SECRET) - 10} bytes of output came before this and are no longer kept]"
+    assert text == "[REDACTED:KEY]" + "x" * (KEPT_BYTES - 10)

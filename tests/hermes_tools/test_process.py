@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hermes_tools
+from environments import create_environment
+from environments.base import BaseEnvironment
+from environments.conformance.check import wait_until
+from hermes_tools import model_tools, script_tools
+from hermes_tools.background import input as process_input
+from hermes_tools.background import table
+from hermes_tools.process import process
+from hermes_tools.terminal import background_process, terminal
+
+
+def _started(env: BaseEnvironment, command: str, **how: Any) -> str:
+    return terminal(env, command, background=True, **how)["process_id"]
+
+
+def _ended(env: BaseEnvironment, command: str) -> str:
+    started = _started(env, command)
+    assert process(env, "wait", started, timeout=60)["status"] != "running"
+    return started
+
+
+def test_a_list_tells_how_each_one_is(env: BaseEnvironment) -> None:
+    assert process(env, "list") == {"processes": []}
+    ended, running = _ended(env, "exit 3"), _started(env, "sleep 1000")
+    first, second = process(env, "list")["processes"]
+    assert (first["process_id"], first["command"], first["status"], first["exit_code"]) == (
+        ended,
+        "exit 3",
+        "exited",
+        3,
+    )
+    assert (second["process_id"], second["status"], "exit_code" in second) == (running, "running", False)
+    assert first["started"] <= second["started"]
+    assert first["seconds"] >= 0
+
+
+@pytest.mark.parametrize("action", ["poll", "log", "wait", "write", "submit", "kill"])
+def test_an_unknown_process_is_an_error_that_names_those_there_are(env: BaseEnvironment, action: str) -> None:
+    assert process(env, action, "absent") == {
+        "error": "there is no process 'absent'; there are none; terminal(background=True) starts one"
+    }
+    started = _ended(env, "true")
+    assert process(env, action, "absent") == {"error": f"there is no process 'absent'; there are: {started}"}
+    assert process(env, action) == {"error": f"process_id is needed; there are: {started}"}
+
+
+@pytest.mark.parametrize("action", ["stop", "", None, ["poll"]])
+def test_an_unknown_action_is_an_error_that_names_those_there_are(env: BaseEnvironment, action: Any) -> None:
+    error = process(env, action, _ended(env, "true"))["error"]
+    assert error == f"there is no action {action!r}; there are: list, poll, log, wait, write, submit, kill"
+
+
+@pytest.mark.parametrize(
+    ("action", "arguments", "error"),
+    [
+        ("wait", {"timeout": -1}, "timeout is -1 s; give a positive number"),
+        ("wait", {"timeout": float("nan")}, "timeout is nan s"),
+        ("wait", {"timeout": "1"}, "timeout is of type str"),
+        ("log", {"limit": 0}, "limit is 0; give at least 1"),
+        ("log", {"offset": 1.5}, "offset is of type float"),
+        ("write", {}, "data is needed"),
+        ("submit", {"data": 7}, "data is needed"),
+    ],
+)
+def test_a_wrong_argument_is_an_error_that_says_so(
+    env: BaseEnvironment, action: str, arguments: dict[str, Any], error: str
+) -> None:
+    assert error in process(env, action, _ended(env, "true"), **arguments)["error"]
+
+
+@pytest.mark.parametrize("timeout", [0, 0.05])
+def test_a_process_that_runs_on_is_no_error_of_a_wait(env: BaseEnvironment, timeout: float) -> None:
+    started = _started(env, "sleep 1000")
+    waited = process(env, "wait", started, timeout=timeout)
+    assert waited == {"process_id": started, "status": "running", "exit_code": None, "output": ""}
+
+
+def test_a_wait_without_end_comes_back_at_the_end(env: BaseEnvironment) -> None:
+    assert process(env, "wait", _started(env, "echo x"), timeout=float("inf"))["output"] == "x\n"
+
+
+def test_an_exit_code_comes_with_what_it_means(env: BaseEnvironment) -> None:
+    started = _started(env, "grep absent /dev/null")
+    note = "exit code 1 of grep: no line matched, which is no error"
+    assert process(env, "wait", started, timeout=60)["note"] == note
+    assert process(env, "poll", started)["note"] == note
+
+
+def test_the_log_has_lines_also_after_the_end(env: BaseEnvironment) -> None:
+    started = _ended(env, "seq 0 999; printf end")
+    for _ in range(2):
+        shown = process(env, "log", started, offset=10, limit=3)
+        assert (shown["output"], shown["offset"], shown["total_lines"]) == ("10\n11\n12\n", 10, 1001)
+    assert process(env, "log", started)["output"] == "".join(f"{n}\n" for n in range(200))
+    assert process(env, "log", started, offset=-2)["output"] == "999\nend"
+    assert process(env, "log", started, offset=-5000, limit=1)["output"] == "0\n"
+    assert process(env, "log", started, offset=5000)["output"] == ""
+    assert process(env, "poll", started)["output"] == ""
+
+
+def test_lines_keep_their_numbers_when_those_before_are_dropped(env: BaseEnvironment) -> None:
+    started = _ended(env, "seq 0 99999")
+    shown = process(env, "log", started, limit=2)
+    assert shown["output"].splitlines()[1] == str(shown["offset"] + 1)
+    assert shown["total_lines"] == 100_000
+    assert "are no longer kept" in shown["note"]
+    later = process(env, "log", started, offset=99_000, limit=1)
+    assert (later["output"], later["offset"], "note" in later) == ("99000\n", 99_000, False)
+
+
+def test_a_line_of_any_length_comes_within_bounds(env: BaseEnvironment) -> None:
+    started = _started(env, "head -c 1000000 /dev/zero | tr '\\0' x")
+    waited = process(env, "wait", started, timeout=60)
+    shown = process(env, "log", started)
+    for output in (waited["output"], shown["output"]):
+        assert len(output.encode()) <= 50_000
+        assert "bytes of output omitted]" in output
+    assert shown["total_lines"] == 1
+
+
+def test_two_threads_that_poll_have_each_line_once(env: BaseEnvironment) -> None:
+    started = _started(env, "for n in $(seq 1 2000); do echo $n; done")
+    polled: list[str] = []
+
+    def poll() -> None:
+        status = "running"
+        while status == "running":
+            result = process(env, "poll", started)
+            status = result["status"]
+            polled.append(result["output"])
+
+    threads = [threading.Thread(target=poll) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted("".join(polled)) == sorted("".join(f"{n}\n" for n in range(1, 2001)))
+
+
+def test_killing_twice_is_killing_once(env: BaseEnvironment) -> None:
+    started = _started(env, "echo up; sleep 1000")
+    assert wait_until(lambda: process(env, "log", started)["output"] == "up\n")
+    first, second = process(env, "kill", started), process(env, "kill", started)
+    assert (first["status"], first["output"]) == ("killed", "up\n")
+    assert (second["status"], second["output"], second["exit_code"]) == ("killed", "", first["exit_code"])
+
+
+def test_what_has_ended_by_itself_was_not_killed(env: BaseEnvironment) -> None:
+    started = _ended(env, "exit 3")
+    killed = process(env, "kill", started)
+    assert (killed["status"], killed["exit_code"]) == ("exited", 3)
+
+
+def test_what_has_ended_takes_no_input(env: BaseEnvironment) -> None:
+    started = _ended(env, "echo x; exit 3")
+    written = process(env, "submit", started, data="x")
+    assert written["error"] == "the process has ended and takes no more input"
+    assert (written["status"], written["exit_code"]) == ("exited", 3)
+    assert process(env, "log", started)["output"] == "x\n"
+
+
+def test_input_is_sent_as_it_is(env: BaseEnvironment) -> None:
+    started = _started(env, "head -c 6 | od -An -c")
+    process(env, "write", started, data="a\n\0")
+    process(env, "submit", started, data="b\t")
+    assert process(env, "wait", started, timeout=60)["output"].split() == ["a", "\\n", "\\0", "b", "\\t", "\\n"]
+
+
+def test_one_that_does_not_read_is_not_waited_for(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_input, "WRITE_SECONDS", 0.2)
+    started = _started(env, "while [ ! -e go ]; do sleep 0.05; done; wc -c")
+    assert "has not read all of this" in process(env, "write", started, data="x" * 1_000_000)["error"]
+    assert "was not sent" in process(env, "write", started, data="y")["error"]
+    env.execute_oneshot("touch go")
+    handle = background_process(started)
+    assert wait_until(lambda: "error" not in process(env, "write", started, data="z"))
+    handle.close_stdin()
+    assert process(env, "wait", started, timeout=60)["output"].strip() == "1000001"
+
+
+def test_no_writer_outlives_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_input, "WRITE_SECONDS", 0.2)
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        process(env, "write", _started(env, "sleep 1000"), data="x" * 1_000_000)
+        assert any(thread.name == "hermes-write" for thread in threading.enumerate())
+    assert not any(thread.name == "hermes-write" for thread in threading.enumerate())
+
+
+def test_those_of_another_environment_are_unknown(env: BaseEnvironment, tmp_path: Path) -> None:
+    started = _started(env, "sleep 1000")
+    with create_environment("local", cwd=str(tmp_path)) as other:
+        assert process(other, "list") == {"processes": []}
+        assert "there is no process" in process(other, "kill", started)["error"]
+    assert process(env, "poll", started)["status"] == "running"
+
+
+def test_cleanup_ends_and_forgets_them(tmp_path: Path) -> None:
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        started = _started(env, "sleep 1000")
+        handle = background_process(started)
+    assert not handle.running
+    assert process(env, "list") == {"processes": []}
+    with pytest.raises(KeyError):
+        background_process(started)
+
+
+def test_they_do_not_hold_an_environment_that_nobody_holds(tmp_path: Path) -> None:
+    env = create_environment("local", cwd=str(tmp_path))
+    _ended(env, "true")
+    reference = weakref.ref(env)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del env
+        assert wait_until(lambda: gc.collect() >= 0 and reference() is None)  # its threads end just now
+    assert "was not cleaned up" in str(caught[0].message)
+
+
+def test_ended_ones_are_forgotten_in_time(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, running = _ended(env, "true"), _started(env, "sleep 1000")
+    monkeypatch.setattr(table, "KEPT_SECONDS", 0.0)
+    assert [one["process_id"] for one in process(env, "list")["processes"]] == [running]
+    with pytest.raises(KeyError):
+        background_process(ended)
+
+
+def test_of_ended_ones_the_last_are_known(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "MOST_ENDED", 3)
+    running = _started(env, "sleep 1000")
+    ended = [_ended(env, "true") for _ in range(5)]
+    assert [one["process_id"] for one in process(env, "list")["processes"]] == [running, *ended[-3:]]
+
+
+def test_the_numbers_are_those_that_are_promised() -> None:
+    assert (table.KEPT_SECONDS, table.MOST_ENDED) == (30 * 60, 64)
+
+
+def test_what_is_not_allowed_is_no_process(env: BaseEnvironment) -> None:
+    env.before_command = lambda request: "no servers" if request.way == "background" else None
+    denied = terminal(env, "sleep 1000", background=True, notify_on_exit=True)
+    assert (denied["exit_code"], denied["error"], "process_id" in denied) == (126, "denied: no servers", False)
+    assert process(env, "list") == {"processes": []}
+
+
+def test_a_directory_that_is_gone_ends_it_at_once(env: BaseEnvironment, tmp_path: Path) -> None:
+    started = _started(env, "touch ran", workdir=str(tmp_path / "gone"))
+    waited = process(env, "wait", started, timeout=60)
+    assert (waited["status"], waited["exit_code"]) == ("exited", 1)
+    assert "No such file or directory" in waited["output"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_nothing_holds_a_secret_or_a_control(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "sk-0123456789abcdef")
+    half, rest = "s''k-01234", "56789abcdef"  # of which the command itself shows none
+    started = _started(env, f"printf '\\033[1mthe '{half}; read x; echo {rest} {half}{rest}")
+    assert wait_until(lambda: "the" in process(env, "log", started)["output"])
+    shown = [process(env, "poll", started), process(env, "log", started)]
+    assert [one["output"] for one in shown] == ["the ", "the [REDACTED:MY_API_KEY]"]
+    process(env, "submit", started, data="go")
+    shown += [process(env, "wait", started, timeout=60), process(env, "log", started), process(env, "list")]
+    assert "sk-0" not in str(shown)
+    assert "\033" not in str(shown)
+    assert shown[3]["output"] == "the [REDACTED:MY_API_KEY] [REDACTED:MY_API_KEY]\n"
+
+
+def test_a_handle_reads_what_the_tool_has_read_too(env: BaseEnvironment) -> None:
+    started = _ended(env, "echo x")
+    assert background_process(started).read() == "x\n"
+    assert background_process(started).read() == ""
+    assert process(env, "log", started)["output"] == "x\n"
+
+
+def test_a_model_has_it_and_a_script_has_not(env: BaseEnvironment) -> None:
+    assert model_tools(env)["process"]("list") == {"processes": []}
+    assert "process" not in script_tools(env)
+
+
+def test_a_plain_program_has_it_on_the_configured_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from environments.manager import cleanup_environment
+
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    monkeypatch.setenv("TERMINAL_ENV", "local")
+    try:
+        started = hermes_tools.terminal("exit 3", background=True)["process_id"]
+        assert hermes_tools.process("wait", started)["exit_code"] == 3
+    finally:
+        cleanup_environment()
