@@ -115,7 +115,7 @@ class ScriptRun:
                 process.kill()  # also what a script that ended by itself left in the background
             self._dispatcher.scope.end_remains()
 
-        side_by_side((end_processes, transport.close), deadline)
+        side_by_side((end_processes, transport.close, self._dispatcher.join), deadline)
         self._calls.close()
         return deadline.left_for_removal
 

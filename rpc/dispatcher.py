@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import inspect
 import threading
 from collections.abc import Callable, Mapping
 from typing import cast
@@ -10,6 +11,7 @@ from typing import cast
 from environments.cancellation import CancelScope
 from environments.errors import DeniedError
 from rpc.answers import Answer, Answers
+from rpc.event_loop import EventLoopThread
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix
 from rpc.signatures import ToolSignature
 from rpc.tool_calls import ToolCallLog
@@ -24,6 +26,8 @@ FREE_REFUSALS = 100
 take the time of others."""
 REFUSAL_PAUSE = 0.05
 """Seconds before each further refusal."""
+CLOSE_GRACE_SECONDS = 2.0
+"""How long what is awaited may take to end."""
 REFUSED_BYTES_PER_SECOND = 8_000_000
 """How fast what is refused is taken: it costs time to bring and to read."""
 _WRONG_TOKEN = "the token is wrong: only the script it was made for may call tools"  # noqa: S105 - no secret
@@ -36,8 +40,9 @@ class _RefusedError(Exception):
 class Dispatcher:
     """Runs the handlers that a script's requests name, each in the thread its request is dispatched in.
 
-    Handlers run side by side; no lock is held while one runs. They run in a `CancelScope`, so that the
-    commands they started in an environment end when the dispatcher is closed.
+    What a handler returns to be awaited, as an `async def` does, is awaited on one event loop for all of them.
+    Handlers run side by side; no lock is held while one runs. They run in a `CancelScope`, so that the commands
+    they started in an environment end when the dispatcher is closed.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self.scope = CancelScope(is_trusted=False)
         """What the handlers do their work in."""
+        self._event_loop = EventLoopThread()
         self._refused = self._refused_bytes = 0
         self._ended = threading.Event()
 
@@ -114,9 +120,14 @@ class Dispatcher:
         return self._refusal(Response("", error=_WRONG_TOKEN), size)
 
     def close(self) -> None:
-        """End the commands that running handlers started, and refuse every later request."""
+        """End the commands that running handlers started, cancel those that are awaited, and refuse later requests."""
         self._ended.set()
+        self._event_loop.close()
         self.scope.cancel()
+
+    def join(self, timeout: float = CLOSE_GRACE_SECONDS) -> None:
+        """Wait so many seconds, once it is closed, for what was awaited to end."""
+        self._event_loop.join(timeout)
 
     def _refusal(self, response: Response, size: int) -> bytes:
         self._refused += 1
@@ -172,6 +183,8 @@ class Dispatcher:
                 return Response(request.id, error=problem).encode(), problem
             try:
                 result = self._handlers[request.tool](*request.args, **request.kwargs)
+                if inspect.isawaitable(result):
+                    result = self._event_loop.result_of(result)
             except BaseException as error:
                 return self._failure(request, _describe(error))
         try:

@@ -52,10 +52,11 @@ class Line:
     def close(self):
         self.dispatcher.close()
         self.transport.close()
+        self.dispatcher.join()
 
 
 def rpc_threads():
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("hermes-rpc")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith(("hermes-rpc", "hermes-async"))]
 
 
 @pytest.fixture(scope="session")
