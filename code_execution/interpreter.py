@@ -1,67 +1,124 @@
-"""Which Python runs a script."""
+"""Which Python runs a script: the candidates, in order, and the shell text that chooses one of them in the target.
+
+Nothing is found out ahead, so that nothing can be out of date and no command is spent on it. What starts a script takes
+the first candidate that is there, and the script's first words tell that it works, see `beginning`. One that did not
+get so far is doubtful, and from then on tried out before it is taken.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
-from code_execution.settings import Mode
+from code_execution.script_start import OLDEST
 from environments.base import BaseEnvironment
 from environments.errors import UnsupportedError
 
-OLDEST = (3, 8)
-"""The oldest Python the stub runs on."""
+CHOSEN, NUMBER = "hermes_python", "hermes_number"
+"""Shell variables: the Python that was chosen, and its number among the candidates, which is empty if there is none."""
+_CHECK = f"import sys; sys.exit(sys.version_info < {OLDEST})"
 
-_found: WeakKeyDictionary[BaseEnvironment, dict[tuple[str, ...], str]] = WeakKeyDictionary()
+_doubtful: WeakKeyDictionary[BaseEnvironment, set[str]] = WeakKeyDictionary()
 
 
-def find_python(env: BaseEnvironment, mode: Mode, timeout: float) -> str:
-    """Return the path or name of the Python to run a script with.
+@dataclass(frozen=True, slots=True)
+class Pythons:
+    """The candidates for a script.
 
-    In project mode that is the active virtual or conda environment's, if it works and is 3.8 or later. Otherwise it
-    is our own: on this machine the one that runs us, elsewhere the target's `python3` or `python`.
+    Args:
+        candidates: Paths and names, the best first.
+        search_path: The PATH to look for names on, before the shell's own; empty is its own alone.
+        doubtful: Those that did not begin an earlier script.
+        known: The paths of names that have been looked up.
+    """
+
+    candidates: tuple[str, ...]
+    search_path: str = ""
+    doubtful: frozenset[str] = frozenset()
+    known: Mapping[str, str] = field(default_factory=dict)
+
+    def choosing(self) -> str:
+        """Return shell text that chooses one. It starts no process where all have paths and none is doubtful."""
+        branches = "el".join(f"if {self._can_be(name)}; then {NUMBER}={i}\n" for i, name in enumerate(self.candidates))
+        return f"{NUMBER}=\n{branches}fi\n"
+
+    def _can_be(self, name: str) -> str:
+        """Return a condition that also sets `CHOSEN`."""
+        word = shlex.quote(self.known.get(name, name))
+        if "/" in word:
+            condition = f"{CHOSEN}={word}; [ -x {word} ] && [ ! -d {word} ]"
+        else:
+            look = f"command -v {word}"
+            there = f"(PATH={shlex.quote(self.search_path)}; {look}) || {look}" if self.search_path else look
+            condition = f"{CHOSEN}=$({there})"
+        if name in self.doubtful:
+            condition += f' && "${CHOSEN}" -c {shlex.quote(_CHECK)} </dev/null >/dev/null 2>&1'
+        return condition
+
+    def looking(self) -> str:
+        """Return shell text that chooses one and prints which, for `found`."""
+        return f'{self.choosing()}printf "%s %s" "${NUMBER}" "${CHOSEN}"'
+
+    def found(self, said: str, env: BaseEnvironment) -> Pythons:
+        """Return the same where the path of one is known.
+
+        Args:
+            said: What the text of `looking` printed.
+            env: Where it did.
+
+        Raises:
+            UnsupportedError: There was none to choose.
+        """
+        number, _, path = said.partition(" ")
+        if not number.isdecimal() or int(number) >= len(self.candidates):
+            raise self.none_works(env)
+        return replace(self, known={self.candidates[int(number)]: path})
+
+    @property
+    def likely(self) -> str:
+        """The path or name of one that was found, or of our own."""
+        return next(iter(self.known.values()), self.candidates[-1])
+
+    def none_works(self, env: BaseEnvironment) -> UnsupportedError:
+        """Return the error for a target that has none of them."""
+        wanted = ".".join(map(str, OLDEST))
+        return UnsupportedError(
+            f"backend {env.settings.env!r} has no Python {wanted} or later, which execute_code needs (looked for "
+            f"{', '.join(self.candidates)}); install python3 there, or use an image that has it"
+        )
+
+
+def pythons_for(env: BaseEnvironment, session: Mapping[str, str]) -> Pythons:
+    """Return the candidates for a script.
+
+    Those of the session's active virtual or conda environment come first. Then it is our own: on this machine the one
+    that runs us, elsewhere the `python3` or `python` of the session.
 
     Args:
         env: Where the script is to run.
-        mode: See `execute_code`.
-        timeout: Seconds to look for it.
-
-    Raises:
-        UnsupportedError: The target has none.
+        session: The session's variables, if it is to run with them; see `child_environment.session_variables`.
     """
-    active = _active_pythons(env) if mode == "project" else ()
-    own = (sys.executable,) if env.capabilities.same_machine else ("python3", "python")
-    candidates = (*active, *own)
-    if candidates == (sys.executable,):
-        return sys.executable
-    known = _found.setdefault(env, {})
-    if candidates not in known:
-        known[candidates] = _first_that_works(env, candidates, timeout)
-    return known[candidates]
+    place = session.get("PWD", "")
+    prefixes = (session.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX"))
+    active = [posixpath.join(place, prefix, "bin/python") for prefix in prefixes if prefix]
+    own = [sys.executable] if env.capabilities.same_machine else ["python3", "python"]
+    doubtful = frozenset(_doubtful.get(env, ()))
+    return Pythons(tuple(dict.fromkeys([*active, *own])), session.get("PATH", ""), doubtful)
 
 
-def forget_python(env: BaseEnvironment) -> None:
-    """Look again next time: what was found could not be started."""
-    _found.pop(env, None)
+def note_begun(env: BaseEnvironment, python: str, *, begun: bool) -> None:
+    """Note whether a candidate has begun a script.
 
-
-def _active_pythons(env: BaseEnvironment) -> tuple[str, ...]:
-    prefixes = (env.session_variable("VIRTUAL_ENV"), env.session_variable("CONDA_PREFIX"))
-    return tuple(f"{prefix}/bin/python" for prefix in prefixes if prefix)
-
-
-def _first_that_works(env: BaseEnvironment, candidates: tuple[str, ...], timeout: float) -> str:
-    check = f"import sys; sys.exit(sys.version_info < {OLDEST})"
-    names = " ".join(shlex.quote(candidate) for candidate in candidates)
-    result = env.execute_own(
-        f'for p in {names}; do if "$p" -c {shlex.quote(check)} >/dev/null 2>&1; then printf %s "$p"; break; fi; done',
-        timeout=timeout,
-    )
-    if not result.output:
-        wanted = ".".join(map(str, OLDEST))
-        raise UnsupportedError(
-            f"backend {env.settings.env!r} has no Python {wanted} or later, which execute_code needs (looked for "
-            f"{', '.join(candidates)}); install python3 there, or use an image that has it"
-        )
-    return result.output
+    Args:
+        env: Where.
+        python: The candidate.
+        begun: Whether it has.
+    """
+    if not begun:
+        _doubtful.setdefault(env, set()).add(python)
+    elif python in _doubtful.get(env, ()):
+        _doubtful[env].discard(python)

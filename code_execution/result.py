@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from environments.capture import CapturedText
-from rpc import ToolCall
+from environments.plain_number import plain_number
 
 Status = Literal["success", "error", "timeout", "interrupted"]
 
@@ -26,22 +26,30 @@ class ExecutionResult:
     duration_seconds: float
     """Wall-clock time of the whole call."""
     exit_code: int | None
-    """The script's exit code; 124 after a time-out, 130 when interrupted, None if it never started."""
+    """The script's exit code; 124 after a time-out, 130 when interrupted, None if it never ran."""
     error: str | None = None
     """Why the status is not `success`, in a sentence."""
     stderr: str = ""
     """The standard error of a script that failed. It is part of `output` too."""
-    tool_calls: tuple[ToolCall, ...] = ()
-    """The tool calls that were accepted, in the order in which they came."""
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, str | int | float | None]:
         """Return the fields, ready for JSON."""
-        return {**asdict(self), "tool_calls": [asdict(call) for call in self.tool_calls]}
+        return asdict(self)
 
 
 def timeout_message(seconds: float) -> str:
     """Return what is said of a script that ran out of time."""
-    return f"Script timed out after {seconds:g}s and was killed."
+    return f"Script timed out after {plain_number(seconds)}s and was killed."
+
+
+def not_run_message(seconds: float, taken_by: str) -> str:
+    """Return what is said of a script whose time was over before it ran.
+
+    Args:
+        seconds: Its time limit.
+        taken_by: What took that time.
+    """
+    return f"The time limit of {plain_number(seconds)} s was used up by {taken_by}; the script did not run."
 
 
 def truncation_notice(limit: int) -> str:

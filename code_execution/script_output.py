@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from code_execution.beginning import Beginning
 from code_execution.result import with_truncation_notice
 from code_execution.settings import CodeExecutionSettings
+from code_execution.short_paths import ShortPaths
 from environments.call import OutputCallback
 from environments.capture import BoundedCapture, LiveText
 from environments.model_view import ModelView
@@ -29,11 +31,26 @@ class ScriptOutput:
         self._live = LiveText()
         self._shown = view.pieces()
         self._frozen = False
+        self.beginning = Beginning()
+        """What the script's start says to us between what others say on standard error."""
+        self._paths: dict[Channel, ShortPaths] = {}
+
+    def shorten_paths(self, directory: str) -> None:
+        """Show the paths of the script and its stub without their directory: those in tracebacks, and all on stderr."""
+        self._paths = {channel: ShortPaths(directory, in_tracebacks=channel is Channel.STDOUT) for channel in Channel}
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes of one channel."""
-        if self._frozen:
-            return
+        if not self._frozen:
+            self._take(channel, data)
+        elif channel is Channel.STDERR:
+            self.beginning.feed(data)
+
+    def _take(self, channel: Channel, data: bytes, final: bool = False) -> None:
+        if channel is Channel.STDERR:
+            data = self.beginning.feed(data, final)
+        if paths := self._paths.get(channel):
+            data = paths.feed(data, final)
         self._captures[channel].add(data)
         if self._on_output and channel is Channel.STDOUT:
             self._show(data)
@@ -43,7 +60,9 @@ class ScriptOutput:
             self._on_output(text)
 
     def finish(self) -> None:
-        """Show what was held back as a character, a control or a secret may have begun with it. Nothing more comes."""
+        """Take and show what was held back as something longer may have begun with it. Nothing more comes."""
+        for channel in Channel:
+            self._take(channel, b"", final=True)
         self._show(b"", final=True)
 
     def freeze(self) -> None:

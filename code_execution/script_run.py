@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from code_execution.child_environment import script_command
+from code_execution.child_environment import script_command, session_variables
 from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
-from code_execution.interpreter import find_python, forget_python
-from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
+from code_execution.interpreter import Pythons, note_begun, pythons_for
+from code_execution.result import (
+    INTERRUPTED_MESSAGE,
+    ExecutionResult,
+    Status,
+    assembled_output,
+    not_run_message,
+    timeout_message,
+)
 from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode
-from code_execution.staging import SCRIPT, STUB, stage, staging_directory
+from code_execution.short_paths import SCRIPT, STUB
+from code_execution.staging import START, stage, staging_directory, start_source
 from environments.base import BaseEnvironment, Process
-from environments.errors import EnvironmentLostError, UnsupportedError
+from environments.errors import EnvironmentLostError, TerminalError, UnsupportedError
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from rpc import (
     BeforeCall,
     Dispatcher,
     FileQueueTransport,
     RelayTransport,
-    ToolCallLog,
-    ToolErrors,
     Transport,
     UnixSocketTransport,
     generate_stub,
@@ -36,9 +43,18 @@ Tools = Mapping[str, Callable[..., object]]
 
 PREPARING_LIMIT = 60.0
 """Seconds for each command that comes before the script."""
+FATAL = (EnvironmentLostError, UnsupportedError)
+"""Errors that say more than that time was over."""
 INTERRUPT_POLL = 0.05
 """Seconds between looks at the caller's event, which can't be waited for together with the script."""
-COMMAND_NOT_FOUND = 127
+
+
+class OutOfTimeError(Exception):
+    """The script's time was over before it ran."""
+
+
+class NotBegunError(Exception):
+    """The Python that was chosen does not work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +67,6 @@ class Limits:
     max_tool_calls: int
     mode: Mode
     transport: TransportName
-    tool_errors: ToolErrors
 
 
 class ScriptRun:
@@ -65,37 +80,60 @@ class ScriptRun:
         interrupt: threading.Event | None,
         output: ScriptOutput,
         before_call: BeforeCall | None,
-        calls: ToolCallLog,
     ) -> None:
         self._env = env
         self._handlers = handlers
         self._limits = limits
         self._interrupt = interrupt
         self._output = output
-        self._calls = calls
+        self._doing = ""
+        """What is done before the script runs, for whoever asks what took its time."""
         self._token = secrets.token_urlsafe(24)
         self._dispatcher = Dispatcher(
-            handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call, log=calls
+            handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call
         )
 
-    def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult:
+    def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult | None:
         """Run it to its end. Arguments and errors are those of `execute_code`.
 
         Args:
             code: Its source.
             argv: Its arguments.
             began: When its time began, on the monotonic clock.
+
+        Returns:
+            None if the Python that was chosen turned out not to work, and another run is to choose another.
         """
         deadline = began + self._limits.timeout
-        python = find_python(self._env, self._limits.mode, _left(deadline))
-        with staging_directory(self._env, _left(deadline)) as staging:
-            transport = self._chosen_transport(staging.path, python)
+        try:
+            return self._execute(code, argv, began, deadline)
+        except NotBegunError:
+            return None
+        except (OutOfTimeError, TerminalError) as error:
+            is_late = bool(self._doing) and time.monotonic() >= deadline and not isinstance(error, FATAL)
+            if not is_late:
+                raise
+            message = not_run_message(self._limits.timeout, self._doing)
+            return ExecutionResult("timeout", message, 0, time.monotonic() - began, None, message)
+
+    def _execute(self, code: str, argv: Sequence[str], began: float, deadline: float) -> ExecutionResult:
+        self._doing = "starting the target"
+        session = session_variables(self._env) if self._limits.mode == "project" else {}
+        pythons = pythons_for(self._env, session)
+        _check_time(deadline)
+        self._doing = "looking for a Python" if pythons.doubtful else "getting the script into the target"
+        with staging_directory(self._env, _left(deadline), pythons.looking()) as staging:
+            pythons = pythons.found(staging.said, self._env) if staging.said else pythons
+            transport = self._chosen_transport(staging.path, pythons.likely)
             process = None
             try:
                 transport.start()
-                stub = generate_stub(self._handlers, transport.client_source, self._token, self._limits.tool_errors)
-                stage(self._env, staging.path, {STUB: stub, SCRIPT: code}, _left(deadline))
-                process = self._start(python, staging.path, argv)
+                stub = generate_stub(self._handlers, transport.client_source, self._token)
+                files = {STUB: stub, SCRIPT: code, START: start_source()}
+                stage(self._env, staging.path, files, _left(deadline))
+                _check_time(deadline)
+                self._doing = "starting Python"
+                process = self._start(pythons, session, staging.path, argv)
                 ended_by_us = self._wait(process, deadline)
             finally:
                 self._output.freeze()
@@ -103,7 +141,25 @@ class ScriptRun:
             self._output.finish()
             if failure := getattr(transport, "failure", None):
                 raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
+            self._check_begun(process, pythons, ended_by_us)
             return self._result(process, ended_by_us, began)
+
+    def _check_begun(self, process: Process, pythons: Pythons, ended_by_us: Status | None) -> None:
+        """Raise what is to be raised if the script has not run, and note whether its Python works."""
+        beginning = self._output.beginning
+        if beginning.none_found:
+            raise pythons.none_works(self._env)
+        if beginning.chosen is None:  # the shell did not get so far, and has said why
+            return
+        python = pythons.candidates[beginning.chosen]
+        if beginning.begun:
+            note_begun(self._env, python, begun=True)
+        elif ended_by_us == "timeout":
+            self._doing = f"starting the Python {python}"
+            raise OutOfTimeError
+        elif ended_by_us is None and process.wait() != KILLED_EXIT_CODE and python not in pythons.doubtful:
+            note_begun(self._env, python, begun=False)
+            raise NotBegunError
 
     def _end(self, process: Process | None, transport: Transport) -> float:
         """End the script, its calls and its transport, and return how many seconds are left for its directory."""
@@ -115,8 +171,7 @@ class ScriptRun:
                 process.kill()  # also what a script that ended by itself left in the background
             self._dispatcher.scope.end_remains()
 
-        side_by_side((end_processes, transport.close, self._dispatcher.join), deadline)
-        self._calls.close()
+        side_by_side((end_processes, transport.close), deadline)
         return deadline.left_for_removal
 
     def _chosen_transport(self, directory: str, python: str) -> Transport:
@@ -134,11 +189,14 @@ class ScriptRun:
             "on every backend"
         )
 
-    def _start(self, python: str, directory: str, argv: Sequence[str]) -> Process:
-        arguments = [python, "-u", f"{directory}/{SCRIPT}", *argv]
-        command = script_command(arguments, directory, self._env.passthrough.values())
+    def _start(self, pythons: Pythons, session: Mapping[str, str], directory: str, argv: Sequence[str]) -> Process:
+        self._output.shorten_paths(directory)
+        mode, beginning = self._limits.mode, self._output.beginning
+        arguments = [f"{directory}/{START}", f"{directory}/{SCRIPT}", beginning.word, mode, *argv]
+        running = f"{beginning.command} -u {shlex.join(arguments)}"
+        command = script_command(running, directory, self._env.passthrough.values(), session)
+        command = beginning.choosing(pythons) + command
         cwd = directory if self._limits.mode == "strict" else None
-        self._calls.begin()
         return self._env.start_own(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
 
     def _wait(self, process: Process, deadline: float) -> Status | None:
@@ -163,16 +221,18 @@ class ScriptRun:
             code = process.wait() or 0
             message = self._env.why_killed() if code == KILLED_EXIT_CODE else None
         status: Status = ended_by_us or ("success" if code == 0 else "error")
-        if code == COMMAND_NOT_FOUND:
-            forget_python(self._env)
         output, stderr = self._output.stdout(), ""
         if status != "success":
             stderr = self._output.stderr()
             output = assembled_output(output, stderr, message)
             message = message or f"Script exited with code {code}."
         seconds = time.monotonic() - began
-        calls = self._calls.close()
-        return ExecutionResult(status, output, len(calls), seconds, code, message, stderr, calls)
+        return ExecutionResult(status, output, self._dispatcher.calls_made, seconds, code, message, stderr)
+
+
+def _check_time(deadline: float) -> None:
+    if time.monotonic() >= deadline:
+        raise OutOfTimeError
 
 
 def _left(deadline: float) -> float:

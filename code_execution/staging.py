@@ -7,14 +7,16 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.removal import remove_tree, removing
 
-SCRIPT = "script.py"
-STUB = "hermes_tools.py"
+START = "start-script"
+"""The program that becomes the script. No module of a project has a name that it could hide."""
 
 
 @dataclass(slots=True)
@@ -22,12 +24,14 @@ class Staging:
     """The directory."""
 
     path: str
+    said: str = ""
+    """What the command printed that was run along with making it."""
     removal_limit: float = 10.0
     """Seconds to remove it."""
 
 
 @contextlib.contextmanager
-def staging_directory(env: BaseEnvironment, timeout: float) -> Iterator[Staging]:
+def staging_directory(env: BaseEnvironment, timeout: float, along: str = "") -> Iterator[Staging]:
     """Make a directory in the target that only its user can enter, and remove it after the block.
 
     On this machine it is made without a command, which would cost as much as a tenth of starting Python.
@@ -35,11 +39,12 @@ def staging_directory(env: BaseEnvironment, timeout: float) -> Iterator[Staging]
     Args:
         env: Where.
         timeout: Seconds to make it.
+        along: Shell text to run with the command that makes it, where there is one.
 
     Raises:
         TerminalError: It could not be made.
     """
-    staging = Staging(f"{env.scratch_directory()}/script-{os.urandom(6).hex()}")
+    staging = Staging(f"{env.scratch_directory()}/script-{os.urandom(4).hex()}")
     local = env.capabilities.same_machine
     if local:
         try:
@@ -47,7 +52,8 @@ def staging_directory(env: BaseEnvironment, timeout: float) -> Iterator[Staging]
         except OSError as error:
             raise TerminalError(f"no directory for the script could be made: {error}") from error
     else:
-        _run(env, f"mkdir -m 700 -- {shlex.quote(staging.path)}", timeout, "no directory for the script could be made")
+        make = f"mkdir -m 700 -- {shlex.quote(staging.path)} || exit\n{along}"
+        staging.said = _run(env, make, timeout, "no directory for the script could be made")
     try:
         yield staging
     finally:
@@ -56,6 +62,12 @@ def staging_directory(env: BaseEnvironment, timeout: float) -> Iterator[Staging]
         else:
             with contextlib.suppress(TerminalError):
                 _run(env, removing(staging.path), staging.removal_limit, "the script's directory could not be removed")
+
+
+@cache
+def start_source() -> str:
+    """Return the source of that program."""
+    return resources.files("code_execution").joinpath("script_start.py").read_text("utf-8")
 
 
 def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str], timeout: float) -> None:
@@ -81,7 +93,8 @@ def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str], timeou
     _run(env, command, timeout, "the script could not be written")
 
 
-def _run(env: BaseEnvironment, command: str, timeout: float, problem: str) -> None:
+def _run(env: BaseEnvironment, command: str, timeout: float, problem: str) -> str:
     result = env.execute_own(command, timeout=timeout)
     if not result.ok:
         raise TerminalError(f"{problem} on backend {env.settings.env!r}: {result.output.strip()}")
+    return result.output
