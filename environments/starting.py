@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar
 from typing import Generic, TypeVar
 
 from environments.cancellation import CancelScope
@@ -105,6 +105,8 @@ class Start:
             undo: Removes what that has made. Called behind the end of a call that nobody waits for any more, also of
                 one that failed, as that may have made something all the same.
 
+        Neither is at this start, so that nothing in them is broken off.
+
         Raises:
             StartStoppedError: The start was stopped before the call ended.
         """
@@ -142,12 +144,11 @@ class _Alone(Generic[T]):
         self._error: BaseException | None = None
         self.over = threading.Event()
         """Set at its end, or when it need not be waited for any more."""
-        context = copy_context()
-        self.thread = threading.Thread(target=self._run, args=(context,), name="hermes-start-call", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="hermes-start-call", daemon=True)
 
-    def _run(self, context: Context) -> None:
+    def _run(self) -> None:
         try:
-            self._results.append(context.run(self._make))
+            self._results.append(self._make())
         except BaseException as error:
             self._error = error
         with self._lock:
@@ -167,7 +168,8 @@ class _Alone(Generic[T]):
 
     def _undone(self) -> None:
         try:
-            self._undo()
+            with unstoppable():
+                self._undo()
         except Exception as error:
             log.warning("what a stopped start has made could not be removed; `hermes-env gc` may: %s", error)
 
@@ -186,6 +188,16 @@ def current_start() -> Start:
     return _current.get() or Start("")
 
 
+@contextlib.contextmanager
+def unstoppable() -> Iterator[None]:
+    """Let the current thread be at no start in the block, such as to remove what a stopped one has made."""
+    token = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 def stopped_error(backend: str, why: str, timed_out: bool = False) -> StartStoppedError:
     """Return what is raised of a start that was stopped.
 
@@ -194,6 +206,4 @@ def stopped_error(backend: str, why: str, timed_out: bool = False) -> StartStopp
         why: What stopped it.
         timed_out: Whether that was a time limit.
     """
-    return StartStoppedError(
-        f"backend {backend!r}: the start was stopped: {why}; the next command tries again", timed_out
-    )
+    return StartStoppedError(f"backend {backend!r}: the start was stopped: {why}", timed_out)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import time
 from collections.abc import Iterator
 
-from docker import APIClient
 from docker.errors import APIError
 from docker.utils import kwargs_from_env, parse_host
 from requests.exceptions import RequestException
 
+from environments.docker.connections import BreakableClient
 from environments.docker.stream import ENGINE_ERRORS
 from environments.errors import EnvironmentStartError
+from environments.starting import current_start
 
 UNIX = "unix://"
 ENGINE_TIMEOUT = 60
 """Seconds the engine may take to answer one request; making a container takes it 0.1 s where it is not loaded."""
+
+_PAUSE = 0.1
 
 
 def engine_address() -> str:
@@ -24,7 +28,7 @@ def engine_address() -> str:
     return str(parse_host(kwargs_from_env().get("base_url"))).removeprefix("http+")
 
 
-def connect() -> APIClient:
+def connect() -> BreakableClient:
     """Connect to the engine that DOCKER_HOST and its companions name.
 
     Raises:
@@ -35,8 +39,21 @@ def connect() -> APIClient:
         if address.startswith(UNIX):
             # docker-py would find this out too, and leave the socket to the garbage collector.
             with socket.socket(socket.AF_UNIX) as trial:
-                trial.connect(address.removeprefix(UNIX))
-        return APIClient(version="auto", timeout=ENGINE_TIMEOUT, **kwargs_from_env())
+                _reach(trial, address.removeprefix(UNIX))
+        return BreakableClient(version="auto", timeout=ENGINE_TIMEOUT, **kwargs_from_env())
+
+
+def _reach(trial: socket.socket, path: str) -> None:
+    """Connect to a Unix socket, and wait where too many wait for the engine already."""
+    trial.setblocking(False)
+    deadline = time.monotonic() + ENGINE_TIMEOUT
+    while True:
+        try:
+            return trial.connect(path)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+        current_start().pause(_PAUSE)
 
 
 @contextlib.contextmanager

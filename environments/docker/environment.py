@@ -7,7 +7,8 @@ import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from docker.errors import APIError, NotFound
 
@@ -27,10 +28,12 @@ from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.memory import counting_kills
 from environments.shell.stream import Stream, Terminal
+from environments.starting import current_start, unstoppable
 
 if TYPE_CHECKING:
     from docker import APIClient
 
+    from environments.docker.connections import BreakableClient
 
 STOP_TIMEOUT = 2
 """Seconds between TERM and KILL for a container that is kept. Its commands have been ended before."""
@@ -61,7 +64,7 @@ class DockerEnvironment(PersistentShellEnvironment):
         super().__init__(settings)
         self._own = DockerSettings.of(settings)
         self._options = container_options(settings)
-        self._api: APIClient | None = None
+        self._api: BreakableClient | None = None
         self._container: str | None = None
         self._claim: Claim | None = None
         self._memory = Memory(settings, self._options)
@@ -96,20 +99,29 @@ class DockerEnvironment(PersistentShellEnvironment):
 
     def start_target(self) -> None:
         """Make a container and start it; after a loss, take up the one there was if it still exists."""
-        if self._api is None:
-            self._api = connect()
-        api = self._api
-        with reported("no container can be started"):
-            image = ensure_image(api, self._options.image)
-            if self._container and self._revive(api, self._container):
-                return
-            self._memory.begin_anew()
-            self._container = self._take_kept(api, image) if self.settings.container_persistent else None
-            if self._container:
-                api.start(self._container)
-            else:
-                self._container = self._create(api, image)
-                self._start_new(api, self._container)
+        start = current_start()
+        start.tell(f"connecting to the engine at {engine_address()}")
+        api = self._api or connect()
+        self._api = api
+        try:
+            with reported("no container can be started"):
+                image = ensure_image(api, self._options.image)
+                start.tell("starting a container")
+                if not (self._container and self._revive(api, self._container)):
+                    self._container = self._begun(api, image)
+        finally:
+            self._api = api  # also when it was closed while this went on, so that it is closed once more
+
+    def _begun(self, api: APIClient, image: str) -> str:
+        """Start a container, one that was kept or a new one."""
+        self._memory.begin_anew()
+        kept = self._take_kept(api, image) if self.settings.container_persistent else None
+        if kept:
+            api.start(kept)
+            return kept
+        container = self._create(api, image)
+        self._start_new(api, container)
+        return container
 
     def _revive(self, api: APIClient, container: str) -> bool:
         try:
@@ -149,16 +161,22 @@ class DockerEnvironment(PersistentShellEnvironment):
         own = labels(self.settings.task_id, options.fingerprint(image), kept=kept)
         config["labels"] = {**_mapping(config.get("labels")), **own}
         host = api.create_host_config(**options.host)  # type: ignore[arg-type]
-        try:
-            made = api.create_container(
+        name = f"hermes-{secrets.token_hex(6)}"
+
+        def create() -> Mapping[str, Any]:
+            made: Mapping[str, Any] = api.create_container(
                 options.image,
                 _WAITS,
                 entrypoint=[],
                 stdin_open=True,
-                name=f"hermes-{secrets.token_hex(6)}",
+                name=name,
                 host_config=host,
                 **config,  # type: ignore[arg-type]
             )
+            return made
+
+        try:
+            made = current_start().alone(create, undo=partial(self._remove_late, api, name))
         except APIError as error:
             if self.settings.container_disk and re.search(r"storage.?opt|quota", reason(error), re.IGNORECASE):
                 raise UnsupportedError(self._unsupported("container_disk", reason(error))) from error
@@ -177,12 +195,18 @@ class DockerEnvironment(PersistentShellEnvironment):
                 )
         return container
 
+    def _remove_late(self, api: APIClient, name: str) -> None:
+        """Remove a container that came when nobody waited for it any more."""
+        with contextlib.closing(api):  # which may be in no use any more
+            self._remove(api, name)
+
     def _start_new(self, api: APIClient, container: str) -> None:
         try:
             api.start(container)
-        except APIError as error:
-            self._remove(api, container)
-            if self._own.gpus and "device driver" in reason(error):
+        except Exception as error:
+            with unstoppable():
+                self._remove(api, container)
+            if self._own.gpus and isinstance(error, APIError) and "device driver" in reason(error):
                 raise UnsupportedError(self._unsupported("docker_gpus", reason(error))) from error
             raise
 

@@ -48,10 +48,13 @@ class ControlShells(ShellPool):
 
     def reserve(self) -> None:
         """Have one opened soon, without waiting for it, and without delaying the command that was just sent."""
-        if self._reserving is None:
-            thread = threading.Thread(target=self._reserve, name="hermes-reserve", daemon=True)
-            thread.start()
-            self._reserving = thread
+        if self._reserving is not None:
+            return
+        with self._changed:  # many first commands may come at once, behind a start that all of them waited for
+            if self._reserving is None:
+                thread = threading.Thread(target=self._reserve, name="hermes-reserve", daemon=True)
+                thread.start()
+                self._reserving = thread
 
     def _reserve(self) -> None:
         self._wanted.wait(RESERVE_DELAY)

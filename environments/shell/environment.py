@@ -206,7 +206,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         return self._control.run(text, timeout)
 
     def interrupt(self) -> None:
-        """End the command `execute` is running, see `BaseEnvironment`."""
+        """End the command `execute` is running, or the start that it waits for, see `BaseEnvironment`."""
         self.life.check_process()
         self.life.stop_start("it was interrupted")
         self._session.interrupt()

@@ -74,6 +74,8 @@ class Lifecycle:
         self._startup: Startup | None = None
         self._ending: list[Startup] = []
         """Starts that were stopped, and may have something under way that they then undo."""
+        self._given_up = False
+        """Whether a start goes on while everything is being ended."""
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._closing_ended = threading.Condition(self._lock)
@@ -169,8 +171,8 @@ class Lifecycle:
                 self._ending = [each for each in self._ending if not each.join(0)] + [startup]
             if error is None and self.stage is Stage.NEW:
                 self.stage = Stage.STARTED
-            too_late = self.stage is Stage.CLOSED
-        if too_late:  # it was closed without waiting for this any longer
+            given_up = self._given_up
+        if given_up:  # what it has made meanwhile was not there when the target was taken down
             self._stop()
 
     def stop_start(self, why: str) -> None:
@@ -188,6 +190,8 @@ class Lifecycle:
         deadline = time.monotonic() + CLOSE_GRACE
         ended = [each.join(max(0.0, deadline - time.monotonic())) for each in starts]
         if not all(ended):
+            with self._lock:
+                self._given_up = self._startup is not None
             log.warning(
                 "backend %r: a start that was stopped waits for an answer; what it has made is removed when that comes",
                 self._backend,

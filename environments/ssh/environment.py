@@ -25,6 +25,7 @@ from environments.ssh.files import NotBySFTPError, SFTPFiles
 from environments.ssh.link import Link, Login
 from environments.ssh.settings import SSHSettings
 from environments.ssh.stream import LINK_ERRORS, SSHStream
+from environments.starting import current_start
 
 
 class SSHEnvironment(PersistentShellEnvironment):
@@ -71,6 +72,7 @@ class SSHEnvironment(PersistentShellEnvironment):
         with self._link_lock:
             self._close_links(self._links)
             self._route = resolve(self._own)
+            current_start().tell(f"connecting to {self._route}")
             self._connect()
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:

@@ -6,9 +6,9 @@ import contextlib
 import logging
 import signal
 import socket
-import subprocess
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import paramiko
@@ -19,13 +19,13 @@ from environments.errors import EnvironmentStartError
 from environments.ssh.config import Route
 from environments.ssh.host_keys import changed_key, check_host_keys, lookup_name, lookup_port
 from environments.ssh.stream import LINK_ERRORS, WINDOW
+from environments.ssh.wire import CONNECT_TIMEOUT, break_off, connected, proxied
+from environments.starting import current_start
 
 if TYPE_CHECKING:
     from paramiko.transport import _SocketLike
     from pydantic import SecretStr
 
-CONNECT_TIMEOUT = 20.0
-"""Seconds for each of: a TCP connection, the key exchange, the login, and the opening of a channel."""
 KEEPALIVE = 5.0
 """Seconds of silence after which the server is asked for a sign of life."""
 MISSED = 4
@@ -124,21 +124,8 @@ class Link:
             wire = self._wire(route, opened)
             opened.callback(wire.close)
             opened.callback(_disconnect, client)
-            client.connect(
-                lookup_name(route),
-                lookup_port(route),
-                route.user,
-                login.password.get_secret_value() if login.password else None,
-                key_filename=[str(path) for path in route.key_files],  # type: ignore[arg-type]  # a list may be given
-                passphrase=login.passphrase.get_secret_value() if login.passphrase else None,
-                allow_agent=route.other_keys,
-                look_for_keys=not route.key_files,
-                sock=wire,
-                timeout=CONNECT_TIMEOUT,
-                banner_timeout=CONNECT_TIMEOUT,
-                auth_timeout=CONNECT_TIMEOUT,
-                transport_factory=_transport,
-            )
+            with current_start().aborting(partial(break_off, wire)):
+                _log_in(client, route, login, wire)
         except (*LINK_ERRORS, ValueError) as error:
             raise EnvironmentStartError(_explained(route, login, error)) from error
         transport = client.get_transport()
@@ -149,10 +136,11 @@ class Link:
         if route.via:
             nearer = self._connect(route.via, Login(), opened)
             there, here = (route.host, route.port), ("127.0.0.1", 0)
-            return nearer.open_channel("direct-tcpip", there, here, timeout=CONNECT_TIMEOUT)
+            with current_start().aborting(nearer.close):
+                return nearer.open_channel("direct-tcpip", there, here, timeout=CONNECT_TIMEOUT)
         if route.proxy_command:
-            return _proxy(route.proxy_command, opened)
-        wire = socket.create_connection((route.host, route.port), CONNECT_TIMEOUT)
+            return proxied(route.proxy_command, opened)
+        wire = connected(route.host, route.port)
         # Without it each small message waits for the answer to the one before: 47 ms a command become 5.
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return wire
@@ -180,6 +168,25 @@ class Link:
             self.transport.global_request("keepalive@openssh.com", wait=True)
 
 
+def _log_in(client: paramiko.SSHClient, route: Route, login: Login, wire: socket.socket | paramiko.Channel) -> None:
+    """Exchange keys with the server at the end of a wire, and log in."""
+    client.connect(
+        lookup_name(route),
+        lookup_port(route),
+        route.user,
+        login.password.get_secret_value() if login.password else None,
+        key_filename=[str(path) for path in route.key_files],  # type: ignore[arg-type]  # a list may be given
+        passphrase=login.passphrase.get_secret_value() if login.passphrase else None,
+        allow_agent=route.other_keys,
+        look_for_keys=not route.key_files,
+        sock=wire,
+        timeout=CONNECT_TIMEOUT,
+        banner_timeout=CONNECT_TIMEOUT,
+        auth_timeout=CONNECT_TIMEOUT,
+        transport_factory=_transport,
+    )
+
+
 def _disconnect(client: paramiko.SSHClient) -> None:
     transport = client.get_transport()
     client.close()
@@ -192,26 +199,6 @@ def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
     options = transport.get_security_options()
     options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
     return transport
-
-
-def _proxy(command: str, opened: contextlib.ExitStack) -> socket.socket:
-    """Start a ProxyCommand on a socket pair. paramiko's own class spins for ever when the command has ended."""
-    ours, theirs = socket.socketpair()
-    try:
-        child = subprocess.Popen(
-            ["/bin/sh", "-c", f"exec {command}"],
-            stdin=theirs.fileno(),
-            stdout=theirs.fileno(),
-            start_new_session=True,
-        )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
-    opened.callback(child.wait)
-    opened.callback(child.terminate)
-    return ours
 
 
 def _explained(route: Route, login: Login, error: Exception) -> str:

@@ -8,6 +8,7 @@ from targets.engines import MINIMAL_IMAGE
 from targets.image_registry import registry_with
 
 from environments import EnvironmentStartError, TerminalError
+from environments.progress import Progress
 
 
 def test_a_missing_image_is_pulled_and_the_log_says_how_far_that_is(docker_environment, engine, caplog, monkeypatch):
@@ -17,11 +18,14 @@ def test_a_missing_image_is_pulled_and_the_log_says_how_far_that_is(docker_envir
     try:
         with registry_with(engine, small) as name:
             engine.images.remove(small, force=True)
-            env = docker_environment(image=name)
+            told: list[Progress] = []
+            env = docker_environment(image=name, on_progress=told.append)
             assert env.execute("cat /made").output == "here\n"
             env.cleanup()
             first, *_, last = [record.getMessage() for record in caplog.records]
             assert first == f"pulling image {name}" and last == f"pulled image {name}"
+            (done, total), *_ = [(each.done, each.total) for each in reversed(told) if "pulling" in each.what]
+            assert done and total and 3_000_000 < done <= total
             assert any("MB so far" in record.getMessage() for record in caplog.records)
     finally:
         for image in engine.images.list():

@@ -1,0 +1,83 @@
+"""Starts that hang, and all the ways to stop one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from environments import BaseEnvironment, TerminalError
+from environments.cancellation import CancelScope, start_limit
+from environments.errors import StartStoppedError
+
+Stop = Callable[[BaseEnvironment, Callable[[], object]], StartStoppedError]
+"""Starts an environment, waits for the call, which returns when the start hangs, and stops the start."""
+LONGEST = 30.0
+"""Seconds for what should come at once. What hangs here does so for far longer."""
+SHORT = 1.0
+"""Seconds that a start may take, where that is what stops it."""
+
+
+@contextmanager
+def starting(
+    env: BaseEnvironment, within: AbstractContextManager[object] | None = None
+) -> Iterator[list[TerminalError]]:
+    """Run a first command in another thread, and yield what is to hold its error behind the block."""
+    errors: list[TerminalError] = []
+
+    def work() -> None:
+        try:
+            with within or nullcontext():
+                env.execute("true")
+        except TerminalError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    yield errors
+    thread.join(LONGEST)
+    assert not thread.is_alive(), "the start goes on"
+
+
+def _the_one(errors: list[TerminalError]) -> StartStoppedError:
+    (error,) = errors
+    assert isinstance(error, StartStoppedError), error
+    return error
+
+
+def by_interrupt(env: BaseEnvironment, when_it_hangs: Callable[[], object]) -> StartStoppedError:
+    with starting(env) as errors:
+        when_it_hangs()
+        env.interrupt()
+    return _the_one(errors)
+
+
+def by_its_scope(env: BaseEnvironment, when_it_hangs: Callable[[], object]) -> StartStoppedError:
+    scope = CancelScope()
+    with starting(env, scope.active()) as errors:
+        when_it_hangs()
+        scope.cancel()
+    return _the_one(errors)
+
+
+def by_a_limit(env: BaseEnvironment, when_it_hangs: Callable[[], object]) -> StartStoppedError:
+    with starting(env, start_limit(SHORT)) as errors:
+        when_it_hangs()
+    error = _the_one(errors)
+    assert error.timed_out and f"not up within {SHORT:g} s" in str(error)
+    return error
+
+
+def by_cleanup(env: BaseEnvironment, when_it_hangs: Callable[[], object]) -> StartStoppedError:
+    with starting(env) as errors:
+        when_it_hangs()
+        env.cleanup()
+    return _the_one(errors)
+
+
+WAYS: list[Stop] = [by_interrupt, by_its_scope, by_a_limit, by_cleanup]
+
+
+def our_threads() -> list[str]:
+    """The threads of starts that are there."""
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("hermes-start")]
