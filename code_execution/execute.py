@@ -17,6 +17,7 @@ from environments.call import OutputCallback
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.manager import get_environment
 from hermes_tools import script_tools
+from rpc import ToolCallCallback, ToolCallLog, ToolErrors
 
 if TYPE_CHECKING:
     from environments.approvals import ScriptHook, ToolCallHook
@@ -36,6 +37,8 @@ def execute_code(
     transport: TransportName = "auto",
     interrupt: threading.Event | None = None,
     on_output: OutputCallback | None = None,
+    on_tool_call: ToolCallCallback | None = None,
+    tool_errors: ToolErrors | None = None,
     argv: Sequence[str] = (),
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
@@ -56,6 +59,10 @@ def execute_code(
         transport: How its calls travel: `"socket"`, `"relay"`, `"file"`, or `"auto"` for the fastest that works there.
         interrupt: Ends the script when it is set.
         on_output: Called with each piece of its standard output as it arrives, in another thread.
+        on_tool_call: Called with a `ToolCall` after each tool call, in the call's thread, before the script has the
+            answer. What it raises is logged and passed over.
+        tool_errors: What a refused tool call does in the script: `"return"` `{"error": ...}`, as a tool that fails
+            does, or `"raise"` `ToolError`. None is the setting, `"return"` by default.
         argv: The script's arguments, `sys.argv[1:]`.
         before_script: Decides whether the script may run, in place of the environment's; see docs/approvals.md.
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
@@ -73,7 +80,7 @@ def execute_code(
     """
     if sys.platform == "win32":
         return _not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
-    limits = _checked(code, timeout, max_tool_calls, mode, transport)
+    limits = _checked(code, timeout, max_tool_calls, mode, transport, tool_errors)
     env = get_environment() if env is None else env
     handlers = script_tools(env) if tools is None else dict(tools)
     if forbidden := sorted(set(handlers) & set(NOT_CALLABLE)):
@@ -84,7 +91,8 @@ def execute_code(
 
     def run(began: float) -> ExecutionResult | None:
         output = ScriptOutput(limits.settings, on_output, view)
-        return ScriptRun(env, handlers, limits, interrupt, output, check).execute(code, argv, began)
+        calls = ToolCallLog(on_tool_call, view.output)
+        return ScriptRun(env, handlers, limits, interrupt, output, check, calls).execute(code, argv, began)
 
     try:
         if not env.may_run_script(code, limits.mode, before_script, interrupt.is_set if interrupt else None):
@@ -103,7 +111,12 @@ def execute_code(
 
 
 def _checked(
-    code: str, timeout: float | None, max_tool_calls: int | None, mode: Mode | None, transport: TransportName
+    code: str,
+    timeout: float | None,
+    max_tool_calls: int | None,
+    mode: Mode | None,
+    transport: TransportName,
+    tool_errors: ToolErrors | None,
 ) -> Limits:
     settings = load_code_execution_settings()
     limits = Limits(
@@ -112,6 +125,7 @@ def _checked(
         settings.max_tool_calls if max_tool_calls is None else max_tool_calls,
         settings.mode if mode is None else mode,
         transport,
+        settings.tool_errors if tool_errors is None else tool_errors,
     )
     if not isinstance(code, str):
         raise TypeError(f"code is of type {type(code).__name__}; give the script's source as text")
@@ -126,6 +140,7 @@ def _checked(
     for name, value, allowed in (
         ("mode", limits.mode, get_args(Mode)),
         ("transport", limits.transport, get_args(TransportName)),
+        ("tool_errors", limits.tool_errors, get_args(ToolErrors)),
     ):
         if value not in allowed:
             raise ValueError(f"{name} is {value!r}; allowed: {', '.join(allowed)}")

@@ -7,6 +7,7 @@ from typing import Literal
 
 from environments.capture import CapturedText
 from environments.plain_number import plain_number
+from rpc import ToolCall
 
 Status = Literal["success", "error", "timeout", "interrupted"]
 
@@ -31,10 +32,12 @@ class ExecutionResult:
     """Why the status is not `success`, in a sentence."""
     stderr: str = ""
     """The standard error of a script that failed. It is part of `output` too."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    """The tool calls that were accepted, in the order in which they came."""
 
-    def to_dict(self) -> dict[str, str | int | float | None]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields, ready for JSON."""
-        return asdict(self)
+        return {**asdict(self), "tool_calls": [asdict(call) for call in self.tool_calls]}
 
 
 def timeout_message(seconds: float) -> str:

@@ -33,6 +33,8 @@ from rpc import (
     Dispatcher,
     FileQueueTransport,
     RelayTransport,
+    ToolCallLog,
+    ToolErrors,
     Transport,
     UnixSocketTransport,
     generate_stub,
@@ -67,6 +69,7 @@ class Limits:
     max_tool_calls: int
     mode: Mode
     transport: TransportName
+    tool_errors: ToolErrors
 
 
 class ScriptRun:
@@ -80,17 +83,19 @@ class ScriptRun:
         interrupt: threading.Event | None,
         output: ScriptOutput,
         before_call: BeforeCall | None,
+        calls: ToolCallLog,
     ) -> None:
         self._env = env
         self._handlers = handlers
         self._limits = limits
         self._interrupt = interrupt
         self._output = output
+        self._calls = calls
         self._doing = ""
         """What is done before the script runs, for whoever asks what took its time."""
         self._token = secrets.token_urlsafe(24)
         self._dispatcher = Dispatcher(
-            handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call
+            handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call, log=calls
         )
 
     def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult | None:
@@ -128,7 +133,7 @@ class ScriptRun:
             process = None
             try:
                 transport.start()
-                stub = generate_stub(self._handlers, transport.client_source, self._token)
+                stub = generate_stub(self._handlers, transport.client_source, self._token, self._limits.tool_errors)
                 files = {STUB: stub, SCRIPT: code, START: start_source()}
                 stage(self._env, staging.path, files, _left(deadline))
                 _check_time(deadline)
@@ -171,7 +176,8 @@ class ScriptRun:
                 process.kill()  # also what a script that ended by itself left in the background
             self._dispatcher.scope.end_remains()
 
-        side_by_side((end_processes, transport.close), deadline)
+        side_by_side((end_processes, transport.close, self._dispatcher.join), deadline)
+        self._calls.close()
         return deadline.left_for_removal
 
     def _chosen_transport(self, directory: str, python: str) -> Transport:
@@ -197,6 +203,7 @@ class ScriptRun:
         command = script_command(running, directory, self._env.passthrough.values(), session)
         command = beginning.choosing(pythons) + command
         cwd = directory if self._limits.mode == "strict" else None
+        self._calls.begin()
         return self._env.start_own(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
 
     def _wait(self, process: Process, deadline: float) -> Status | None:
@@ -227,7 +234,8 @@ class ScriptRun:
             output = assembled_output(output, stderr, message)
             message = message or f"Script exited with code {code}."
         seconds = time.monotonic() - began
-        return ExecutionResult(status, output, self._dispatcher.calls_made, seconds, code, message, stderr)
+        calls = self._calls.close()
+        return ExecutionResult(status, output, len(calls), seconds, code, message, stderr, calls)
 
 
 def _check_time(deadline: float) -> None:
