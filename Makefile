@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Tests mostly wait, so that there are several to a core.
 WORKERS ?= 8
 
-.PHONY: run test test-live engines check docs bench fuzz soak clean
+.PHONY: run test test-live engines check compare docs bench fuzz soak clean
 
 run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
@@ -23,6 +23,10 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+compare: .venv/ready     ## the table of hermes-agent's settings and their whole config.yaml, with hermes-agent itself
+	$(BIN)/pip download --quiet --no-deps --dest .compare hermes-agent==0.19.0
+	HERMES_AGENT_WHEEL=$$(echo .compare/hermes_agent-*.whl) $(BIN)/pytest tests/environments/test_legacy.py -k itself
 
 docs: .venv/ready        ## the tables in docs/, from the code
 	$(BIN)/python docs/settings_tables.py
@@ -43,5 +47,5 @@ soak: .venv/ready        ## much work with faults: SOAK_BACKEND (local, docker, 
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare
 	find . -name __pycache__ -prune -exec rm -rf {} +

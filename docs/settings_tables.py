@@ -1,4 +1,6 @@
-"""The tables of docs/settings.md, made from the classes that hold the settings: `make docs` writes them anew.
+"""The tables of docs/settings.md and docs/moving-from-hermes-agent.md: `make docs` writes them anew.
+
+They are made from the classes that hold the settings, and from the table of the older system's.
 
 A table stands below a comment that names it, such as `<!-- table: docker -->`, and ends at the next blank line.
 """
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 from code_execution import CodeExecutionSettings
 from environments import EnvironmentSettings
 from environments.approvals.settings import ApprovalSettings
+from environments.legacy import OLDER, Older
 from environments.registry import BUILT_IN, backend_settings_class
 from environments.validation import setting_names
 from hermes_tools.web.settings import WebSettings
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 DOCUMENT = Path(__file__).with_name("settings.md")
+MOVING = Path(__file__).with_name("moving-from-hermes-agent.md")
 HEAD = "| {} | type | default | what it does |\n|---|---|---|---|\n"
 KINDS = {
     "bool": "true/false",
@@ -64,13 +68,32 @@ def tables() -> dict[str, str]:
     return found
 
 
+def older_tables() -> dict[str, str]:
+    """Return every table of the older system's settings by its name, which is that of their section."""
+    head = "| there | here | |\n|---|---|---|\n"
+    sections = dict.fromkeys(older.section for older in OLDER)
+    return {
+        f"older {section}": head + "".join(_older_row(older) for older in OLDER if older.section == section)
+        for section in sections
+    }
+
+
+def _older_row(older: Older) -> str:
+    there = [f"`{older.name}`"] if older.written != "variable" else []
+    there += [f"`{older.variable}`"] if older.variable else []
+    if not older.here:
+        return f"| {', '.join(there)} | | Passed over: {older.note}. |\n"
+    note = older.note or ("Same." if older.is_same else "Same, under another name.")
+    return f"| {', '.join(there)} | `{older.here}` | {note[0].upper()}{note[1:].rstrip('.')}. |\n"
+
+
 def written(document: str) -> str:
     """Return a document with its tables as they should be.
 
     Raises:
         KeyError: It asks for a table that there is not.
     """
-    made = tables()
+    made = {**tables(), **older_tables()}
     return _TABLE.sub(lambda found: found[1] + made[found[2]], document)
 
 
@@ -108,4 +131,5 @@ def _as_written(default: object) -> str:
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(written(DOCUMENT.read_text()))
+    for document in (DOCUMENT, MOVING):
+        document.write_text(written(document.read_text()))

@@ -24,7 +24,7 @@ def told_apart(settings: EnvironmentSettings, chosen: Collection[str]) -> Enviro
     if not defaults:
         return settings
     settings = replace(settings, default_limits=frozenset(defaults))
-    return without(settings, settings.own.unheld(settings), "it has no such limit")
+    return without(settings, settings.own.unheld(settings), "that is not to be had there")
 
 
 def without(settings: EnvironmentSettings, unheld: Collection[str], why: str) -> EnvironmentSettings:

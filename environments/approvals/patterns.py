@@ -14,13 +14,17 @@ _HARMLESS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
 
 
 class CommandPattern:
-    """A pattern of what is denied or asked about. It is generous: more words may follow, and `*` is any text."""
+    """A pattern of what is denied or asked about.
+
+    It is generous: more words may follow, `*` is any text, and capitals are as small letters.
+    """
 
     def __init__(self, pattern: str) -> None:
-        self._pattern = " ".join(pattern.split())
+        self._written = " ".join(pattern.split())
+        self._pattern = self._written.lower()
 
     def __str__(self) -> str:
-        return self._pattern
+        return self._written
 
     def fits(self, command: Command) -> bool:
         """Whether it names a command, wherever its program lies."""
@@ -28,6 +32,7 @@ class CommandPattern:
 
     def fits_text(self, text: str) -> bool:
         """Whether it names a text as a whole."""
+        text = text.lower()
         return fnmatchcase(text, self._pattern) or fnmatchcase(text, f"{self._pattern} *")
 
 

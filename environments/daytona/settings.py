@@ -38,6 +38,14 @@ class DaytonaSettings(BackendSettings):
     network: bool = True
     """Whether the sandbox has a network."""
 
+    def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
+        """Return the limits that a sandbox never has, see `BackendSettings`.
+
+        A disk of the size that is the older system's default is not to be had at Daytona.
+        """
+        never = super(DaytonaSettings, self).unheld(settings) | {"container_disk"}
+        return never | self.enforces if self.snapshot else never
+
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
         return for_target(self.env, self.forward_env)

@@ -22,6 +22,13 @@ def test_the_tables_of_settings_are_those_that_the_code_makes() -> None:
     assert {found[1] for found in re.finditer(r"<!-- table: (.+) -->", text)} == table["tables"]().keys()
 
 
+def test_the_tables_of_the_older_systems_settings_are_those_that_are_applied() -> None:
+    table = runpy.run_path(str(ROOT / "docs/settings_tables.py"))
+    text = (ROOT / "docs/moving-from-hermes-agent.md").read_text()
+    assert table["written"](text) == text, "make docs writes them anew"
+    assert {found[1] for found in re.finditer(r"<!-- table: (.+) -->", text)} == table["older_tables"]().keys()
+
+
 def test_the_contract_has_a_heading_for_each_line_that_is_checked() -> None:
     text = (ROOT / "docs/contract.md").read_text()
     headings = {int(number) for number in re.findall(r"^## (\d+)\. ", text, re.MULTILINE)}
