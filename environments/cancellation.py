@@ -114,15 +114,11 @@ class StartLimit:
 
     Args:
         seconds: The limit. Its clock begins with the first start that is waited for.
-        with_command: Whether a command has only what the start has left of that time.
         interrupted: Asked now and then whether to stop waiting for a start at once.
     """
 
-    def __init__(
-        self, seconds: float, with_command: bool = False, interrupted: Callable[[], bool] | None = None
-    ) -> None:
+    def __init__(self, seconds: float, interrupted: Callable[[], bool] | None = None) -> None:
         self.seconds = seconds
-        self.with_command = with_command
         self.interrupted = interrupted
         self._ends = math.inf
 
@@ -135,19 +131,16 @@ class StartLimit:
 
 
 @contextlib.contextmanager
-def start_limit(
-    seconds: float, *, with_command: bool = False, interrupted: Callable[[], bool] | None = None
-) -> Iterator[StartLimit]:
+def start_limit(seconds: float, *, interrupted: Callable[[], bool] | None = None) -> Iterator[StartLimit]:
     """Stop a target's start that the current thread waits for in the block, if it takes longer than this.
 
     `StartStoppedError` is then raised. The time limit of a command does not bound its target's start.
 
     Args:
         seconds: Seconds from when a start is first waited for in the block. `math.inf` sets no limit.
-        with_command: Whether commands of the session that run in the block have only what is left of that time.
         interrupted: Asked some times a second while a start is waited for; true stops it.
     """
-    limit = StartLimit(seconds, with_command, interrupted)
+    limit = StartLimit(seconds, interrupted)
     token = _limit.set(limit)
     try:
         yield limit

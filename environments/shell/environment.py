@@ -6,13 +6,11 @@ import contextlib
 import os
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.base import GRACE, Background, BaseEnvironment, Process
 from environments.call import Call, checked_data, checked_path
-from environments.cancellation import current_start_limit
 from environments.errors import TerminalError
 from environments.log import logger
 from environments.owner import Owner
@@ -167,7 +165,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         self.life.ensure_started()
         self._await_reserve()
         try:
-            return self._session.run(_within_limit(call))
+            return self._session.run(call)
         finally:
             self.touch()
 
@@ -322,9 +320,3 @@ class PersistentShellEnvironment(BaseEnvironment):
     def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file into that directory, for the target's user alone."""
         self._files.write(path, data, mode="600")
-
-
-def _within_limit(call: Call) -> Call:
-    """Return a call that has no more time than its target's start has left of a limit for both, see `start_limit`."""
-    limit = current_start_limit()
-    return replace(call, timeout=min(call.timeout, limit.left)) if limit and limit.with_command else call
