@@ -189,7 +189,8 @@ def _log(env: BaseEnvironment, known: BackgroundProcess, offset: int, limit: int
     shown = lines[first - kept.dropped_lines :][:limit]
     state |= {"output": cut_for_model("".join(shown)), "offset": first, "total_lines": total}
     if kept.dropped_bytes and first == kept.dropped_lines:
-        state["note"] = f"the first {kept.dropped_bytes} bytes of the output are no longer kept"
+        dropped = f"the first {kept.dropped_bytes} bytes of the output are no longer kept"
+        state["note"] = "; ".join(filter(None, (state.get("note"), dropped)))
     return state
 
 

@@ -86,10 +86,23 @@ def what_is_left_of_a_command_reaches_no_later_one(subject: Subject) -> None:
         expect_output(env, "echo $plain; rm /tmp/clean", "1\n")
 
 
+def its_end_is_told(subject: Subject) -> None:
+    """To whoever has asked for that before it, and at once to whoever asks after it."""
+    told: list[int | None] = []
+    process = subject.env.start("read -r word; exit 3")
+    process.add_done_callback(told.append)
+    expect(told == [], "not while it runs", told)
+    process.write("go\n")
+    expect(process.wait(30) == 3 and wait_until(lambda: told == [3]), "its exit code is told", told)
+    process.add_done_callback(told.append)
+    expect(told == [3, 3], "also when it has ended", told)
+
+
 CHECKS = (
     Check(4, it_runs_beside_the_session),
     Check(4, its_input_ends_when_it_is_closed),
     Check(4, killing_it_ends_its_whole_tree),
+    Check(4, its_end_is_told),
     Check(4, a_terminal_is_a_terminal),
     Check(6, what_is_left_of_a_command_reaches_no_later_one),
 )

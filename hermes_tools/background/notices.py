@@ -161,7 +161,7 @@ def take_notices(env: BaseEnvironment) -> list[Notice]:
 
 
 def on_notice(env: BaseEnvironment, callback: NoticeCallback) -> Callable[[], None]:
-    """Have a function told of the notices of an environment as they come, from now on and until `cleanup`.
+    """Have a function told of the notices of an environment, of those that wait and of all that come until `cleanup`.
 
     Args:
         env: The environment.

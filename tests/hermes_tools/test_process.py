@@ -115,6 +115,7 @@ def test_lines_keep_their_numbers_when_those_before_are_dropped(env: BaseEnviron
     assert shown["output"].splitlines()[1] == str(shown["offset"] + 1)
     assert shown["total_lines"] == 100_000
     assert "are no longer kept" in shown["note"]
+    assert "note" not in process(env, "poll", started)
     later = process(env, "log", started, offset=99_000, limit=1)
     assert (later["output"], later["offset"], "note" in later) == ("99000\n", 99_000, False)
 

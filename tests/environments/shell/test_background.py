@@ -81,3 +81,20 @@ def test_a_server_whose_output_goes_to_a_file_costs_no_new_way_out(env: BaseEnvi
 def test_the_end_of_a_shell_beside_a_background_job_is_told_at_once(env: BaseEnvironment) -> None:
     env.execute("sleep 1000 & exit 0")
     assert env.execute("echo on").output == "on\n"
+
+
+def test_whoever_is_told_of_an_end_harms_nothing(env: BaseEnvironment, caplog: pytest.LogCaptureFixture) -> None:
+    told: list[int | None] = []
+
+    def fail(exit_code: int | None) -> None:
+        raise RuntimeError("of the one who is told")
+
+    process = env.start("read -r word; exit 3")
+    process.add_done_callback(fail)
+    process.add_done_callback(told.append)
+    process.write("go\n")
+    assert process.wait(30) == 3
+    process.add_done_callback(fail)
+    env.cleanup()  # which waits for the thread of the process
+    assert told == [3]
+    assert caplog.text.count("RuntimeError: of the one who is told") == 2
