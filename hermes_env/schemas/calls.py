@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
 
@@ -15,6 +16,8 @@ from hermes_env.schemas.answers import answer, error_answer
 from hermes_env.schemas.parameters import ArgumentError
 from hermes_env.schemas.toolset import CODE, EXECUTE_CODE, Tool, Toolset
 from hermes_tools import model_tools, script_tools
+from rpc.dispatcher import CLOSE_GRACE_SECONDS
+from rpc.event_loop import EventLoopThread
 from rpc.signatures import ToolSignature
 
 _log = logger(__name__)
@@ -43,7 +46,8 @@ def handle_function_call(
         task_id: Whose environment it works in: `environments.manager.get_environment(task_id)`, which makes one from
             the settings when there is none yet.
         tools: As for `tool_schemas`: names of our tools that the model has; None is all of them.
-        own_tools: As for `tool_schemas`: functions of yours by name. They run here, and what they return is to be JSON.
+        own_tools: As for `tool_schemas`: functions of yours by name, `async def` included. They run here, and
+            return what JSON carries.
 
     Returns:
         JSON text with at most some 100,000 characters of text, without the values of secrets: what the tool returned,
@@ -74,8 +78,20 @@ def _result(tools: Toolset, name: str, arguments: Mapping[str, object], env: Bas
         result = execute_code(str(arguments[CODE]), env=env, tools=_tools_of_scripts(tools, env)).to_dict()
         return {key: result[key] for key in _SCRIPT_RESULT}
     if name in tools.own:
-        return env.model_view().value(tools.own[name](**arguments))
+        return env.model_view().value(_awaited(tools.own[name](**arguments)))
     return model_tools(env)[name](**arguments)
+
+
+def _awaited(result: object) -> object:
+    """Return a result; what an `async def` returned is awaited on an event loop of its own, in another thread."""
+    if not inspect.isawaitable(result):
+        return result
+    event_loop = EventLoopThread()
+    try:
+        return event_loop.result_of(result)
+    finally:
+        event_loop.close()
+        event_loop.join(CLOSE_GRACE_SECONDS)
 
 
 def _tools_of_scripts(tools: Toolset, env: BaseEnvironment) -> dict[str, Tool]:

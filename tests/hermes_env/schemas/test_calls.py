@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import threading
@@ -202,6 +203,23 @@ def test_a_tool_of_the_programs_own_is_called_here_and_by_scripts(env: BaseEnvir
     assert called("read_order", {"number": 18}, own_tools=own) == {"error": "KeyError: 18"}
     code = "import hermes_tools; print(hermes_tools.read_order(17), hasattr(hermes_tools, 'delegate_task'))"
     assert called("execute_code", {"code": code}, own_tools=own)["output"] == "Ada False\n"
+
+
+def test_an_own_tool_may_be_async(env: BaseEnvironment) -> None:
+    async def wait_for(word: str) -> list[str]:
+        await asyncio.sleep(0)
+        if word == "nothing":
+            raise LookupError(word)
+        return [word, threading.current_thread().name]
+
+    async def within_a_loop() -> typing.Any:
+        return called("wait_for", {"word": "that"}, own_tools={"wait_for": wait_for})
+
+    own = {"wait_for": wait_for}
+    assert called("wait_for", {"word": "this"}, own_tools=own) == ["this", "hermes-async-tools"]
+    assert called("wait_for", {"word": "nothing"}, own_tools=own) == {"error": "LookupError: nothing"}
+    assert asyncio.run(within_a_loop())[0] == "that"
+    assert "hermes-async-tools" not in [thread.name for thread in threading.enumerate()]
 
 
 def test_what_was_bound_to_an_own_tool_is_in_no_error(env: BaseEnvironment) -> None:
