@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from environments.controls import plain
-from environments.errors import DeniedError, TerminalError
-from environments.result import DENIED_EXIT_CODE
+from environments.errors import TerminalError
 from hermes_env.doctor import doctor
+from hermes_env.endings import exit_code_of_error, reporting
 from hermes_env.exec_command import exec_command
+from hermes_env.exec_result import failed_command
 from hermes_env.gc_command import gc_command
-from hermes_env.run_command import run_command
-
-ERROR_EXIT_CODE = 2
+from hermes_env.run_command import failed_script, run_command
 
 app = typer.Typer(
     name="hermes-env",
@@ -31,8 +30,8 @@ app = typer.Typer(
 )
 # What follows the command or the script is its own, also when it begins with a dash.
 _WORDS_FOLLOW = {"allow_interspersed_args": False}
-app.command("exec", context_settings=_WORDS_FOLLOW)(exec_command)
-app.command("run", context_settings=_WORDS_FOLLOW)(run_command)
+app.command("exec", cls=reporting(failed_command), context_settings=_WORDS_FOLLOW)(exec_command)
+app.command("run", cls=reporting(failed_script), context_settings=_WORDS_FOLLOW)(run_command)
 app.command("doctor")(doctor)
 app.command("gc")(gc_command)
 
@@ -55,7 +54,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line, and exit with its exit code, 126 for a denial, 2 for other errors."""
+    """Run the command line, and exit with its exit code, or with that of an error, see `endings`."""
     try:
         app()
     except TerminalError as error:
@@ -63,4 +62,4 @@ def main() -> None:
         from rich.text import Text
 
         Console(stderr=True).print(Text(f"hermes-env: {plain(str(error))}", style="red"), soft_wrap=True)
-        sys.exit(DENIED_EXIT_CODE if isinstance(error, DeniedError) else ERROR_EXIT_CODE)
+        sys.exit(exit_code_of_error(error))

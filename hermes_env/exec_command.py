@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-import sys
+import time
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, settings_from
-
-if TYPE_CHECKING:
-    from environments import CommandResult
 
 
 def exec_command(
@@ -21,6 +19,12 @@ def exec_command(
     backend: Backend = None,
     timeout: Timeout = None,
     cwd: Cwd = None,
+    no_input: Annotated[
+        bool, typer.Option("--no-stdin", "-n", help="Read no standard input; the command sees its end at once.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print only the result, as JSON, when the command has ended.")
+    ] = False,
     raw: Raw = False,
     assignments: Settings = None,
 ) -> None:
@@ -29,45 +33,39 @@ def exec_command(
     A single word is shell text as it stands: `exec -- 'ls | wc -l'`. Several words are a command and its
     arguments, quoted so that each arrives as it is: `exec -- ls -l 'a file'`.
 
-    Standard error shows in with the output, in the order written. Standard input is read to its end and passed
-    on, unless it is a terminal. The exit code is 124 after a time-out, 130 after Ctrl-C, and 2 for a wrong
-    setting or a target that cannot be reached, 126 for a command that a rule or a person did not allow.
+    Standard input is passed on as it comes, unless it is a terminal, and output shows as it comes, both byte for byte.
+    Standard error shows in with the output, in the order written. In a loop such as `while read` give -n, or the
+    command gets the loop's input.
 
+    The exit code is the command's own; 124 after a time-out, 130 after Ctrl-C, 126 for what a rule or a person did not
+    allow, and 125 for an error of ours: a wrong setting, or a target that cannot be reached. Options stand before the
+    command; 2 says that they cannot be understood.
 
     On a terminal the output may have colours; other terminal controls are taken out, unless --raw is given. A pipe
     or a file gets everything as it is.
     """
     from environments import create_environment
-    from environments.cancellation import CancelScope
     from hermes_env.approver import approver
-    from hermes_env.foreground import BROKEN_PIPE_EXIT_CODE, LiveOutput, run_interruptibly
+    from hermes_env.exec_result import CapturedOutput
+    from hermes_env.foreground import run_interruptibly
+    from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
+    from hermes_env.standard_input import standard_input
+    from hermes_env.streamed_command import StreamedCommand
 
-    command = words[0] if len(words) == 1 else shlex.join(words)
+    began = time.monotonic()
+    text = words[0] if len(words) == 1 else shlex.join(words)
     settings = settings_from(assignments, timeout=timeout, cwd=cwd)
-    scope = CancelScope()
-    with create_environment(backend, approve=approver(lambda: scope.cancelled), **settings) as environment:
-        output = LiveOutput(when_reader_leaves=environment.interrupt, raw=raw)
-        work = partial(environment.execute, command, stdin=_standard_input(), on_output=output.write)
-
-        def run() -> CommandResult:
-            with scope.active():
-                return work()
-
-        def interrupt() -> None:
-            scope.cancel()
-            environment.interrupt()
-
+    command = StreamedCommand(text, timeout, None if no_input else standard_input())
+    live = LiveOutput(command.interrupt, raw)
+    with create_environment(backend, approve=approver(lambda: command.interrupted), **settings) as environment:
+        captured = CapturedOutput(environment.settings.max_output_bytes)
+        work = partial(command.run, environment, captured if as_json else live)
         try:
-            result = run_interruptibly(run, interrupt)
+            ending = run_interruptibly(work, command.interrupt)
         finally:
-            output.finish()
-        limit = environment.settings.timeout
-    if result.timed_out:
-        typer.secho(f"hermes-env: the command was ended after {limit:g} s (--timeout)", fg="red", err=True)
-    raise typer.Exit(BROKEN_PIPE_EXIT_CODE if output.reader_left else result.exit_code)
-
-
-def _standard_input() -> bytes | None:
-    if sys.stdin is None or sys.stdin.isatty():
-        return None
-    return sys.stdin.buffer.read()
+            live.finish()
+    if as_json:
+        live.write(json.dumps(captured.result(ending, time.monotonic() - began)) + "\n")
+    elif ending.note:
+        typer.secho(f"hermes-env: {ending.note}", fg="red", err=True)
+    raise typer.Exit(BROKEN_PIPE_EXIT_CODE if live.reader_left else ending.exit_code)

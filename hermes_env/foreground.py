@@ -1,61 +1,16 @@
-"""Work in the foreground: its output shows as it comes, and Ctrl-C ends it in the target as well."""
+"""Work in the foreground: Ctrl-C ends it in the target as well."""
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
-from environments.controls import HarmlessText
-
 Result = TypeVar("Result")
 
-BROKEN_PIPE_EXIT_CODE = 141
-"""128 + SIGPIPE, what a shell returns for a command whose reader has gone."""
 _REPEAT_SECONDS = 0.5
-
-
-class LiveOutput:
-    """Standard output that is written as text arrives.
-
-    Args:
-        when_reader_leaves: Called once nobody reads any more.
-        raw: Whether a terminal gets the text as it is. Otherwise it gets no control of it but colours, as a title, the
-            clipboard or the screen are not for a target to set. What is no terminal always gets everything.
-    """
-
-    def __init__(self, when_reader_leaves: Callable[[], object], raw: bool = False) -> None:
-        self._when_reader_leaves = when_reader_leaves
-        self._harmless = HarmlessText() if sys.stdout.isatty() and not raw else None
-        self.reader_left = False
-        """Whether nobody reads any more, as after `| head -1`."""
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(errors="replace")
-
-    def write(self, text: str) -> None:
-        """Show a piece of text at once."""
-        self._write(self._harmless.feed(text) if self._harmless else text)
-
-    def finish(self) -> None:
-        """Show what was held back, and no colour from here on."""
-        if self._harmless:
-            self._write(self._harmless.feed("", final=True))
-
-    def _write(self, text: str) -> None:
-        if self.reader_left or not text:
-            return
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            self.reader_left = True
-            # Python flushes standard output once more when it exits, and would complain again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            self._when_reader_leaves()
 
 
 def run_interruptibly(work: Callable[[], Result], interrupt: Callable[[], object]) -> Result:
@@ -73,7 +28,8 @@ def run_interruptibly(work: Callable[[], Result], interrupt: Callable[[], object
         future = pool.submit(work)
         while not future.done():
             try:
-                wait([future], timeout=_REPEAT_SECONDS if interrupted else None)
+                # A signal that comes just before a wait begins is noticed only behind it, so that none may be long.
+                wait([future], timeout=_REPEAT_SECONDS)
             except KeyboardInterrupt:
                 interrupted = True
             if interrupted and not future.done():

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from environments.controls import harmless
-from environments.errors import TerminalError
-from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
+from environments.errors import DENIED, TerminalError
+from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
+from hermes_env.endings import ERROR_EXIT_CODE, JsonObject, status_of_error
 from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, settings_from
 
 if TYPE_CHECKING:
@@ -50,8 +51,14 @@ def run_command(
     """Run a Python script that may call tools.
 
     The script finds them by `from hermes_tools import read_file, search_files, terminal`. Its output shows as
-    it comes, and a line on standard error says how it ended. The exit code is the script's own, 124 after a
-    time-out, 130 after Ctrl-C, and 2 for a wrong setting or a target that cannot be reached.
+    it comes, and a line on standard error says how it ended.
+
+    Options stand before the script: what follows it is its own, `--json` too. --json always prints one object, also
+    for an error of ours.
+
+    The exit code is the script's own; 124 after a time-out, 130 after Ctrl-C, 126 for what a rule or a person did not
+    allow, and 125 for an error of ours: a wrong setting, a script that cannot be read, or a target that cannot be
+    reached. 2 says that the options cannot be understood.
 
     The values of secrets are taken out of the output. On a terminal it may have colours; other terminal controls are
     taken out, unless --raw is given. A pipe or a file gets them as they are, and --json none.
@@ -61,7 +68,8 @@ def run_command(
     from code_execution import execute_code
     from environments import create_environment
     from hermes_env.approver import approver
-    from hermes_env.foreground import BROKEN_PIPE_EXIT_CODE, LiveOutput, run_interruptibly
+    from hermes_env.foreground import run_interruptibly
+    from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
 
     interrupt = threading.Event()
     output = LiveOutput(when_reader_leaves=interrupt.set, raw=raw)
@@ -128,8 +136,18 @@ def result_line(result: ExecutionResult) -> str:
     return f"{result.status} in {result.duration_seconds:.2f} s, {calls}, exit code {exit_code_of(result)}"
 
 
+def failed_script(error: Exception) -> JsonObject:
+    """Return the result of a script that did not run to its end because of an error of ours, ready for JSON."""
+    from code_execution.result import ExecutionResult
+
+    result = ExecutionResult("error", getattr(error, "output", ""), 0, 0.0, None, str(error))
+    return {**result.to_dict(), "status": status_of_error(error)}
+
+
 def exit_code_of(result: ExecutionResult) -> int:
     """Return the exit code that tells a shell how a script ended."""
+    if result.status == "error" and result.exit_code is None:  # it never began
+        return DENIED_EXIT_CODE if (result.error or "").startswith(DENIED) else ERROR_EXIT_CODE
     if result.status == "error":
         return result.exit_code or 1
     return {"timeout": TIMEOUT_EXIT_CODE, "interrupted": INTERRUPT_EXIT_CODE}.get(result.status, 0)

@@ -44,12 +44,12 @@ def test_a_backend_that_cannot_start_is_shown_with_its_reason(hermes_env, tmp_pa
     assert "terminal.ssh_port: it should be a valid integer" in line_of(done.stdout, "ssh")
 
 
-def test_a_wrong_setting_is_one_line_and_exit_code_2(hermes_env, tmp_path: Path) -> None:
+def test_a_wrong_setting_is_one_line_and_exit_code_125(hermes_env, tmp_path: Path) -> None:
     config = tmp_path / "home" / "config.yaml"
     config.parent.mkdir()
     config.write_text("terminal: {timeout: soon}\n")
     done = hermes_env("doctor")
-    assert (done.stdout, done.returncode) == ("", 2)
+    assert (done.stdout, done.returncode) == ("", 125)
     assert f"{config}, terminal.timeout: it should be a valid number" in done.stderr
 
 

@@ -80,9 +80,9 @@ def test_a_reader_that_leaves_ends_the_command(start_hermes_env, nap: str) -> No
         (["--timeout", "0"], "--timeout 0: it should be greater than 0"),
     ],
 )
-def test_a_wrong_setting_is_one_line_and_exit_code_2(hermes_env, words: list[str], said: str) -> None:
+def test_a_wrong_setting_is_one_line_and_exit_code_125(hermes_env, words: list[str], said: str) -> None:
     done = hermes_env("exec", *words, "--", "echo never")
-    assert (done.stdout, done.returncode) == ("", 2)
+    assert (done.stdout, done.returncode) == ("", 125)
     assert done.stderr.startswith("hermes-env: ")
     assert said in done.stderr
     assert done.stderr.count("\n") == 1

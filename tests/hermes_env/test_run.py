@@ -103,9 +103,9 @@ def test_strict_mode_runs_apart_from_the_sessions_directory(hermes_env, script, 
     ("name", "said"),
     [("absent.py", "cannot read the script absent.py: No such file or directory"), (".", "Is a directory")],
 )
-def test_a_script_that_cannot_be_read_is_one_line_and_exit_code_2(hermes_env, name: str, said: str) -> None:
+def test_a_script_that_cannot_be_read_is_one_line_and_exit_code_125(hermes_env, name: str, said: str) -> None:
     done = hermes_env("run", name)
-    assert (done.stdout, done.returncode) == ("", 2)
+    assert (done.stdout, done.returncode) == ("", 125)
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -114,4 +114,27 @@ def test_a_script_that_is_not_utf8_is_refused(hermes_env, tmp_path: Path) -> Non
     (tmp_path / "latin.py").write_bytes(b"print('\xe9')")
     done = hermes_env("run", "latin.py")
     assert "latin.py: not UTF-8 text at byte 7" in done.stderr
-    assert done.returncode == 2
+    assert done.returncode == 125
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "ended_with"),
+    [
+        (["absent.py"], "cannot read the script absent.py", 125),
+        (["--backend", "dokcer", "-"], "unknown backend 'dokcer'", 125),
+        (["--timeout", "-1", "-"], "--timeout -1", 125),
+        (["--backend", "ssh", "-"], "ssh_host", 125),
+        (["--bogus", "-"], "bogus", 2),
+    ],
+)
+def test_json_is_an_object_for_errors_of_ours_too(hermes_env, words: list[str], said: str, ended_with: int) -> None:
+    done = hermes_env("run", "--json", *words, stdin="print(1)")
+    result = json.loads(done.stdout)
+    fine = json.loads(hermes_env("run", "--json", "-", stdin="print(1)").stdout)
+    assert result.keys() == fine.keys()
+    assert (result["status"], result["exit_code"], done.returncode) == ("error", None, ended_with)
+    assert said in result["error"]
+
+
+def test_json_behind_the_script_is_the_scripts_own(hermes_env, script) -> None:
+    assert hermes_env("run", script("import sys; print(sys.argv[1:])"), "--json").stdout == "['--json']\n"

@@ -126,6 +126,6 @@ def test_the_web_tools_work_or_name_their_extra(run: Run, extra: str) -> None:
 def test_a_backend_that_lacks_its_client_is_refused_with_its_extra(run: Run, extra: str) -> None:
     backend = "docker" if extra == "daytona" else "daytona"
     done = run("-m", "hermes_env", "exec", "--backend", backend, "--", "true")
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (125, "")
     assert done.stderr.startswith(f"hermes-env: backend '{backend}' needs the ")
     assert done.stderr.count("\n") == 1

@@ -1,0 +1,101 @@
+"""One command in a fresh environment, with its input and its output streamed byte for byte."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from environments.base import Background, BaseEnvironment, Process
+from environments.call import StdinMode, checked_call
+from environments.cancellation import CancelScope, start_limit
+from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
+from environments.sink import OutputSink
+from hermes_env.standard_input import InputPump
+
+_POLL = 0.1
+"""Seconds between looks at whether the command is to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a command ended."""
+
+    exit_code: int
+    timed_out: bool = False
+    interrupted: bool = False
+    note: str | None = None
+    """What we have to say about it."""
+
+
+class StreamedCommand:
+    """Runs one command.
+
+    Args:
+        command: Shell text.
+        timeout: Seconds for the start of the target and the command together; None has no limit for the start, and the
+            one of the settings for the command.
+        source: The descriptor of what the command reads, which is passed on as fast as it does; None is no input.
+    """
+
+    def __init__(self, command: str, timeout: float | None, source: int | None = None) -> None:
+        self._command = command
+        self._timeout = timeout
+        self._source = source
+        self._scope = CancelScope()
+        self._ended_by_us = threading.Event()
+
+    def interrupt(self) -> None:
+        """End the command, or the start of its target, from any thread. It need not have ended when this returns."""
+        self._ended_by_us.set()
+        self._scope.cancel()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was to be ended."""
+        return self._ended_by_us.is_set()
+
+    def run(self, environment: BaseEnvironment, output: OutputSink) -> Ending:
+        """Run the command to its end, or until it is ended.
+
+        Args:
+            environment: Where it runs.
+            output: Takes what it prints, as it comes.
+
+        Raises:
+            StartStoppedError: The start of the target was stopped, or took longer than the limit.
+            TerminalError: As `BaseEnvironment.start` does, or the input or the output fails.
+        """
+        with self._scope.active(), start_limit(self._timeout or math.inf) as clock:
+            if not environment.may_run(self._command, environment.settings.cwd, "session"):
+                return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
+            stdin: StdinMode = "none" if self._source is None else "open"
+            process = environment.run_in_background(checked_call(self._command), Background(stdin, sink=output))
+            limit = environment.settings.timeout
+            ended = self._attend(process, output, limit if self._timeout is None else clock.left)
+        if ended.timed_out:
+            return replace(ended, note=f"the command was ended after {self._timeout or limit:.10g} s (--timeout)")
+        return replace(ended, note=environment.why_killed()) if ended.exit_code == KILLED_EXIT_CODE else ended
+
+    def _attend(self, process: Process, output: OutputSink, limit: float) -> Ending:
+        with ExitStack() as stack:
+            if self._source is not None:
+                stack.callback(InputPump(self._source, process).stop)
+            code = self._await_end(process, time.monotonic() + limit)
+            if code is not None:
+                return Ending(code)
+            output.freeze()
+            process.kill()
+        if self.interrupted:
+            return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
+        return Ending(TIMEOUT_EXIT_CODE, timed_out=True)
+
+    def _await_end(self, process: Process, deadline: float) -> int | None:
+        """Return the exit code, or None if the command is to be ended first."""
+        while not self.interrupted and (left := deadline - time.monotonic()) > 0:
+            code = process.wait(min(_POLL, left))
+            if code is not None:
+                return code
+        return process.poll()
