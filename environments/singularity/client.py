@@ -1,19 +1,18 @@
 """The command line of Apptainer or Singularity: finding it, what it may see of our environment, and running it.
 
-spython's own runner is used, and not its `Client`: that calls `singularity` by name, where an installation may have
-`apptainer` alone, and prints why a start or a pull failed instead of returning it.
+spython's `Client` is not used: that calls `singularity` by name, where an installation may have `apptainer` alone, and
+prints why a start or a pull failed instead of returning it. Its runner cannot be ended.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from spython.utils import run_command  # type: ignore[import-untyped]
-
 from environments.errors import EnvironmentStartError
+from environments.singularity.child import run_child
 
 PROGRAMS = ("apptainer", "singularity")
 _KEPT = (
@@ -41,7 +40,7 @@ class Outcome:
     @property
     def reason(self) -> str:
         """The line that says why it failed."""
-        lines = [line.strip() for line in self.text.splitlines() if line.strip()]
+        lines = [line.strip() for line in self.text.splitlines() if line.strip() and not line.startswith("INFO:")]
         fatal = [line for line in lines if line.startswith("FATAL:")]
         return (fatal or lines or ["it gave no reason"])[0].removeprefix("FATAL:").strip()
 
@@ -71,17 +70,20 @@ class Client:
             environment[f"{engine}_NO_EVAL"] = "1"  # a $( ) in a value would be run
         return cls(program, environment)
 
-    def run(self, *arguments: str, whole_environment: bool = False) -> Outcome:
-        """Run the client and wait for its end.
+    def run(
+        self, *arguments: str, whole_environment: bool = False, on_line: Callable[[str], object] | None = None
+    ) -> Outcome:
+        """Run the client and wait for its end, or end it when the start that needs it is stopped.
 
         Args:
             arguments: What follows the program's name; they show in the process list.
             whole_environment: Whether it sees all of this process's variables, as a pull does for its credentials
                 and proxies.
+            on_line: Told of each line that it prints.
         """
         environment = {**os.environ} if whole_environment else {**self.environment}
-        result = run_command([self.program, *arguments], quiet=True, environ=environment)
-        return Outcome(result["return_code"] == 0, "".join(result["message"]))
+        code, text = run_child([self.program, *arguments], environment, on_line)
+        return Outcome(code == 0, text)
 
     def exec_argv(self, instance: str) -> list[str]:
         """Return what starts a process in an instance, to be followed by the program and its arguments.

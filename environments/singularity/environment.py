@@ -25,6 +25,7 @@ from environments.singularity.options import (
 )
 from environments.singularity.overlay import Overlay
 from environments.singularity.settings import SingularitySettings
+from environments.starting import current_start, unstoppable
 
 _AT_HOME = """\
 { mkdir -p "$HOME" && cd "$HOME" || cd /tmp || cd /; } 2>/dev/null
@@ -100,12 +101,14 @@ class SingularityEnvironment(PersistentShellEnvironment):
                 remove(orphan)
         self._overlay = Overlay(client, self.settings, image)
         name = new_name()
+        current_start().tell("starting an instance")
         try:
             self._instance = self._start_instance(client, name, [*options, *self._overlay.options], image)
         except BaseException:
-            with contextlib.suppress(TerminalError):
-                remove(name)
-            self.stop_target()
+            with unstoppable():
+                with contextlib.suppress(TerminalError):
+                    remove(name)
+                self.stop_target()
             raise
         self._overlay.mounted()
 

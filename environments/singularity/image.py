@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from pathlib import Path
 
 from spython.utils import split_uri  # type: ignore[import-untyped]
@@ -13,6 +12,7 @@ from environments.claim import Claim
 from environments.config import hermes_home
 from environments.errors import EnvironmentStartError
 from environments.singularity.client import Client
+from environments.starting import current_start
 
 DEFAULT_IMAGE = "docker://python:3.12-slim"
 CLAIM_POLL = 0.2
@@ -57,8 +57,10 @@ def _pulled(client: Client, uri: str) -> Path:
     if target.exists():
         return target
     claim = Claim(f"singularity-{target.name}")
+    start = current_start()
     while not claim.take():
-        time.sleep(CLAIM_POLL)
+        start.tell(f"waiting for another process that pulls {uri}")
+        start.pause(CLAIM_POLL)
     part = target.with_suffix(".part")
     try:
         if not target.exists():  # another process may have pulled it while we waited
@@ -72,7 +74,15 @@ def _pulled(client: Client, uri: str) -> Path:
 
 
 def _pull(client: Client, uri: str, into: Path) -> None:
-    outcome = client.run("--quiet", "pull", "--force", str(into), uri, whole_environment=True)
+    start, what = current_start(), f"pulling {uri}"
+    start.tell(what)
+
+    def tell(line: str) -> None:
+        head, _, text = line.partition(":")
+        if head == "INFO" and text.strip():
+            start.tell(f"{what}: {text.strip()}")
+
+    outcome = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=tell)
     if not outcome.ok:
         raise EnvironmentStartError(
             f"backend 'singularity': cannot pull {uri}: {outcome.reason}. Check the name and the network, or set "
