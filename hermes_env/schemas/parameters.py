@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast, get_type_hints
 
 from environments.validation import closest
-from rpc.signatures import ToolSignature
+from rpc.signatures import ToolSignature, Verbatim
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -94,7 +94,8 @@ class Parameters:
         found = {}
         for name, parameter in given.items():
             is_required = parameter.default is parameter.empty
-            default = None if is_required or name in known.hidden else parameter.default
+            is_told = not (is_required or name in known.hidden or isinstance(parameter.default, Verbatim))
+            default = parameter.default if is_told else None
             text = (descriptions or {}).get(name)
             found[name] = _Parameter(_adapter(name, types.get(name, object)), is_required, default, text)
         return cls(found, only is None and inspect.Parameter.VAR_KEYWORD in kinds)
