@@ -7,6 +7,6 @@ from code_execution.execute import execute_code
 from code_execution.passthrough import load_skill
 from code_execution.result import ExecutionResult
 from code_execution.settings import CodeExecutionSettings
-from rpc import ToolCall
+from rpc import ToolCall, tools_from_schemas
 
-__all__ = ["CodeExecutionSettings", "ExecutionResult", "ToolCall", "execute_code", "load_skill"]
+__all__ = ["CodeExecutionSettings", "ExecutionResult", "ToolCall", "execute_code", "load_skill", "tools_from_schemas"]

@@ -13,6 +13,7 @@ from rpc.dispatcher import BeforeCall, Dispatcher
 from rpc.file_queue import FileQueueTransport
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response
 from rpc.relay import RelayTransport
+from rpc.schema_tools import tools_from_schemas
 from rpc.stub import ToolErrors, generate_stub
 from rpc.tool_calls import ToolCall, ToolCallCallback, ToolCallLog
 from rpc.transport import Transport
@@ -35,4 +36,5 @@ __all__ = [
     "Transport",
     "UnixSocketTransport",
     "generate_stub",
+    "tools_from_schemas",
 ]

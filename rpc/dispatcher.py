@@ -165,19 +165,14 @@ class Dispatcher:
         except TypeError as error:
             raise _RefusedError(f"wrong arguments: {error}; the call is {request.tool}{signature.shown()}") from error
 
-    def _arguments(self, request: Request) -> Mapping[str, object]:
-        parameters = self._signatures[request.tool].parameters
-        if parameters is None:
-            return {"args": request.args, **request.kwargs}
-        return parameters.bind(*request.args, **request.kwargs).arguments
-
     def _run(self, request: Request) -> tuple[bytes, str | None]:
         """Return the answer to a call as a line, and what went wrong with it, if anything did."""
         # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
         with self.scope.active():
             try:
                 if self._before_call:
-                    self._before_call(request.tool, self._arguments(request))
+                    known = self._signatures[request.tool]
+                    self._before_call(request.tool, known.arguments(list(request.args), dict(request.kwargs)))
             except BaseException as error:
                 problem = self._problem(request, _describe(error))
                 return Response(request.id, error=problem).encode(), problem

@@ -7,7 +7,7 @@ import functools
 import inspect
 import math
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TypeGuard
@@ -29,6 +29,16 @@ class Verbatim:
 
 
 @dataclass(frozen=True, slots=True)
+class Described:
+    """What a tool that was made of a schema knows of itself, as its attribute `__described__`."""
+
+    arguments: Callable[..., Mapping[str, object]]
+    """Returns a call's arguments by their names, or raises TypeError."""
+    handle: Callable[..., object]
+    """What runs its calls."""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolSignature:
     """What a caller may pass, and what is kept from it."""
 
@@ -40,17 +50,22 @@ class ToolSignature:
     """Names that were bound by `functools.partial`; a caller may not pass them again."""
     values: tuple[str, ...] = field(default=(), repr=False)
     """Texts that were bound, the longest first."""
+    described: Described | None = None
+    """What else there is to know of one that was made of a schema."""
 
     @classmethod
     def of(cls, tool: Callable[..., object]) -> ToolSignature:
         """Find out about a tool."""
-        partials = list(_partials(tool))
+        described = getattr(tool, "__described__", None)
+        partials = _partials(tool)
         bound = frozenset(name for partial in partials for name in partial.keywords)
-        given = [value for partial in partials for value in (*partial.args, *partial.keywords.values())]
+        hidden_in = partials + (_partials(described.handle) if described else [])
+        given = [value for partial in hidden_in for value in (*partial.args, *partial.keywords.values())]
         texts = {value for value in given if isinstance(value, str) and len(value) >= MIN_HIDDEN_CHARACTERS}
         parameters = _without(bound, _signature(tool))
-        hidden = _hidden_defaults(tool, parameters) if parameters else frozenset()
-        return cls(parameters, hidden, bound, tuple(sorted(texts, key=len, reverse=True)))
+        # What stands in a schema was written to be shown.
+        hidden = _hidden_defaults(tool, parameters) if parameters and not described else frozenset()
+        return cls(parameters, hidden, bound, tuple(sorted(texts, key=len, reverse=True)), described)
 
     def check(self, args: list[object], kwargs: dict[str, object]) -> None:
         """Refuse arguments that the tool cannot be called with.
@@ -60,8 +75,19 @@ class ToolSignature:
         """
         if taken := sorted(self.bound & kwargs.keys()):
             raise TypeError(f"got an unexpected keyword argument {taken[0]!r}")
-        if self.parameters is not None:
-            self.parameters.bind(*args, **kwargs)
+        self.arguments(args, kwargs)
+
+    def arguments(self, args: list[object], kwargs: dict[str, object]) -> Mapping[str, object]:
+        """Return arguments by the names of the parameters, as far as these are known.
+
+        Raises:
+            TypeError: The tool cannot be called with them.
+        """
+        if self.described:
+            return self.described.arguments(*args, **kwargs)
+        if self.parameters is None:
+            return {"args": args, **kwargs}
+        return self.parameters.bind(*args, **kwargs).arguments
 
     def shown(self) -> str:
         """Return the parameters as text for a script's author."""

@@ -7,7 +7,7 @@ import builtins
 import inspect
 import keyword
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import Literal
 
@@ -68,7 +68,8 @@ def generate_stub(
     runtime = target_source(
         "stub_runtime.py", _TOKEN=token, _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES, _RAISES=tool_errors == "raise"
     )
-    _check_names(handlers)
+    for name in handlers:
+        check_name(name)
     functions = [_render_function(name, handler) for name, handler in handlers.items()]
     exported = f"__all__ += {sorted(handlers)!r}\n"
     return "\n\n".join([_HEADER + _FUTURE, runtime, client_source, *functions, exported])
@@ -82,14 +83,18 @@ def _reserved() -> frozenset[str]:
     return frozenset(stub_runtime.__all__) | used & set(dir(builtins))
 
 
-def _check_names(names: Iterable[str]) -> None:
-    for name in names:
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise ValueError(f"the tool name {name!r} is not a Python identifier, so no script could import it")
-        if name.startswith("_"):
-            raise ValueError(f"the tool name {name!r} begins with an underscore: hermes_tools needs those itself")
-        if name in _reserved():
-            raise ValueError(f"the tool name {name!r} is taken: the module hermes_tools needs it itself")
+def check_name(name: str) -> None:
+    """Check that a tool can have this name in the module.
+
+    Raises:
+        ValueError: It can't.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise ValueError(f"the tool name {name!r} is not a Python identifier, so no script could import it")
+    if name.startswith("_"):
+        raise ValueError(f"the tool name {name!r} begins with an underscore: hermes_tools needs those itself")
+    if name in _reserved():
+        raise ValueError(f"the tool name {name!r} is taken: the module hermes_tools needs it itself")
 
 
 def _render_function(name: str, handler: Callable[..., object]) -> str:

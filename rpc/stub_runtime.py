@@ -28,7 +28,7 @@ class ToolError(Exception):
 
 class _NotGiven:
     def __repr__(self) -> str:
-        return "<not given>"
+        return "..."
 
 
 # Stands for a default that can't be written down here; the tool itself has it.
