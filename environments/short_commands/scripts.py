@@ -24,7 +24,10 @@ INLINE = 192 * 1024
 PIECE = 4 * 1024 * 1024
 """Bytes of output to fetch at a time."""
 
-GONE, LOST, FAILED = "@@gone", "@@lost", "@@failed"
+MOST_UNREAD = 8
+"""Pieces of input that may wait in the target to be read."""
+
+GONE, LOST, FAILED, FULL = "@@gone", "@@lost", "@@failed", "@@full"
 ANSWER, CHANNEL_1, CHANNEL_2, END = "@@answer", "@@1", "@@2", "@@end"
 
 # A background process of a shell ignores SIGINT and SIGQUIT, and so would everything it starts.
@@ -75,6 +78,11 @@ if ! read -r sup holder p1 p2 2>/dev/null <"$d/pids"; then echo @@gone; exit; fi
 """
 _DELIVER = r"""
 w=$d/w$number last=$d/w$((number-1))
+i=0
+while [ ! -e "$w" ] && [ -e "$d/w$((number-most))/piece" ] && [ ! -e "$d/rc" ] && ! gone $sup; do
+  if [ $i -ge 50 ]; then echo @@full; exit; fi
+  pause 0.02; i=$((i+1))
+done
 if mkdir "$w" 2>/dev/null; then
   if [ -e "$d/rc" ] || gone $sup; then : >"$w/gone"
   else
@@ -167,12 +175,12 @@ class Delivery:
     """The file of the target that holds it, where it does not travel in the command."""
 
     def text(self) -> str:
-        """Return the shell text that delivers it, once, however often it is run."""
+        """Return the shell text that delivers it once, however often it is run, or answers FULL for want of room."""
         if self.file:
             bring = f'mv -f {shlex.quote(self.file)} "$w/piece"'
         else:
             bring = f'echo {base64.b64encode(self.data).decode()} | base64 -d >"$w/piece"'
-        return f"number={self.number}\n{_DELIVER.replace('{bring}', bring)}"
+        return f"number={self.number} most={MOST_UNREAD}\n{_DELIVER.replace('{bring}', bring)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from environments.short_commands.scripts import (
     CHANNEL_2,
     END,
     FAILED,
+    FULL,
     GONE,
     INLINE,
     LOST,
@@ -100,7 +101,7 @@ class PolledStream:
         self._offsets = [0, 0]
         self._freed = [0, 0]
         self._chunks: deque[Chunk] = deque()
-        self._ended = self._closed = False
+        self._ended = self._closing = self._closed = False
         self._exit_code: int | None = None
         self._quiet = 0.0
         self._keep, self._head_ends = 0, [0, 0]
@@ -136,17 +137,20 @@ class PolledStream:
             # Where another thread waits for output already, that one brings it.
             can_read = self._reading.acquire(blocking=False)
             try:
-                self._deliver(delivery, self._look(FIRST_WAIT) if can_read else None)
+                taken = self._deliver(delivery, self._look(FIRST_WAIT) if can_read else None)
             finally:
                 if can_read:
                     self._reading.release()
+            while not taken:  # the process reads more slowly than it is written to
+                taken = self._deliver(delivery, None)
             self._numbers = number
 
     def _fits(self, data: bytes) -> bool:
         return self._target.has_base64 and len(data) <= SMALL_INPUT
 
-    def _deliver(self, delivery: Delivery, look: Look | None) -> None:
-        if self._closed or self._ended or self._is_gone():
+    def _deliver(self, delivery: Delivery, look: Look | None) -> bool:
+        """Deliver a piece of input, and return whether there was room for it."""
+        if self._closing or self._ended or self._is_gone():
             self._ended = True
             raise BrokenPipeError
         text = exchange(self._directory, self._argv, delivery, look)
@@ -161,8 +165,11 @@ class PolledStream:
             self._ended = True
             raise BrokenPipeError
         self._argv = None
+        if lines[0] == FULL:
+            return False
         if look:
             self._take_or_end(lines)
+        return True
 
     def _look(self, limit: float) -> Look:
         ends = zip(self._offsets, self._head_ends, strict=True)
@@ -190,7 +197,7 @@ class PolledStream:
             lines = result.output.splitlines()
             # What the service or its shell has to say comes before.
             first = next((index for index, line in enumerate(lines) if line.startswith("@@")), None)
-            if first is not None and (lines[-1] == END or lines[first] in (GONE, LOST, FAILED)):
+            if first is not None and (lines[-1] == END or lines[first] in (GONE, LOST, FAILED, FULL)):
                 return lines[first:]
             time.sleep(0.1 * 2**attempt)
         return None
@@ -287,6 +294,7 @@ class PolledStream:
 
     def close(self) -> None:
         """Give up the stream; the process is killed. See `Stream`."""
+        self._closing = True  # which lets go whoever waits for room
         with self._writing:
             if self._closed:
                 return

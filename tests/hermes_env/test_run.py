@@ -123,7 +123,7 @@ def test_a_script_that_is_not_utf8_is_refused(hermes_env, tmp_path: Path) -> Non
         (["absent.py"], "cannot read the script absent.py", 125),
         (["--backend", "dokcer", "-"], "unknown backend 'dokcer'", 125),
         (["--timeout", "-1", "-"], "--timeout -1", 125),
-        (["--backend", "ssh", "-"], "ssh_host", 125),
+        (["--backend", "ssh", "-"], "needs a host", 125),
         (["--bogus", "-"], "bogus", 2),
     ],
 )

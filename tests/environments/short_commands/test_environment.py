@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import subprocess
 import threading
@@ -13,6 +14,7 @@ import pytest
 from targets.per_command_local import PerCommandLocal
 
 from environments import UnsupportedError, load_settings
+from environments.short_commands.scripts import MOST_UNREAD
 from environments.short_commands.stream import PolledStream
 
 Make = Callable[..., PerCommandLocal]
@@ -77,6 +79,37 @@ def test_a_process_that_does_not_read_its_input_does_not_hold_up_the_writer(make
         process.write(b"x" * 100_000)
     assert time.monotonic() - began < 30
     process.kill()
+
+
+def test_input_that_nobody_reads_does_not_fill_the_target(make: Make) -> None:
+    env = make()
+    process = env.start("sleep 1000")
+
+    def write() -> None:
+        with contextlib.suppress(BrokenPipeError):
+            while True:
+                process.write(b"x" * 100_000)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    waiting = Path(env.directory)
+    while len(list(waiting.rglob("piece"))) < MOST_UNREAD:
+        time.sleep(0.05)
+    before = env.commands
+    while env.commands < before + 2:  # it asks whether there is room by now
+        time.sleep(0.05)
+    assert len(list(waiting.rglob("piece"))) == MOST_UNREAD
+    process.kill()
+    writer.join()
+
+
+def test_a_slow_reader_gets_all_of_its_input(make: Make) -> None:
+    process = make().start("sleep 2; cksum")
+    for _ in range(3 * MOST_UNREAD):
+        process.write(b"x" * 100_000)
+    process.close_stdin()
+    assert process.wait(60) == 0
+    assert process.read().split()[1] == str(3 * MOST_UNREAD * 100_000)
 
 
 def test_the_middle_of_a_large_output_is_not_fetched(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
