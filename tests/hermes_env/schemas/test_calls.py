@@ -15,9 +15,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as some
 from targets.engines import PYTHON_IMAGE, require_docker
 
+from code_execution import execute_code, tools_from_schemas
 from environments import BaseEnvironment, manager
 from hermes_env.schemas import handle_function_call, tool_schemas
 from hermes_env.schemas.answers import MAX_ANSWER_CHARACTERS, answer
+from hermes_env.schemas.descriptions import DESCRIPTIONS
 
 SECRET = "open-sesame-4711"
 
@@ -332,3 +334,40 @@ def test_a_background_process_is_seen_to_over_several_calls(env: BaseEnvironment
     ended = called("process", {"action": "wait", "timeout": "30", **asked})
     assert (ended["exit_code"], ended["output"]) == (0, "got this\n")
     assert "action: Input should be 'list', 'poll'" in called("process", {"action": "stop", **asked})["error"]
+
+
+def test_a_script_may_have_its_tools_by_their_schemas_and_this_one_function(env: BaseEnvironment) -> None:
+    named = [name for name in DESCRIPTIONS if not name.startswith("web_")]
+    tools = tools_from_schemas(tool_schemas(tools=named), handle_function_call)
+    assert list(tools) == named
+    code = """
+from hermes_tools import patch, process, read_file, search_files, terminal, write_file
+write_file("a.txt", "one\\ntwo\\nthree\\n")
+print(patch("a.txt", "two", "2")["replacements"], read_file("a.txt", 2, 1)["content"])
+print(search_files("t.*e", context=1)["matches"][0]["before"], terminal("cat a.txt; exit 3"))
+started = terminal("echo in the background", background=True)
+print(process("wait", started["process_id"], timeout=30)["output"])
+print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"), terminal().get("error"))
+"""
+    result = execute_code(code, env=env, tools=tools)
+    assert result.status == "success", result.output
+    lines = result.output.splitlines()
+    assert lines[0] == "1      2|2"
+    assert lines[2] == "['2'] {'output': 'one\\n2\\nthree\\n', 'exit_code': 3, 'error': None}"
+    assert lines[3] == "in the background"
+    assert "no such file" in lines[5] and "count from 1" in lines[5] and "'command'" in lines[5]
+    assert result.tool_calls_made == 9
+
+
+def test_what_others_describe_by_schemas_a_model_may_call_too(env: BaseEnvironment) -> None:
+    schema = {
+        "name": "get-weather",
+        "description": "Return the weather of a city.",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
+    }
+    tools = tools_from_schemas([schema], lambda name, arguments: json.dumps([name, arguments]))
+    (shown,) = tool_schemas("anthropic", tools=[], own_tools=tools)
+    assert shown["name"] == "get_weather"
+    properties = typing.cast("dict[str, typing.Any]", shown["input_schema"])["properties"]
+    assert properties == {"city": {"type": "string"}, "days": {"type": "integer"}}
+    assert called("get_weather", {"days": "2"}, own_tools=tools) == ["get-weather", {"days": 2}]
