@@ -13,12 +13,12 @@ from typing import Literal
 from code_execution.child_environment import script_command, session_variables
 from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
 from code_execution.interpreter import Pythons, note_begun, pythons_for
+from code_execution.preparation import OutOfTimeError, Preparation
 from code_execution.result import (
     INTERRUPTED_MESSAGE,
     ExecutionResult,
     Status,
     assembled_output,
-    not_run_message,
     timeout_message,
 )
 from code_execution.script_output import ScriptOutput
@@ -43,16 +43,8 @@ from rpc import (
 TransportName = Literal["auto", "socket", "relay", "file"]
 Tools = Mapping[str, Callable[..., object]]
 
-PREPARING_LIMIT = 60.0
-"""Seconds for each command that comes before the script."""
-FATAL = (EnvironmentLostError, UnsupportedError)
-"""Errors that say more than that time was over."""
 INTERRUPT_POLL = 0.05
 """Seconds between looks at the caller's event, which can't be waited for together with the script."""
-
-
-class OutOfTimeError(Exception):
-    """The script's time was over before it ran."""
 
 
 class NotBegunError(Exception):
@@ -91,8 +83,6 @@ class ScriptRun:
         self._interrupt = interrupt
         self._output = output
         self._calls = calls
-        self._doing = ""
-        """What is done before the script runs, for whoever asks what took its time."""
         self._token = secrets.token_urlsafe(24)
         self._dispatcher = Dispatcher(
             handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call, log=calls
@@ -109,25 +99,23 @@ class ScriptRun:
         Returns:
             None if the Python that was chosen turned out not to work, and another run is to choose another.
         """
-        deadline = began + self._limits.timeout
+        before = Preparation(self._limits.timeout, began, self._interrupt)
         try:
-            return self._execute(code, argv, began, deadline)
+            with before.bounding_starts():
+                return self._execute(code, argv, began, before)
         except NotBegunError:
             return None
         except (OutOfTimeError, TerminalError) as error:
-            is_late = bool(self._doing) and time.monotonic() >= deadline and not isinstance(error, FATAL)
-            if not is_late:
-                raise
-            message = not_run_message(self._limits.timeout, self._doing)
-            return ExecutionResult("timeout", message, 0, time.monotonic() - began, None, message)
+            if result := before.result_of(error):
+                return result
+            raise
 
-    def _execute(self, code: str, argv: Sequence[str], began: float, deadline: float) -> ExecutionResult:
-        self._doing = "starting the target"
+    def _execute(self, code: str, argv: Sequence[str], began: float, before: Preparation) -> ExecutionResult:
+        before.now("starting the target")
         session = session_variables(self._env) if self._limits.mode == "project" else {}
         pythons = pythons_for(self._env, session)
-        _check_time(deadline)
-        self._doing = "looking for a Python" if pythons.doubtful else "getting the script into the target"
-        with staging_directory(self._env, _left(deadline), pythons.looking()) as staging:
+        before.now("looking for a Python" if pythons.doubtful else "getting the script into the target")
+        with staging_directory(self._env, before.left, pythons.looking()) as staging:
             pythons = pythons.found(staging.said, self._env) if staging.said else pythons
             transport = self._chosen_transport(staging.path, pythons.likely)
             process = None
@@ -135,21 +123,20 @@ class ScriptRun:
                 transport.start()
                 stub = generate_stub(self._handlers, transport.client_source, self._token, self._limits.tool_errors)
                 files = {STUB: stub, SCRIPT: code, START: start_source()}
-                stage(self._env, staging.path, files, _left(deadline))
-                _check_time(deadline)
-                self._doing = "starting Python"
+                stage(self._env, staging.path, files, before.left)
+                before.done()
                 process = self._start(pythons, session, staging.path, argv)
-                ended_by_us = self._wait(process, deadline)
+                ended_by_us = self._wait(process, before.deadline)
             finally:
                 self._output.freeze()
                 staging.removal_limit = self._end(process, transport)
             self._output.finish()
             if failure := getattr(transport, "failure", None):
                 raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
-            self._check_begun(process, pythons, ended_by_us)
+            self._check_begun(process, pythons, ended_by_us, before)
             return self._result(process, ended_by_us, began)
 
-    def _check_begun(self, process: Process, pythons: Pythons, ended_by_us: Status | None) -> None:
+    def _check_begun(self, process: Process, pythons: Pythons, ended_by_us: Status | None, before: Preparation) -> None:
         """Raise what is to be raised if the script has not run, and note whether its Python works."""
         beginning = self._output.beginning
         if beginning.none_found:
@@ -160,8 +147,7 @@ class ScriptRun:
         if beginning.begun:
             note_begun(self._env, python, begun=True)
         elif ended_by_us == "timeout":
-            self._doing = f"starting the Python {python}"
-            raise OutOfTimeError
+            raise before.taken_by(f"starting the Python {python}")
         elif ended_by_us is None and process.wait() != KILLED_EXIT_CODE and python not in pythons.doubtful:
             note_begun(self._env, python, begun=False)
             raise NotBegunError
@@ -236,13 +222,3 @@ class ScriptRun:
         seconds = time.monotonic() - began
         calls = self._calls.close()
         return ExecutionResult(status, output, len(calls), seconds, code, message, stderr, calls)
-
-
-def _check_time(deadline: float) -> None:
-    if time.monotonic() >= deadline:
-        raise OutOfTimeError
-
-
-def _left(deadline: float) -> float:
-    """Return how many seconds there are for one more command of ours."""
-    return min(max(1.0, deadline - time.monotonic()), PREPARING_LIMIT)

@@ -1,0 +1,96 @@
+"""The time before a script runs: how much of it is left, and what is said if it was too short."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+
+from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, not_run_message
+from environments.cancellation import start_limit
+from environments.errors import (
+    EnvironmentLostError,
+    EnvironmentStartError,
+    StartStoppedError,
+    TerminalError,
+    UnsupportedError,
+)
+
+COMMAND_LIMIT = 60.0
+"""Seconds for each command that comes before the script."""
+SHORTEST = 1.0
+"""Seconds that such a command has at least."""
+_SAYS_MORE = (EnvironmentLostError, EnvironmentStartError, UnsupportedError)
+"""Errors that say more than that time was over."""
+
+
+class OutOfTimeError(Exception):
+    """The script's time was over before it ran."""
+
+
+class Preparation:
+    """What is done for a script before it runs, within its own time.
+
+    Args:
+        limit: Seconds that the script has, all of this included.
+        began: When they began, on the monotonic clock.
+        interrupt: Ends the waiting for a target's start when it is set.
+    """
+
+    def __init__(self, limit: float, began: float, interrupt: threading.Event | None) -> None:
+        self.deadline = began + limit
+        """When the script's time is over, on the monotonic clock."""
+        self._limit = limit
+        self._began = began
+        self._interrupt = interrupt
+        self._doing = ""
+
+    @contextlib.contextmanager
+    def bounding_starts(self) -> Iterator[None]:
+        """Let the start of a target in the block take no more than the script's time, and end it with the interrupt.
+
+        Raises:
+            StartStoppedError: It was over, or nobody waited any more, before the target was up.
+        """
+        asked = self._interrupt.is_set if self._interrupt else None
+        with start_limit(max(0.0, self.deadline - time.monotonic()), interrupted=asked):
+            yield
+
+    def now(self, doing: str) -> None:
+        """Note what is done from here on.
+
+        Raises:
+            OutOfTimeError: The script's time is over.
+        """
+        self._check()
+        self._doing = doing
+
+    def done(self) -> None:
+        """Note that the script is being run, as `now` notes other things."""
+        self.now("")
+
+    def taken_by(self, doing: str) -> OutOfTimeError:
+        """Return the error for a script that did not begin, as something took all of its time."""
+        self._doing = doing
+        return OutOfTimeError()
+
+    def _check(self) -> None:
+        if time.monotonic() >= self.deadline:
+            raise OutOfTimeError
+
+    @property
+    def left(self) -> float:
+        """How many seconds there are for one more command of ours."""
+        return min(max(SHORTEST, self.deadline - time.monotonic()), COMMAND_LIMIT)
+
+    def result_of(self, error: OutOfTimeError | TerminalError) -> ExecutionResult | None:
+        """Return the result if an error only means that time is over or that nobody waits; None if it says more."""
+        seconds = time.monotonic() - self._began
+        if isinstance(error, StartStoppedError) and self._interrupt and self._interrupt.is_set():
+            return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
+        is_late = bool(self._doing) and time.monotonic() >= self.deadline and not isinstance(error, _SAYS_MORE)
+        if is_late or (isinstance(error, StartStoppedError) and error.timed_out):
+            message = not_run_message(self._limit, self._doing)
+            return ExecutionResult("timeout", message, 0, seconds, None, message)
+        return None
