@@ -37,6 +37,7 @@ from environments.sandbox_labels import KEPT, sandbox_labels
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import PerCommandEnvironment
+from environments.starting import current_start
 
 STOP_TIMEOUT = 60.0
 """Seconds for a sandbox to stop."""
@@ -75,13 +76,14 @@ class DaytonaEnvironment(PerCommandEnvironment):
 
     def start_target(self) -> None:
         """Create a sandbox or take up the one that was kept; after a loss, the one there was if it still exists."""
+        current_start().tell("connecting to Daytona")
         service = connect()
         with reported("no sandbox can be started"):
             if self._sandbox and make_ready(self._sandbox):
                 return
             key = key_of(self.settings) if self.settings.container_persistent else None
-            self._sandbox = self._take_kept(service, key) if key else None
-            self._sandbox = self._sandbox or create(service, self.settings, key)
+            kept = self._take_kept(service, key) if key else None
+            self._sandbox = kept or create(service, self.settings, key)
 
     def _take_kept(self, service: sdk.Daytona, key: str) -> sdk.Sandbox | None:
         """Find the sandbox that an earlier process kept for the same task, made in the same way."""

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import secrets
 import time
+from functools import partial
 
 from environments.config import hermes_home
+from environments.controls import plain
 from environments.daytona.service import apart, retried, sdk
 from environments.daytona.settings import DaytonaSettings, limits_of
-from environments.errors import EnvironmentStartError
+from environments.errors import EnvironmentStartError, StartStoppedError
 from environments.owner import Owner
 from environments.sandbox_labels import sandbox_labels
 from environments.settings import EnvironmentSettings
+from environments.starting import Start, current_start, unstoppable
 
 DEFAULT_IMAGE = "python:3.12-slim"
 """What runs when limits are asked for, but no image: Daytona's own default, a snapshot, has limits of its own."""
 START_TIMEOUT = 600.0
 """Seconds for a sandbox to start: Daytona may have to build an image first, or bring files back from its archive."""
+REMOVE_TIMEOUT = 60.0
+"""Seconds for a sandbox to be deleted."""
 
 _PASSING_STATES = frozenset(
     {
@@ -50,15 +56,40 @@ def create(service: sdk.Daytona, settings: EnvironmentSettings, key: str | None)
     name = f"hermes-{secrets.token_hex(8)}"
     parameters = _parameters(settings, name, key)
 
+    start = current_start()
+    start.tell("creating a sandbox")
+    remove = partial(_remove_late, service, name)
+
     def make() -> sdk.Sandbox:
         try:
+            if isinstance(parameters, sdk.CreateSandboxFromImageParams):
+                told = partial(_tell, start)
+                return service.create(parameters, timeout=START_TIMEOUT, on_snapshot_create_logs=told)
             return service.create(parameters, timeout=START_TIMEOUT)
         except sdk.DaytonaConflictError:  # it was created, and the answer got lost
             return service.get(name)
 
-    sandbox = apart(lambda: retried(make, "no sandbox can be created"))
-    make_ready(sandbox)
+    sandbox = apart(lambda: retried(make, "no sandbox can be created"), remove)
+    try:
+        make_ready(sandbox)
+    except StartStoppedError:
+        with unstoppable():
+            remove()
+        raise
     return sandbox
+
+
+def _tell(start: Start, line: str) -> None:
+    """Pass on a line of the log of an image that is being built."""
+    if text := plain(line).strip():
+        start.tell(f"building the image: {text}")
+
+
+def _remove_late(service: sdk.Daytona, name: str) -> None:
+    """Delete a sandbox that was created when nobody waited for it any more, if it was."""
+    with contextlib.suppress(sdk.DaytonaNotFoundError):
+        sandbox = retried(lambda: service.get(name), "a sandbox cannot be looked for")
+        apart(lambda: retried(lambda: sandbox.delete(timeout=REMOVE_TIMEOUT), "a sandbox cannot be deleted"))
 
 
 def _parameters(
@@ -143,7 +174,7 @@ def _settled_state(sandbox: sdk.Sandbox) -> str:
         retried(sandbox.refresh_data, "the state of a sandbox is unknown")
         if state_of(sandbox) not in _PASSING_STATES or time.monotonic() > deadline:
             return state_of(sandbox)
-        time.sleep(_POLL)
+        current_start().pause(_POLL)
 
 
 def state_of(sandbox: sdk.Sandbox) -> str:

@@ -14,6 +14,7 @@ import httpx
 
 from environments.errors import EnvironmentStartError
 from environments.log import logger
+from environments.starting import current_start
 
 if TYPE_CHECKING:
     import daytona as sdk
@@ -90,7 +91,7 @@ def retried(call: Callable[[], T], what: str) -> T:
                 raise
             log.info("daytona: %s, and it is tried again: %s", what, reason(error))
         # Many who failed together should not come back together.
-        time.sleep(pause * random.uniform(0.5, 1))  # noqa: S311
+        current_start().pause(pause * random.uniform(0.5, 1))  # noqa: S311
         pause = min(pause * 2, _LONGEST_PAUSE)
 
 
@@ -104,27 +105,17 @@ def _may_pass(error: BaseException) -> bool:
     return True
 
 
-def apart(call: Callable[[], T]) -> T:
+def apart(call: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:
     """Return what a call returns that has a time limit of the client's own.
 
     The client keeps such limits by SIGALRM on the main thread, which is the user's, and elsewhere by raising an error
     in the middle of whatever the thread does. In a thread of its own neither harms anybody.
+
+    Args:
+        call: The call.
+        undo: Removes what it has made, if the start that needs it is stopped before its end.
     """
-    results: list[T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=run, name="hermes-daytona", daemon=True)
-    thread.start()
-    thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    return current_start().alone(call, undo)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import CONTROL_TIMEOUT, PerCommandEnvironment
+from environments.starting import current_start
 
 PROBE_TIMEOUT = 15
 """Seconds for a line of input to reach a process."""
@@ -91,7 +92,11 @@ class ModalEnvironment(PerCommandEnvironment):
     def start_target(self) -> None:
         """Bring the sandbox up; after a loss, take up the one there was if it still runs."""
         if self._target.start():
-            self._duplex = self._delivers_input()
+            try:
+                self._duplex = current_start().alone(self._delivers_input, undo=lambda: None)
+            except BaseException:
+                self._target.discard()
+                raise
             self._files = ShellFiles(self._ours, self.settings.env) if self._duplex else self._native_files
             self.streams_lag = not self._duplex
 

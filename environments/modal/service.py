@@ -17,6 +17,7 @@ from modal.config import config
 
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.log import logger
+from environments.starting import current_start
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ def retried(call: Callable[[], T], what: str) -> T:
         try:
             return call()
         except PASSING as error:
-            time.sleep(backoff.next_pause(error, what))
+            current_start().pause(backoff.next_pause(error, what))
 
 
 @contextlib.contextmanager

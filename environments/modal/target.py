@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,6 +20,7 @@ from environments.modal.settings import ModalSettings
 from environments.owner import MARKER_VARIABLE
 from environments.sandbox_labels import KEPT, OWNER, sandbox_labels
 from environments.settings import EnvironmentSettings
+from environments.starting import current_start, unstoppable
 
 if TYPE_CHECKING:
     from modal.container_process import ContainerProcess
@@ -67,16 +69,26 @@ class ModalTarget:
         Raises:
             EnvironmentStartError: It cannot be brought up.
         """
-        self._client = connect()
+        start = current_start()
+        start.tell("connecting to Modal")
+        self._client = start.alone(connect, undo=_nothing)
         with reported("no sandbox can be started"):
-            if self._sandbox and self._still_runs(self._sandbox):
+            if self._sandbox and start.alone(partial(self._still_runs, self._sandbox), undo=_nothing):
                 return False
             self._detach()
             name = self._own.app
             find = partial(modal.App.lookup, name, create_if_missing=True, client=self._client)
-            app = retried(find, f"app {name} cannot be found")
-            self._sandbox = self._left_running(app) or self._create(app)
+            app = start.alone(lambda: retried(find, f"app {name} cannot be found"), undo=_nothing)
+            left = start.alone(partial(self._left_running, app), undo=_nothing)
+            self._sandbox = left or self._create(app)
             return True
+
+    def discard(self) -> None:
+        """Have no sandbox any more, as the start that made it did not come to its end. What is kept stays."""
+        with unstoppable():
+            if self._sandbox and self._kept is None:
+                self._terminate(self._sandbox)
+            self._detach()
 
     @staticmethod
     def _still_runs(sandbox: modal.Sandbox) -> bool:
@@ -129,7 +141,16 @@ class ModalTarget:
             except exception.AlreadyExistsError:
                 return modal.Sandbox.from_name(self._own.app, name, client=self._client)
 
-        return retried(create, "no sandbox can be created")
+        start = current_start()
+        start.tell("building the image, and creating a sandbox")
+        undo = partial(self._terminate_late, name)
+        return start.alone(lambda: retried(create, "no sandbox can be created"), undo)
+
+    def _terminate_late(self, name: str) -> None:
+        """Terminate a sandbox that was created when nobody waited for it any more, if it was."""
+        find = partial(modal.Sandbox.from_name, self._own.app, name, client=self._client)
+        with contextlib.suppress(exception.NotFoundError):
+            self._terminate(retried(find, f"sandbox {name} cannot be looked for"))
 
     def start_process(
         self,
@@ -237,3 +258,7 @@ class ModalTarget:
                 sandbox.detach()
             except SERVICE_ERRORS as error:
                 log.debug("modal: the sandbox was not detached: %s", reason(error))
+
+
+def _nothing() -> None:
+    """Undo what leaves nothing."""

@@ -90,6 +90,8 @@ async def _answer(server: Server, order: Mapping[str, str]) -> object:
             server.ledger.order(order["call"], Fault(order["fault"]), int(order["times"]))
         case "clear_faults":
             server.ledger.clear()
+        case "release":
+            server.ledger.release()
         case "calls":
             return server.ledger.calls
         case "unimplemented":
@@ -141,6 +143,10 @@ class StandIn:
     def clear_faults(self) -> None:
         """Forget the faults that are still to come."""
         self._order("clear_faults")
+
+    def release(self) -> None:
+        """Let the calls go on that are held."""
+        self._order("release")
 
     @property
     def calls(self) -> dict[str, int]:

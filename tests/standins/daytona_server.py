@@ -78,6 +78,8 @@ class DaytonaServer:
             raise refusal(*_REFUSALS[Fault.UNAUTHENTICATED])
         if fault is Fault.SLOW:
             await asyncio.sleep(SLOW_SECONDS)
+        if fault is Fault.HELD:
+            await self.ledger.hold()
         if fault is Fault.SANDBOX_DIES:
             await self._die(name, request)
         answer = await handler(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from enum import Enum
 
@@ -23,6 +24,8 @@ class Fault(Enum):
     """The call is answered as if it had been carried out, and is not."""
     SLOW = "slow"
     """The answer takes `SLOW_SECONDS`."""
+    HELD = "held"
+    """The call waits until `Ledger.release`, and is then carried out, whether anybody waits for its answer or not."""
     SANDBOX_DIES = "sandbox dies"
     """The sandbox that is called ends, with everything in it."""
 
@@ -42,6 +45,7 @@ class Ledger:
         self.calls: Counter[str] = Counter()
         self.unimplemented: Counter[str] = Counter()
         self._faults: dict[str, deque[Fault]] = {}
+        self._held: list[asyncio.Event] = []
 
     def order(self, call: str, fault: Fault, times: int = 1) -> None:
         """Let the next calls of this name fail in this way."""
@@ -60,3 +64,15 @@ class Ledger:
     def lacks(self, call: str) -> None:
         """Note a call that is not implemented."""
         self.unimplemented[call] += 1
+
+    async def hold(self) -> None:
+        """Wait for `release`."""
+        event = asyncio.Event()
+        self._held.append(event)
+        await event.wait()
+
+    def release(self) -> None:
+        """Let all calls go on that are held."""
+        for event in self._held:
+            event.set()
+        self._held.clear()

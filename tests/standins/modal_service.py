@@ -72,6 +72,8 @@ class Service:
                 return
             if fault is Fault.SLOW:
                 await asyncio.sleep(SLOW_SECONDS)
+            if fault is Fault.HELD:
+                await self._ledger.hold()
             answers = serve(request) if method.server_streaming else _once(serve(request))
             async with contextlib.aclosing(answers):
                 async for answer in answers:

@@ -1,0 +1,74 @@
+"""Starts of a sandbox that are stopped while the service does not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from standins.control import StandIn
+from standins.faults import Fault
+from standins.in_process import environments_of
+from standins.modal_client import modal_stand_in
+from targets.stopped_starts import WAYS, Stop, by_interrupt, our_threads
+
+from environments.base import BaseEnvironment
+from environments.conformance.check import wait_until
+from environments.progress import Progress
+
+MakeModal = Callable[..., BaseEnvironment]
+each_way = pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[StandIn]:
+    with modal_stand_in() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def make(service: StandIn) -> Iterator[MakeModal]:
+    with environments_of("modal") as make:
+        yield make
+
+
+def running(service: StandIn) -> int:
+    found = service.seen["sandboxes"]
+    assert isinstance(found, list)
+    return sum(sandbox["running"] for sandbox in found)
+
+
+def calls(service: StandIn, name: str) -> int:
+    return service.calls.get(name, 0)
+
+
+def hold(service: StandIn, name: str) -> Callable[[], object]:
+    """Hold the next call of a name, and return what waits for it."""
+    before = calls(service, name)
+    service.fault(name, Fault.HELD)
+    return lambda: wait_until(lambda: calls(service, name) > before)
+
+
+@each_way
+@pytest.mark.parametrize("call", ["AppGetOrCreate", "ImageGetOrCreate", "SandboxCreateV2", "TaskExecStart"])
+def test_what_the_service_makes_later_is_ended(service: StandIn, make: MakeModal, stop: Stop, call: str):
+    before = running(service)
+    stop(make(), hold(service, call))
+    service.release()
+    assert wait_until(lambda: not our_threads())
+    assert running(service) == before
+
+
+def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: StandIn, make: MakeModal):
+    before, env = running(service), make()
+    by_interrupt(env, hold(service, "SandboxCreateV2"))
+    assert env.execute("echo works").output == "works\n"
+    service.release()
+    assert wait_until(lambda: not our_threads()) and running(service) == before + 1
+
+
+def test_progress_tells_of_each_step(service: StandIn, make: MakeModal):
+    told: list[Progress] = []
+    make(on_progress=told.append).execute("true")
+    *steps, started = [each.what for each in told]
+    assert steps == ["starting", "connecting to Modal", "building the image, and creating a sandbox"]
+    assert started.startswith("started in ")
