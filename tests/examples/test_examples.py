@@ -14,7 +14,8 @@ from targets.web_server import running_site
 
 ROOT = Path(__file__).parents[2]
 ABSENT = "".join(["Cancel", "Nothing"])  # in two, so that it is not found here
-README_CODE = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+TWO_MINUTES = (ROOT / "README.md").read_text().partition("## Two minutes")[2].partition("\n## ")[0]
+README_CODE = re.findall(r"```python\n(.*?)```", TWO_MINUTES, re.DOTALL)
 
 
 def run(*words: str, home: Path, **more: str) -> str:
@@ -67,7 +68,7 @@ def test_the_agent_loop_hands_calls_to_tools_until_the_model_has_done(tmp_path: 
     assert json.loads(second["messages"][-1]["content"])["output"] == "42\n"
 
 
-def test_the_code_in_the_readme_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_code_in_the_readmes_two_minutes_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     commands, scripts, for_a_model = (run("-c", code, home=tmp_path) for code in README_CODE)
     assert commands == "hello world\n\n124 True\na build for arm64\n\n2\n\n"
     assert scripts == "success 37\n\nweather 7\n\n"
