@@ -20,6 +20,7 @@ from code_execution import CodeExecutionSettings
 from environments import EnvironmentSettings
 from environments.approvals.settings import ApprovalSettings
 from environments.legacy import OLDER, Older
+from environments.plain_number import plain_number
 from environments.registry import BUILT_IN, backend_settings_class
 from environments.validation import setting_names
 from hermes_tools.web.settings import WebSettings
@@ -127,7 +128,7 @@ def _kind(annotation: str) -> str:
 def _as_written(default: object) -> str:
     if default is None:
         return "none"
-    return f"{default:g}" if isinstance(default, float) else json.dumps(default)
+    return plain_number(default) if isinstance(default, float) else json.dumps(default)
 
 
 if __name__ == "__main__":

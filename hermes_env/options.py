@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from environments.errors import SettingsError
+from environments.plain_number import plain_number
 
 Backend = Annotated[
     str | None,
@@ -17,7 +18,7 @@ Backend = Annotated[
 
 def _positive(seconds: float | None) -> float | None:
     if seconds is not None and not seconds > 0:
-        raise SettingsError(f"--timeout {seconds:g}: it should be greater than 0; inf sets no limit")
+        raise SettingsError(f"--timeout {plain_number(seconds)}: it should be greater than 0; inf sets no limit")
     return seconds
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from environments.base import Background, BaseEnvironment, Process
 from environments.call import StdinMode, checked_call
 from environments.cancellation import CancelScope, start_limit
+from environments.plain_number import plain_number
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from environments.sink import OutputSink
 from hermes_env.standard_input import InputPump
@@ -76,7 +77,7 @@ class StreamedCommand:
             limit = environment.settings.timeout
             ended = self._attend(process, output, limit if self._timeout is None else clock.left)
         if ended.timed_out:
-            return replace(ended, note=f"the command was ended after {self._timeout or limit:.10g} s (--timeout)")
+            return replace(ended, note=f"the command was ended after {plain_number(self._timeout or limit)} s (--timeout)")
         return replace(ended, note=environment.why_killed()) if ended.exit_code == KILLED_EXIT_CODE else ended
 
     def _attend(self, process: Process, output: OutputSink, limit: float) -> Ending:

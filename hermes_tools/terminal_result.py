@@ -7,6 +7,7 @@ from typing import NotRequired, TypedDict
 from environments.base import BaseEnvironment
 from environments.capture import CapturedText
 from environments.errors import DeniedError
+from environments.plain_number import plain_number
 from environments.result import DENIED_EXIT_CODE, CommandResult
 from hermes_tools.background.notices import Notice
 from hermes_tools.exit_codes.meanings import meaning_of
@@ -43,7 +44,7 @@ def captured(result: CommandResult) -> CapturedText:
 
 def timed_out(env: BaseEnvironment, timeout: float | None) -> str:
     """Say that a command's time was up."""
-    return f"timed out after {env.settings.timeout if timeout is None else timeout:g} s"
+    return f"timed out after {plain_number(env.settings.timeout if timeout is None else timeout)} s"
 
 
 def answer(

@@ -11,6 +11,7 @@ from typing import TypeVar
 from environments.approvals.decision import Allow, Answer, Approver, Ask, Decision, Deny, Request
 from environments.cancellation import current_scope
 from environments.log import logger
+from environments.plain_number import plain_number
 
 log = logger(__name__)
 
@@ -108,7 +109,7 @@ def _unapproved(
         _questions.release()
         return f"it needs approval ({question}), and there is no thread left to ask in"
     if not _awaited(answered, timeout, cancelled):
-        return f"nobody approved it within {timeout:g} s ({question})"
+        return f"nobody approved it within {plain_number(timeout)} s ({question})"
     decision = decisions[0] if decisions else Deny(REFUSED)
     return decision.reason if isinstance(decision, Deny) else None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.plain_number import plain_number
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.variables import check_names, for_target
 
@@ -65,7 +66,7 @@ class DaytonaSettings(BackendSettings):
             unit = 1 if name == "container_cpu" else 1024
             if value % unit:
                 raise UnsupportedError(
-                    f"backend 'daytona' cannot enforce {name} = {value:g}, as it counts in whole cores and GB; set it "
+                    f"backend 'daytona' cannot enforce {name} = {plain_number(value)}, as it counts in whole cores and GB; set it "
                     f"to a multiple of {unit}"
                 )
 

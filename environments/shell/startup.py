@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 
 from environments.cancellation import StartLimit, current_scope, current_start_limit
+from environments.plain_number import plain_number
 from environments.starting import Start, stopped_error
 
 STOP_GRACE = 1.0
@@ -134,7 +135,7 @@ class Startup:
         if limit and limit.interrupted and limit.interrupted():
             return "it was interrupted", False
         if limit and limit.left <= 0:
-            return f"the target was not up within {limit.seconds:.10g} s", True
+            return f"the target was not up within {plain_number(limit.seconds)} s", True
         return None
 
     def _leave(self, me: object) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import hermes_tools
 from code_execution.settings import CodeExecutionSettings
+from environments.plain_number import plain_number
 from hermes_env.schemas.descriptions import DESCRIPTIONS, OPENAI_LIMIT
 from hermes_env.schemas.toolset import Toolset
 from rpc.signatures import ToolSignature, Verbatim, documentation
@@ -35,7 +36,7 @@ def script_texts(tools: Toolset, settings: CodeExecutionSettings) -> tuple[str, 
     lines = [*map(_built_in_line, tools.built_in_for_scripts), *_own_lines(tools)]
     listed = "\n".join(["from hermes_tools import ...", *lines, _HELPERS])
     limits = (
-        f"Limits: {settings.timeout:g} s, {settings.max_tool_calls} tool calls, {_size(settings.max_stdout_bytes)} of "
+        f"Limits: {plain_number(settings.timeout)} s, {settings.max_tool_calls} tool calls, {_size(settings.max_stdout_bytes)} of "
         "output."
     )
     description = "\n\n".join([_USE, listed, limits])
