@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import APIError, NotFound
 
-from environments.claim import Claim
+from environments.default_limits import without
 from environments.docker.engine import connect, engine_address, reason, reported
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
@@ -25,6 +25,7 @@ from environments.errors import EnvironmentStartError, TerminalError, Unsupporte
 from environments.log import logger
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
+from environments.shared_claim import SharedClaim
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.memory import counting_kills
 from environments.shell.stream import Stream, Terminal
@@ -66,7 +67,9 @@ class DockerEnvironment(PersistentShellEnvironment):
         self._options = container_options(settings)
         self._api: BreakableClient | None = None
         self._container: str | None = None
-        self._claim: Claim | None = None
+        self._claim: SharedClaim[str] | None = None
+        self._began = True
+        self._host = dict(self._options.host)
         self._memory = Memory(settings, self._options)
 
     @property
@@ -77,7 +80,8 @@ class DockerEnvironment(PersistentShellEnvironment):
     @property
     def is_alone(self) -> bool:
         """Whether the container has process ids of its own, see `PersistentShellEnvironment.is_alone`."""
-        return "pid_mode" not in self._options.host
+        # Beside others of this process it is never told apart whose turn it is to stop all, so that the first has it.
+        return "pid_mode" not in self._options.host and self._began
 
     @property
     def enforced_limits(self) -> frozenset[str]:
@@ -115,10 +119,9 @@ class DockerEnvironment(PersistentShellEnvironment):
     def _begun(self, api: APIClient, image: str) -> str:
         """Start a container, one that was kept or a new one."""
         self._memory.begin_anew()
-        kept = self._take_kept(api, image) if self.settings.container_persistent else None
-        if kept:
-            api.start(kept)
-            return kept
+        return self._shared(api, image) if self.settings.container_persistent else self._made(api, image)
+
+    def _made(self, api: APIClient, image: str) -> str:
         container = self._create(api, image)
         self._start_new(api, container)
         return container
@@ -135,15 +138,29 @@ class DockerEnvironment(PersistentShellEnvironment):
             api.start(container)
         return True
 
-    def _take_kept(self, api: APIClient, image: str) -> str | None:
-        """Find the container that an earlier process kept for the same task, made in the same way."""
+    def _shared(self, api: APIClient, image: str) -> str:
+        """Return a container that is kept for the task: that of others in this process, an earlier, or a new one."""
         fingerprint = self._options.fingerprint(image)
-        self._claim = self._claim or Claim(claim_name(self.settings.task_id, fingerprint))
-        if not self._claim.take():
+        self._claim = self._claim or SharedClaim(claim_name(self.settings.task_id, fingerprint))
+
+        def begin(others: str | None) -> str:
+            self._began = others is None
+            if others and self._revive(api, others):
+                return others
+            if kept := self._find_kept(api, fingerprint):
+                api.start(kept)
+            return kept or self._made(api, image)
+
+        container = self._claim.join(begin)
+        if container is None:
             raise EnvironmentStartError(
                 f"backend 'docker': the kept container of task {self.settings.task_id!r} is in use by another "
                 "process; end that one, or set another task_id"
             )
+        return container
+
+    def _find_kept(self, api: APIClient, fingerprint: str) -> str | None:
+        """Find the container that an earlier environment kept for the same task, made in the same way."""
         found = api.containers(all=True, filters={"label": kept_filter(self.settings.task_id, fingerprint)})
         if not found:
             return None
@@ -153,14 +170,25 @@ class DockerEnvironment(PersistentShellEnvironment):
         return container
 
     def _create(self, api: APIClient, image: str) -> str:
+        """Create a container, if need be without a limit of its disk that nobody chose."""
+        try:
+            return self._created(api, image)
+        except _NoDiskLimitError as error:
+            if "container_disk" not in self.settings.default_limits:
+                raise
+            self.settings = without(self.settings, ("container_disk",), error.why)
+            self._host.pop("storage_opt", None)
+            return self._created(api, image)
+
+    def _created(self, api: APIClient, image: str) -> str:
         options = self._options
         if self.settings.container_disk and _ignores_disk_limits(api):
-            raise UnsupportedError(self._unsupported("container_disk", "containerd's image store has no such limit"))
+            raise self._no_disk_limit("containerd's image store has no such limit")
         kept = self.settings.container_persistent
         config = dict(options.config)
         own = labels(self.settings.task_id, options.fingerprint(image), kept=kept)
         config["labels"] = {**_mapping(config.get("labels")), **own}
-        host = api.create_host_config(**options.host)  # type: ignore[arg-type]
+        host = api.create_host_config(**self._host)  # type: ignore[arg-type]
         name = f"hermes-{secrets.token_hex(6)}"
 
         def create() -> Mapping[str, Any]:
@@ -179,7 +207,7 @@ class DockerEnvironment(PersistentShellEnvironment):
             made = current_start().alone(create, undo=partial(self._remove_late, api, name))
         except APIError as error:
             if self.settings.container_disk and re.search(r"storage.?opt|quota", reason(error), re.IGNORECASE):
-                raise UnsupportedError(self._unsupported("container_disk", reason(error))) from error
+                raise self._no_disk_limit(reason(error)) from error
             if _NO_SOURCE.search(reason(error)):
                 raise EnvironmentStartError(
                     f"backend 'docker': a mount names what is not on the engine's machine: {reason(error)}; make it "
@@ -209,6 +237,9 @@ class DockerEnvironment(PersistentShellEnvironment):
             if self._own.gpus and isinstance(error, APIError) and "device driver" in reason(error):
                 raise UnsupportedError(self._unsupported("docker_gpus", reason(error))) from error
             raise
+
+    def _no_disk_limit(self, why: str) -> _NoDiskLimitError:
+        return _NoDiskLimitError(self._unsupported("container_disk", why), why)
 
     @staticmethod
     def _unsupported(setting: str, why: str) -> str:
@@ -279,14 +310,14 @@ class DockerEnvironment(PersistentShellEnvironment):
         return f"container {short} stopped with exit code {state['ExitCode']}"
 
     def stop_target(self) -> None:
-        """Remove the container, or stop it if it is kept."""
+        """Remove the container, or stop it if it is kept and no other environment of this process has it."""
         api, container = self._api, self._container
         self._api = self._container = None
         if api is None:
             return
         try:
-            if container and self.settings.container_persistent:
-                api.stop(container, timeout=STOP_TIMEOUT)
+            if self._claim:
+                self._claim.leave(lambda kept: api.stop(kept, timeout=STOP_TIMEOUT))
             elif container:
                 self._remove(api, container)
         except ENGINE_ERRORS as error:
@@ -294,13 +325,19 @@ class DockerEnvironment(PersistentShellEnvironment):
                 log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
         finally:
             api.close()
-            if self._claim:
-                self._claim.release()
 
     @staticmethod
     def _remove(api: APIClient, container: str) -> None:
         with contextlib.suppress(NotFound):
             api.remove_container(container, force=True, v=True)
+
+
+class _NoDiskLimitError(UnsupportedError):
+    """The engine has no limit of a container's disk."""
+
+    def __init__(self, message: str, why: str = "") -> None:
+        super().__init__(message)
+        self.why = why
 
 
 def _paused(container: str) -> str:

@@ -182,39 +182,6 @@ def test_a_terminal_has_the_size_that_was_asked_for(docker_environment):
     assert process.read().split()[-2:] == ["20", "60"]
 
 
-def test_a_kept_container_has_its_files_next_time(docker_environment):
-    task = f"t-{secrets.token_hex(4)}"
-    first = docker_environment(container_persistent=True, task_id=task)
-    name = first.execute("echo mine >/root/kept; hostname").output
-    first.cleanup()
-    second = docker_environment(container_persistent=True, task_id=task)
-    try:
-        assert second.execute("hostname; cat /root/kept").output == f"{name}mine\n"
-        other = docker_environment(container_persistent=True, task_id=task, container_memory=100)
-        assert other.execute("hostname").output != name, "with other limits it is another container"
-    finally:
-        _remove_task(second, task)
-
-
-def test_a_kept_container_in_use_is_refused_to_others(docker_environment):
-    task = f"t-{secrets.token_hex(4)}"
-    first = docker_environment(container_persistent=True, task_id=task)
-    first.execute("true")
-    try:
-        with pytest.raises(EnvironmentStartError, match="in use"):
-            docker_environment(container_persistent=True, task_id=task).execute("true")
-    finally:
-        _remove_task(first, task)
-
-
-def _remove_task(environment, task: str) -> None:
-    environment.cleanup()
-    client = docker.from_env()
-    for container in client.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"}):
-        container.remove(force=True)
-    client.close()
-
-
 def test_cleanup_removes_the_container(docker_environment, container_of):
     env = docker_environment()
     container = container_of(env)

@@ -1,0 +1,178 @@
+"""Containers that are kept: by whom they are taken up, and who shares them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import docker
+import pytest
+from targets.engines import PYTHON_IMAGE
+
+from environments import EnvironmentLostError, EnvironmentStartError, UnsupportedError
+from environments.docker import DockerEnvironment
+from environments.legacy import DEFAULT_LIMITS
+
+Kept = Callable[..., DockerEnvironment]
+
+
+@pytest.fixture
+def kept(docker_environment, engine: docker.DockerClient) -> Iterator[Kept]:
+    """Makes environments whose container is kept for one task, all of which are removed in the end."""
+    task = f"t-{secrets.token_hex(4)}"
+    made = []
+
+    def make(**settings: object) -> DockerEnvironment:
+        made.append(docker_environment(container_persistent=True, **{"task_id": task, **settings}))
+        return made[-1]
+
+    yield make
+    for environment in made:
+        environment.cleanup()
+    for container in containers_of(engine, task):
+        container.remove(force=True)
+
+
+def containers_of(engine: docker.DockerClient, task: str) -> list[docker.models.containers.Container]:
+    return engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"})
+
+
+def test_a_kept_container_has_its_files_next_time(kept: Kept) -> None:
+    first = kept()
+    name = first.execute("echo mine >/root/kept; hostname").output
+    first.cleanup()
+    assert kept().execute("hostname; cat /root/kept").output == f"{name}mine\n"
+    other = kept(container_memory=100)
+    assert other.execute("hostname").output != name, "with other limits it is another container"
+
+
+def test_environments_of_one_process_share_a_kept_container(kept: Kept, engine: docker.DockerClient, nap: str) -> None:
+    first, second = kept(), kept()
+    name = first.execute("echo mine >/root/kept; export WHO=first; hostname").output
+    assert second.execute("hostname; cat /root/kept; echo $WHO").output == f"{name}mine\n\n", "and no session"
+    mine, others = second.start(f"sleep {nap}1"), first.start(f"sleep {nap}2")
+    first.cleanup()
+    container = engine.containers.get(name.strip())
+    assert container.status == "running"
+    assert mine.running
+    assert [row for row in processes(container) if nap in row] == [f"sleep {nap}1"], "what was the first's has ended"
+    assert not others.running
+    assert second.execute("echo goes on").output == "goes on\n"
+    second.cleanup()
+    container.reload()
+    assert container.status == "exited"
+    assert kept().execute("cat /root/kept").output == "mine\n"
+
+
+def processes(container: docker.models.containers.Container) -> list[str]:
+    shown = container.exec_run(["sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -o 'sleep [0-9.]*'"])
+    return shown.output.decode().splitlines()
+
+
+def test_those_that_start_and_end_at_once_have_one_container_among_them(
+    kept: Kept, engine: docker.DockerClient
+) -> None:
+    made = [kept() for _ in range(6)]
+
+    def use(environment: DockerEnvironment) -> str:
+        name = environment.execute("hostname").output
+        environment.cleanup()
+        return name
+
+    with ThreadPoolExecutor(len(made)) as threads:
+        names = set(threads.map(use, made))
+    assert len(names) == 1
+    (container,) = containers_of(engine, made[0].settings.task_id)
+    assert container.status == "exited"
+
+
+def test_a_timed_out_command_of_one_leaves_the_others_alone(kept: Kept, nap: str) -> None:
+    first, second = kept(), kept()
+    first.execute("true")
+    process = second.start(f"sleep {nap}")
+    for environment in (first, second):
+        assert environment.execute(f"setsid sleep {nap}9 & sleep {nap}8", timeout=1).timed_out
+    assert process.running
+    assert first.execute("echo here").output == second.execute("echo here").output == "here\n"
+
+
+def test_a_container_that_is_lost_is_made_anew_once(kept: Kept, engine: docker.DockerClient) -> None:
+    first, second = kept(), kept()
+    lost = first.execute("hostname").output
+    second.execute("true")
+    engine.containers.get(lost.strip()).remove(force=True)
+    names = set()
+    for environment in (first, second):
+        with pytest.raises(EnvironmentLostError):
+            environment.execute("true")
+        names.add(environment.execute("hostname").output)
+    assert len(names) == 1
+    assert names != {lost}
+    first.cleanup()
+    assert second.execute("echo here").output == "here\n"
+
+
+_OTHER = """
+import sys
+from environments import EnvironmentStartError, create_environment
+with create_environment("docker", image=sys.argv[1], container_persistent=True, task_id=sys.argv[2]) as env:
+    try:
+        print(env.execute("echo here").output)
+    except EnvironmentStartError as error:
+        print(error)
+"""
+
+
+def test_a_kept_container_in_use_is_refused_to_other_processes_until_its_last_user_has_ended(kept: Kept) -> None:
+    first, second = kept(), kept()
+    first.execute("true")
+    second.execute("true")
+
+    def other() -> str:
+        command = [sys.executable, "-c", _OTHER, PYTHON_IMAGE, first.settings.task_id]
+        return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout
+
+    assert "is in use by another process" in other()
+    first.cleanup()
+    assert "is in use by another process" in other()
+    second.cleanup()
+    assert "here" in other()
+
+
+def test_a_start_that_fails_gives_the_claim_back(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = kept()
+    with monkeypatch.context() as patched:
+        patched.setattr(first, "_made", _refusing)
+        with pytest.raises(EnvironmentStartError, match="not today"):
+            first.execute("true")
+    assert kept().execute("echo here").output == "here\n"
+
+
+def _refusing(*_: object) -> str:
+    raise EnvironmentStartError("not today")
+
+
+def test_default_limits_that_the_storage_cannot_hold_are_passed_over_and_chosen_ones_are_not(
+    docker_environment, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("environments.sections._warned", set())
+    for name, value in DEFAULT_LIMITS.items():
+        monkeypatch.setenv(f"TERMINAL_{name.upper()}", str(value))
+    caplog.set_level(logging.WARNING)
+    environments = [docker_environment() for _ in range(2)]
+    for environment in environments:
+        name = environment.execute("hostname").output.strip()
+        host = engine.containers.get(name).attrs["HostConfig"]
+        assert (host["NanoCpus"], host["Memory"]) == (10**9, 5120 * 2**20)
+        limits = environment.capabilities.enforced_limits
+        assert {"container_cpu", "container_memory"} <= limits
+        if "container_disk" not in limits:  # elsewhere the storage has quotas
+            assert "does not enforce container_disk" in caplog.text
+            with pytest.raises(UnsupportedError, match="container_disk"):
+                docker_environment(container_disk=51200).execute("true")
+    assert caplog.text.count("does not enforce container_disk") <= 1
