@@ -77,7 +77,8 @@ class StreamedCommand:
             limit = environment.settings.timeout
             ended = self._attend(process, output, limit if self._timeout is None else clock.left)
         if ended.timed_out:
-            return replace(ended, note=f"the command was ended after {plain_number(self._timeout or limit)} s (--timeout)")
+            seconds = plain_number(self._timeout or limit)
+            return replace(ended, note=f"the command was ended after {seconds} s (--timeout)")
         return replace(ended, note=environment.why_killed()) if ended.exit_code == KILLED_EXIT_CODE else ended
 
     def _attend(self, process: Process, output: OutputSink, limit: float) -> Ending:

@@ -66,8 +66,8 @@ class DaytonaSettings(BackendSettings):
             unit = 1 if name == "container_cpu" else 1024
             if value % unit:
                 raise UnsupportedError(
-                    f"backend 'daytona' cannot enforce {name} = {plain_number(value)}, as it counts in whole cores and GB; set it "
-                    f"to a multiple of {unit}"
+                    f"backend 'daytona' cannot enforce {name} = {plain_number(value)}, as it counts in whole cores "
+                    f"and GB; set it to a multiple of {unit}"
                 )
 
 

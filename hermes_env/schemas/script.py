@@ -36,8 +36,8 @@ def script_texts(tools: Toolset, settings: CodeExecutionSettings) -> tuple[str, 
     lines = [*map(_built_in_line, tools.built_in_for_scripts), *_own_lines(tools)]
     listed = "\n".join(["from hermes_tools import ...", *lines, _HELPERS])
     limits = (
-        f"Limits: {plain_number(settings.timeout)} s, {settings.max_tool_calls} tool calls, {_size(settings.max_stdout_bytes)} of "
-        "output."
+        f"Limits: {plain_number(settings.timeout)} s, {settings.max_tool_calls} tool calls, "
+        f"{_size(settings.max_stdout_bytes)} of output."
     )
     description = "\n\n".join([_USE, listed, limits])
     if len(description) <= OPENAI_LIMIT:
