@@ -56,11 +56,24 @@ def resolve(settings: SSHSettings) -> Route:
     """
     if not settings.host:
         raise SettingsError("backend 'ssh' needs a host: set TERMINAL_SSH_HOST, or give the argument host")
+    _check_host(settings.host)
     text = _config_text(settings.config)
     key = Path(settings.key).expanduser() if settings.key else None
     if key and not key.is_file():
         raise SettingsError(f"ssh_key: there is no file {key}; set TERMINAL_SSH_KEY to the path of a private key")
     return _route(text, settings.host, user=settings.user, port=settings.port, key=key)
+
+
+def _check_host(host: str) -> None:
+    """Refuse what is more than a host: its user and its port have settings of their own."""
+    user, _, place = host.removeprefix("ssh://").rpartition("@")
+    name, colon, port = place.rpartition(":")
+    has_port = bool(colon) and port.isdigit() and (":" not in name or name.endswith("]"))
+    if host == place and not has_port:
+        return
+    values = {"HOST": name.strip("[]") if has_port else place, "USER": user, "PORT": port if has_port else ""}
+    instead = " ".join(f"TERMINAL_SSH_{name}={value}" for name, value in values.items() if value)
+    raise SettingsError(f"ssh_host is {host!r}, and should be the host alone; set {instead}")
 
 
 def _route(

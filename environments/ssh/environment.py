@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 import paramiko
@@ -20,9 +21,10 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import orphans_in
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
+from environments.ssh.advice import Login
 from environments.ssh.config import Route, resolve
 from environments.ssh.files import NotBySFTPError, SFTPFiles
-from environments.ssh.link import Link, Login
+from environments.ssh.link import Link
 from environments.ssh.settings import SSHSettings
 from environments.ssh.stream import LINK_ERRORS, SSHStream
 from environments.starting import current_start
@@ -119,7 +121,9 @@ class SSHEnvironment(PersistentShellEnvironment):
         self.life.ensure_started()
         try:
             with open_regular(Path(local)) as file:
-                self._sftp.put(file, checked_path(remote), stat.S_IMODE(os.fstat(file.fileno()).st_mode) & PERMISSIONS)
+                status = os.fstat(file.fileno())
+                with self.progress.counting(f"uploading {remote}", status.st_size) as count:
+                    self._sftp.put(file, checked_path(remote), stat.S_IMODE(status.st_mode) & PERMISSIONS, count.at)
         except NotBySFTPError:
             super().put_file(local, remote)
 
@@ -130,7 +134,9 @@ class SSHEnvironment(PersistentShellEnvironment):
         found: list[int] = []
         try:
             path = checked_path(remote)
-            replace_file(Path(local), lambda file: found.append(self._sftp.get(path, file)), lambda: found[0])
+            with self.progress.counting(f"downloading {remote}") as count:
+                get = partial(self._sftp.get, path, count=count.at)
+                replace_file(Path(local), lambda file: found.append(get(file)), lambda: found[0])
         except NotBySFTPError:
             super().get_file(remote, local)
 

@@ -7,7 +7,6 @@ import logging
 import signal
 import socket
 import threading
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,15 +15,15 @@ from paramiko.common import MSG_CHANNEL_REQUEST
 from paramiko.packet import Packetizer
 
 from environments.errors import EnvironmentStartError
+from environments.ssh.advice import Login, explained
 from environments.ssh.config import Route
-from environments.ssh.host_keys import changed_key, check_host_keys, lookup_name, lookup_port
+from environments.ssh.host_keys import check_host_keys, lookup_name, lookup_port
 from environments.ssh.stream import LINK_ERRORS, WINDOW
 from environments.ssh.wire import CONNECT_TIMEOUT, break_off, connected, proxied
 from environments.starting import current_start
 
 if TYPE_CHECKING:
     from paramiko.transport import _SocketLike
-    from pydantic import SecretStr
 
 KEEPALIVE = 5.0
 """Seconds of silence after which the server is asked for a sign of life."""
@@ -35,14 +34,6 @@ CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 
 # Errors come to the caller as exceptions; without this, logging prints paramiko's traces to stderr as well.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
-
-
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The secrets to log in with."""
-
-    password: SecretStr | None = None
-    passphrase: SecretStr | None = None
 
 
 class _Packets(Packetizer):
@@ -127,7 +118,9 @@ class Link:
             with current_start().aborting(partial(break_off, wire)):
                 _log_in(client, route, login, wire)
         except (*LINK_ERRORS, ValueError) as error:
-            raise EnvironmentStartError(_explained(route, login, error)) from error
+            tried = client.get_transport()
+            met = tried is not None and tried.initial_kex_done
+            raise EnvironmentStartError(explained(route, login, error, met=met)) from error
         transport = client.get_transport()
         assert transport
         return transport
@@ -199,37 +192,3 @@ def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
     options = transport.get_security_options()
     options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
     return transport
-
-
-def _explained(route: Route, login: Login, error: Exception) -> str:
-    """Say what went wrong and what to do about it."""
-    match error:
-        case paramiko.BadHostKeyException():
-            why = changed_key(route, error)
-        case paramiko.PasswordRequiredException():
-            why = "the private key has a passphrase; set TERMINAL_SSH_PASSPHRASE, or add the key to the agent"
-        case paramiko.AuthenticationException():
-            why = f"the server refused the login ({error}). {_offered(route, login)}"
-        case socket.gaierror():
-            why = f"there is no host of that name ({error.strerror}); check TERMINAL_SSH_HOST"
-        case TimeoutError():
-            why = f"no answer for {CONNECT_TIMEOUT:.0f} s; check host and port, and whether a firewall drops it"
-        case ConnectionRefusedError():
-            why = "nothing listens there; check TERMINAL_SSH_PORT, and that an SSH server runs"
-        case paramiko.SSHException() if "not found in known_hosts" in str(error):
-            file = route.known_hosts[0] if route.known_hosts else "a known_hosts file"
-            why = f"its host key is not known, and StrictHostKeyChecking is on; add it to {file}"
-        case _:
-            why = f"{error or 'the connection was closed'}; check that an SSH server answers there, and its log"
-    return f"backend 'ssh' cannot connect to {route}: {why}"
-
-
-def _offered(route: Route, login: Login) -> str:
-    offered = [f"the key {path}" for path in route.key_files]
-    if route.other_keys:
-        offered.append("the keys of the agent")
-    if not route.key_files:
-        offered.append("the usual keys in ~/.ssh")
-    if login.password:
-        offered.append("the password")
-    return f"Offered were {', '.join(offered)}; check TERMINAL_SSH_USER, TERMINAL_SSH_KEY and what the server allows"

@@ -141,8 +141,57 @@ def test_a_key_with_a_passphrase_says_what_is_missing(server: SSHServer) -> None
 def test_a_wrong_passphrase_is_an_error_without_it(server: SSHServer) -> None:
     protect(server.key, "open sesame")
     error = start_error(server, passphrase="open barley", password="swordfish")
-    assert str(server.key) in error
+    assert f"TERMINAL_SSH_PASSPHRASE does not open the key {server.key}" in error
     assert "barley" not in error and "swordfish" not in error
+
+
+def test_a_passphrase_that_is_not_needed_does_no_harm(server: SSHServer) -> None:
+    with connect(server, passphrase="open sesame") as env:
+        assert env.execute("echo in").output == "in\n"
+
+
+def test_without_any_key_it_says_how_to_give_one(
+    server: SSHServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    error = start_error(server, key=None)
+    assert "nothing to log in with" in error and "TERMINAL_SSH_KEY" in error and "SSH_AUTH_SOCK is not set" in error
+
+
+def test_the_public_half_of_a_key_is_called_so(server: SSHServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    error = start_error(server, key=f"{server.key}.pub")
+    assert f"{server.key}.pub is the public half" in error and f"to the private one, {server.key}" in error
+
+
+def test_a_file_that_is_no_key_is_called_so(server: SSHServer, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("remember the milk")
+    assert f"{tmp_path}/notes is no private key" in start_error(server, key=str(tmp_path / "notes"))
+
+
+def test_a_usual_key_with_a_passphrase_is_named(
+    server: SSHServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    (tmp_path / ".ssh").mkdir()
+    key = make_key(tmp_path / ".ssh" / "id_ed25519", "open sesame")
+    assert f"ssh-add {key}" in start_error(server, key=None)
+
+
+@pytest.mark.parametrize(
+    ("host", "instead"),
+    [
+        ("root@example.org", "TERMINAL_SSH_HOST=example.org TERMINAL_SSH_USER=root"),
+        ("example.org:2222", "TERMINAL_SSH_HOST=example.org TERMINAL_SSH_PORT=2222"),
+        ("ssh://me@[::1]:22", "TERMINAL_SSH_HOST=::1 TERMINAL_SSH_USER=me TERMINAL_SSH_PORT=22"),
+    ],
+)
+def test_a_host_with_its_user_or_port_is_refused_with_what_to_set(host: str, instead: str) -> None:
+    with create_environment("ssh", host=host) as env, pytest.raises(SettingsError) as caught:
+        env.execute("true")
+    assert str(caught.value).endswith(f"set {instead}")
 
 
 def protect(key: Path, passphrase: str) -> None:
@@ -161,19 +210,29 @@ def test_a_key_that_is_not_there_is_an_error(server: SSHServer) -> None:
         env.execute("true")
 
 
-def test_the_agent_has_the_key(server: SSHServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An agent without keys, for a user without keys."""
     monkeypatch.setenv("HOME", str(tmp_path))
     socket = tmp_path / "agent"
-    agent = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL)
-    try:
-        assert wait_until(socket.exists)
-        monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-        subprocess.run(["ssh-add", "-q", server.key], check=True)
-        with connect(server, key=None) as env:
-            assert env.execute("echo in").output == "in\n"
-    finally:
-        agent.terminate()
-        agent.wait()
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL)
+    assert wait_until(socket.exists)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    yield
+    process.terminate()
+    process.wait()
+
+
+@pytest.mark.usefixtures("agent")
+def test_the_agent_has_the_key(server: SSHServer) -> None:
+    subprocess.run(["ssh-add", "-q", server.key], check=True)
+    with connect(server, key=None) as env:
+        assert env.execute("echo in").output == "in\n"
+
+
+@pytest.mark.usefixtures("agent")
+def test_an_agent_without_keys_is_named(server: SSHServer) -> None:
+    assert "the agent, which holds none" in start_error(server, key=None)
 
 
 # Finding the server.
