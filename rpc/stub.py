@@ -19,6 +19,7 @@ from rpc.target_source import target_source
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
 _FUTURE = "from __future__ import annotations\n"
 
+_TRACEBACKS = "stub_tracebacks.py"
 CLIENTS = ("unix_socket_client.py", "file_queue_client.py")
 """The transports' parts of the stub."""
 
@@ -71,15 +72,20 @@ def generate_stub(
     for name in handlers:
         check_name(name)
     functions = [_render_function(name, handler) for name, handler in handlers.items()]
-    exported = f"__all__ += {sorted(handlers)!r}\n"
-    return "\n\n".join([_HEADER + _FUTURE, runtime, client_source, *functions, exported])
+    exported = f"__all__ = {sorted([*stub_runtime.__all__, *handlers])!r}\n"
+    parts = [runtime, target_source(_TRACEBACKS), client_source, *functions, exported]
+    return "\n\n".join([_HEADER + _FUTURE, *parts])
 
 
 @cache
 def _reserved() -> frozenset[str]:
     """Return the helpers' names, and those of the builtins that the fixed code uses, whatever the transport."""
-    fixed = (target_source(name) for name in ("stub_runtime.py", *CLIENTS))
-    used = {node.id for text in fixed for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    fixed = [ast.parse(target_source(name)) for name in ("stub_runtime.py", _TRACEBACKS, *CLIENTS)]
+    for node in (node for tree in fixed for node in ast.walk(tree)):
+        for annotation in ("annotation", "returns"):  # which nothing evaluates there
+            if hasattr(node, annotation):
+                setattr(node, annotation, None)
+    used = {node.id for tree in fixed for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return frozenset(stub_runtime.__all__) | used & set(dir(builtins))
 
 

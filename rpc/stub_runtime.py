@@ -68,10 +68,6 @@ def retry(fn: Callable[[], object], max_attempts: int = 3, delay: float = 2) -> 
     return fn()
 
 
-def __getattr__(name: str) -> object:
-    raise AttributeError("hermes_tools has no {!r}; it has {}".format(name, ", ".join(sorted(__all__))))
-
-
 def _exchange(request_line: bytes) -> bytes:
     # The transport's source, which follows this part in the stub, defines it again.
     raise NotImplementedError
@@ -104,7 +100,7 @@ def _wrong_arguments(given: Callable[..., _Given], error: TypeError) -> str:
 
 def _refused(problem: str) -> dict[str, object]:
     if _RAISES:
-        raise ToolError(problem)
+        raise ToolError(problem) from None
     return {"error": problem}
 
 

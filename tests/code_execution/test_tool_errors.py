@@ -93,3 +93,26 @@ for path in ("there", "missing"):
 """
     env.write_bytes("there", b"text\n")
     assert execute_code(code, env=env).output == "there True\nmissing False\n"
+
+
+@pytest.mark.parametrize("call", ["one(n=1)", "one(2)"])
+def test_an_error_that_nobody_catches_takes_few_lines(env: BaseEnvironment, transport: str, call: str) -> None:
+    code = f"from hermes_tools import one\n{call}"
+    result = execute_code(
+        code,
+        env=env,
+        tools={"one": one},
+        max_tool_calls=0,
+        transport=transport,  # type: ignore[arg-type]
+        tool_errors="raise",
+    )
+    said = result.stderr.splitlines()
+    assert len(said) <= 4
+    assert "hermes_tools.py" not in result.stderr
+    assert said[-1].startswith("hermes_tools.ToolError: one: ")
+
+
+def test_an_import_of_what_is_not_there_says_what_there_is(env: BaseEnvironment) -> None:
+    result = execute_code("from hermes_tools import terminal, web_serch", env=env)
+    assert "ImportError: cannot import name 'web_serch' from 'hermes_tools'; there are: ToolError, " in result.output
+    assert result.output.endswith("did you mean 'web_search'?")

@@ -7,6 +7,8 @@ import importlib.util
 import inspect
 import json
 import re
+import sys
+import threading
 
 import pytest
 
@@ -41,8 +43,10 @@ def schema(**parameters):
 
 
 @pytest.fixture
-def load(tmp_path):
+def load(tmp_path, monkeypatch):
     """Load a stub of such tools into this process, joined to its dispatcher without a transport."""
+    for module in (sys, threading):  # whose hooks it takes
+        monkeypatch.setattr(module, "excepthook", module.excepthook)
 
     def load_one(schemas, handle):
         tools = tools_from_schemas(schemas, handle)

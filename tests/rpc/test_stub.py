@@ -8,6 +8,7 @@ import inspect
 import json
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -20,8 +21,10 @@ CLIENTS = ["unix_socket_client.py", "file_queue_client.py"]
 
 
 @pytest.fixture
-def load(tmp_path):
+def load(tmp_path, monkeypatch):
     """Load a stub into this process, joined to its dispatcher without a transport."""
+    for module in (sys, threading):  # whose hooks it takes
+        monkeypatch.setattr(module, "excepthook", module.excepthook)
 
     def load_one(token="token", max_calls=50, tool_errors="return", **handlers):
         path = tmp_path / "hermes_tools.py"
@@ -149,8 +152,8 @@ def test_a_name_the_module_cannot_have_is_refused(name):
 
 
 def test_names_of_builtins_and_modules_the_stub_does_not_need_are_free(load):
-    stub = load(print=plain, json=plain, os=plain, time=plain)
-    assert stub.print(1) == stub.json(1) == stub.os(1) == stub.time(1)
+    stub = load(print=plain, json=plain, os=plain, time=plain, list=plain, sys=plain, id=plain)
+    assert stub.print(1) == stub.json(1) == stub.os(1) == stub.time(1) == stub.list(1) == stub.sys(1) == stub.id(1)
     assert stub.json_parse("[1]") == [1]
 
 
@@ -182,11 +185,14 @@ def test_a_path_with_quotes_is_only_data(tmp_path):
 
 
 def test_an_unknown_name_is_an_error_that_lists_what_there_is(load):
-    stub = load(plain=plain)
-    with pytest.raises(
-        AttributeError, match=r"no 'web_serch'; it has ToolError, json_parse, plain, retry, shell_quote"
-    ):
+    stub = load(plain=plain, web_search=plain)
+    there = "there are: ToolError, json_parse, plain, retry, shell_quote, web_search"
+    with pytest.raises(AttributeError) as raised:
+        _ = stub.nothing
+    assert str(raised.value) == f"hermes_tools has no 'nothing'; {there}"
+    with pytest.raises(AttributeError) as raised:
         _ = stub.web_serch
+    assert str(raised.value) == f"hermes_tools has no 'web_serch'; {there}; did you mean 'web_search'?"
     assert not hasattr(stub, "__path__")
 
 

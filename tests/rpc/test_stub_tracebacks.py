@@ -1,0 +1,131 @@
+"""What a script says of its errors, on every Python that is here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from rpc import generate_stub
+
+REFUSING = """
+def _exchange(line):
+    return _json.dumps({"id": _json.loads(line)["id"], "error": "search: no more calls"})
+"""
+LOST = """
+def _exchange(line):
+    raise ConnectionRefusedError("refused")
+"""
+
+
+def search(query: str, limit: int = 5) -> list[str]:
+    """Search."""
+    return [query][:limit]
+
+
+def python_of(version):
+    """Return where a version of Python is; None if it is not here."""
+    if version == f"3.{sys.version_info.minor}":
+        return sys.executable
+    path = shutil.which(f"python{version}")
+    works = path and subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode == 0
+    return path if works else None
+
+
+PYTHONS = {version: path for minor in range(8, 16) if (path := python_of(version := f"3.{minor}"))}
+
+
+@pytest.fixture(params=PYTHONS)
+def said(request, tmp_path):
+    """Run a script and return what it says on standard error, line by line."""
+    python = PYTHONS[request.param]
+
+    def run(code, client=REFUSING):
+        (tmp_path / "hermes_tools.py").write_text(generate_stub({"search": search}, client, "token", "raise"))
+        (tmp_path / "script.py").write_text(code)
+        ended = subprocess.run(
+            [python, "-W", "error", tmp_path / "script.py"], check=False, capture_output=True, text=True, cwd=tmp_path
+        )
+        return [line.strip() for line in ended.stderr.splitlines() if not set(line.strip()) <= set("^~")]
+
+    return run
+
+
+def frames(lines):
+    return [line for line in lines if line.startswith("File ")]
+
+
+@pytest.mark.parametrize(
+    ("call", "client", "error"),
+    [
+        ("search('x')", REFUSING, "hermes_tools.ToolError: search: no more calls"),
+        ("search()", REFUSING, "hermes_tools.ToolError: search: wrong arguments: search() missing 1 required "),
+        ("search({1})", REFUSING, "hermes_tools.ToolError: search: wrong arguments: 'query', of type set, can't be"),
+        ("search('x')", LOST, "hermes_tools.ToolError: search: the tools can't be reached: refused"),
+        ("retry(lambda: 1 / 0, 1)", REFUSING, "ZeroDivisionError: division by zero"),
+        ("json_parse('{')", REFUSING, "json.decoder.JSONDecodeError: "),
+    ],
+)
+def test_an_error_has_the_scripts_frames_alone(said, call, client, error):
+    lines = said(f"from hermes_tools import *\n{call}\n", client)
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-1].startswith(error)
+    assert "hermes_tools.py" not in "".join(frames(lines))
+    assert 'script.py", line 2' in frames(lines)[0]
+    assert len([line for line in lines if "Traceback" in line]) == 1
+
+
+def test_in_a_thread_too(said):
+    lines = said(
+        "import threading\nfrom hermes_tools import search\n"
+        "thread = threading.Thread(target=lambda: search('x'))\nthread.start(); thread.join()\n"
+    )
+    assert lines[-1] == "hermes_tools.ToolError: search: no more calls"
+    assert 'script.py", line 3' in frames(lines)[-1]
+    assert "hermes_tools.py" not in "".join(frames(lines))
+
+
+def test_the_errors_that_an_error_came_from_have_none_of_ours_either(said):
+    lines = said(
+        "from hermes_tools import search\ntry:\n    search('x')\nexcept Exception as error:\n"
+        "    raise LookupError('nothing found') from error\n"
+    )
+    assert lines[-1] == "LookupError: nothing found"
+    assert [line.split(", ")[1] for line in frames(lines)] == ["line 3", "line 5"]
+
+
+def test_an_import_of_what_is_not_there_says_what_there_is(said):
+    lines = said("from hermes_tools import search, nothing\n")
+    there = "there are: ToolError, json_parse, retry, search, shell_quote"
+    assert lines[-1] == f"ImportError: cannot import name 'nothing' from 'hermes_tools'; {there}"
+    assert len(frames(lines)) == 1
+    many = "".join(f"x{n} = {n}\n" for n in range(300))  # so that the name's number takes more than a byte
+    lines = said(f"{many}from hermes_tools import serch\n")
+    assert lines[-1].endswith(f"'serch' from 'hermes_tools'; {there}; did you mean 'search'?")
+
+
+def test_an_import_that_may_fail_can_be_tried(said):
+    code = (
+        "try:\n    from hermes_tools import nothing\nexcept ImportError as error:\n    raise SystemExit(error.name)\n"
+    )
+    assert said(code) == ["hermes_tools"]
+
+
+def test_an_attribute_that_is_not_there_says_what_there_is_and_can_be_asked_for(said):
+    lines = said("import hermes_tools\nassert not hasattr(hermes_tools, 'x')\nhermes_tools.serch('x')\n")
+    assert lines[-1] == (
+        "AttributeError: hermes_tools has no 'serch'; "
+        "there are: ToolError, json_parse, retry, search, shell_quote; did you mean 'search'?"
+    )
+    assert len(frames(lines)) == 1
+
+
+def test_a_hook_of_the_scripts_own_is_called_with_what_is_left(said):
+    lines = said(
+        "import sys, traceback\ndef hook(kind, error, trace):\n"
+        "    print(kind.__name__, len(traceback.extract_tb(trace)), file=sys.stderr)\n"
+        "sys.excepthook = hook\nimport hermes_tools\nhermes_tools.search('x')\n"
+    )
+    assert lines == ["ToolError 1"]
