@@ -6,9 +6,25 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from environments.errors import UnsupportedError
 from environments.legacy import DEFAULT_LIMITS
 from environments.sections import warn_once
 from environments.settings import EnvironmentSettings
+
+
+class UnheldLimitsError(UnsupportedError):
+    """A target cannot hold limits that it was asked for.
+
+    Args:
+        message: What to do about it.
+        names: Names of the limits.
+        why: Why it cannot.
+    """
+
+    def __init__(self, message: str, names: Collection[str] = (), why: str = "") -> None:
+        super().__init__(message)
+        self.names = frozenset(names)
+        self.why = why
 
 
 def told_apart(settings: EnvironmentSettings, chosen: Collection[str]) -> EnvironmentSettings:
@@ -25,6 +41,16 @@ def told_apart(settings: EnvironmentSettings, chosen: Collection[str]) -> Enviro
         return settings
     settings = replace(settings, default_limits=frozenset(defaults))
     return without(settings, settings.own.unheld(settings), "that is not to be had there")
+
+
+def going_without(settings: EnvironmentSettings, error: UnheldLimitsError) -> EnvironmentSettings:
+    """Return settings without the limits that could not be held, as far as nobody chose them.
+
+    Raises `error` if all were chosen.
+    """
+    if not settings.default_limits & error.names:
+        raise error
+    return without(settings, error.names, error.why)
 
 
 def without(settings: EnvironmentSettings, unheld: Collection[str], why: str) -> EnvironmentSettings:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import APIError, NotFound
 
-from environments.default_limits import without
+from environments.default_limits import UnheldLimitsError, going_without
 from environments.docker.engine import connect, engine_address, reason, reported
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
@@ -173,10 +173,8 @@ class DockerEnvironment(PersistentShellEnvironment):
         """Create a container, if need be without a limit of its disk that nobody chose."""
         try:
             return self._created(api, image)
-        except _NoDiskLimitError as error:
-            if "container_disk" not in self.settings.default_limits:
-                raise
-            self.settings = without(self.settings, ("container_disk",), error.why)
+        except UnheldLimitsError as error:
+            self.settings = going_without(self.settings, error)
             self._host.pop("storage_opt", None)
             return self._created(api, image)
 
@@ -238,8 +236,8 @@ class DockerEnvironment(PersistentShellEnvironment):
                 raise UnsupportedError(self._unsupported("docker_gpus", reason(error))) from error
             raise
 
-    def _no_disk_limit(self, why: str) -> _NoDiskLimitError:
-        return _NoDiskLimitError(self._unsupported("container_disk", why), why)
+    def _no_disk_limit(self, why: str) -> UnheldLimitsError:
+        return UnheldLimitsError(self._unsupported("container_disk", why), ["container_disk"], why)
 
     @staticmethod
     def _unsupported(setting: str, why: str) -> str:
@@ -330,14 +328,6 @@ class DockerEnvironment(PersistentShellEnvironment):
     def _remove(api: APIClient, container: str) -> None:
         with contextlib.suppress(NotFound):
             api.remove_container(container, force=True, v=True)
-
-
-class _NoDiskLimitError(UnsupportedError):
-    """The engine has no limit of a container's disk."""
-
-    def __init__(self, message: str, why: str = "") -> None:
-        super().__init__(message)
-        self.why = why
 
 
 def _paused(container: str) -> str:

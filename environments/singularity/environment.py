@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterable, Sequence
 
-from environments.errors import EnvironmentStartError, TerminalError
+from environments.default_limits import UnheldLimitsError, going_without
+from environments.errors import EnvironmentStartError
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
+from environments.shared_claim import SharedClaim
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 from environments.singularity.client import Client
 from environments.singularity.image import resolve_image
-from environments.singularity.instance import Instance, find_orphans, new_name, orphans, records, remove
-from environments.singularity.options import (
-    limits,
-    memory_kills,
-    refusal,
-    refuse_ignored_binds,
-    refuse_limits_without_effect,
-    start_options,
-)
-from environments.singularity.overlay import Overlay
+from environments.singularity.instance import Instance, find_orphans, orphans, remove
+from environments.singularity.options import limits, memory_kills, start_options
+from environments.singularity.overlay import kept_key
+from environments.singularity.running import Running
 from environments.singularity.settings import SingularitySettings
-from environments.starting import current_start, unstoppable
 
 _AT_HOME = """\
 { mkdir -p "$HOME" && cd "$HOME" || cd /tmp || cd /; } 2>/dev/null
@@ -64,7 +58,8 @@ class SingularityEnvironment(PersistentShellEnvironment):
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self._client: Client | None = None
-        self._overlay: Overlay | None = None
+        self._claim: SharedClaim[Running] | None = None
+        self._began = True
         self._instance: Instance | None = None
         self._kills = 0
 
@@ -81,8 +76,11 @@ class SingularityEnvironment(PersistentShellEnvironment):
 
     @property
     def is_alone(self) -> bool:
-        """Whether the instance has process ids of its own, see `PersistentShellEnvironment.is_alone`: always."""
-        return True
+        """Whether this is the first environment in the instance, see `PersistentShellEnvironment.is_alone`.
+
+        The instance always has process ids of its own.
+        """
+        return self._began
 
     @property
     def enforced_limits(self) -> frozenset[str]:
@@ -91,36 +89,50 @@ class SingularityEnvironment(PersistentShellEnvironment):
         return frozenset([*limits(self.settings), *disk])
 
     def start_target(self) -> None:
-        """Start an instance, see `PersistentShellEnvironment`."""
-        self.stop_target()  # what a loss has left
+        """Start an instance, see `PersistentShellEnvironment`, or take up that of others of this process."""
+        while True:
+            self.stop_target()  # what a loss has left
+            try:
+                return self._start()
+            except UnheldLimitsError as error:
+                self.settings = going_without(self.settings, error)
+
+    def _start(self) -> None:
         options = start_options(self.settings)
         self._client = client = Client.found()
         image = resolve_image(client, SingularitySettings.of(self.settings).image)
         if self.settings.container_persistent:
+            self._instance = self._shared(client, options, image)
+        else:
+            self._instance = Running.begun(client, self.settings, options, image).instance
+        self._kills = self._memory_kills()  # those of others, where it is shared
+
+    def _shared(self, client: Client, options: Sequence[str], image: str) -> Instance:
+        """Return an instance over what is kept for the task: that of others in this process, or a new one."""
+        self._claim = claim = SharedClaim[Running](f"singularity-{kept_key(self.settings, image)}")
+
+        def begin(others: Running | None) -> Running:
+            self._began = others is None
+            if others and others.instance.running:
+                if others.made_of != (image, *options):
+                    raise self._in_use()  # over the same files, but not what this one asks for
+                return others
             for orphan in orphans():  # one of them may have the kept files open
                 remove(orphan)
-        self._overlay = Overlay(client, self.settings, image)
-        name = new_name()
-        current_start().tell("starting an instance")
-        try:
-            self._instance = self._start_instance(client, name, [*options, *self._overlay.options], image)
-        except BaseException:
-            with unstoppable():
-                with contextlib.suppress(TerminalError):
-                    remove(name)
-                self.stop_target()
-            raise
-        self._overlay.mounted()
+            if others:
+                others.instance.end()
+            return Running.begun(client, self.settings, options, image)
 
-    def _start_instance(self, client: Client, name: str, options: Sequence[str], image: str) -> Instance:
-        outcome = client.run("--quiet", "instance", "start", *options, image, name)
-        found = records(client, name) if outcome.ok else []
-        if not found:
-            start_error = EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}")
-            raise refusal(self.settings, outcome.text) or start_error
-        refuse_ignored_binds(self.settings, outcome.text)
-        refuse_limits_without_effect(self.settings, found[0].pid)
-        return Instance(client, found[0])
+        running = claim.join(begin)
+        if running is None:
+            raise self._in_use()
+        return running.instance
+
+    def _in_use(self) -> EnvironmentStartError:
+        return EnvironmentStartError(
+            f"backend 'singularity': the kept files of task {self.settings.task_id!r} are in use by another "
+            "environment; give this one another task_id, or switch TERMINAL_CONTAINER_PERSISTENT off"
+        )
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the instance, see `StreamOpener`."""
@@ -138,11 +150,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
 
     def why_killed(self) -> str | None:
         """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
-        limit, instance = self.settings.container_memory, self._instance
-        try:
-            found = memory_kills(instance.pid) if limit and instance else 0
-        except OSError:  # the instance has ended
-            return None
+        limit, found = self.settings.container_memory, self._memory_kills()
         if found <= self._kills:
             return None
         self._kills = found
@@ -150,13 +158,17 @@ class SingularityEnvironment(PersistentShellEnvironment):
             f"the instance ran out of memory (container_memory is {limit} MB), and a process was ended; allow it more"
         )
 
-    def stop_target(self) -> None:
-        """End the instance, see `PersistentShellEnvironment`."""
-        instance, self._instance, self._kills = self._instance, None, 0
-        overlay, self._overlay = self._overlay, None
+    def _memory_kills(self) -> int:
         try:
-            if instance:
-                instance.end()
-        finally:
-            if overlay:
-                overlay.release()
+            return memory_kills(self._instance.pid) if self.settings.container_memory and self._instance else 0
+        except OSError:  # the instance has ended
+            return 0
+
+    def stop_target(self) -> None:
+        """End the instance, if no other environment of this process has it, see `PersistentShellEnvironment`."""
+        instance, self._instance, self._kills = self._instance, None, 0
+        claim, self._claim = self._claim, None
+        if claim:
+            claim.leave(lambda running: running.instance.end())
+        elif instance:
+            instance.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from environments.default_limits import UnheldLimitsError
 from environments.errors import SettingsError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.memory import kills
@@ -80,9 +81,8 @@ def refusal(settings: EnvironmentSettings, text: str) -> UnsupportedError | None
         why = _line_with(text, "network")
     if not names:
         return None
-    return UnsupportedError(
-        f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
-    )
+    message = f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
+    return UnheldLimitsError(message, names, why)
 
 
 def _line_with(text: str, *words: str) -> str:
@@ -131,7 +131,10 @@ def refuse_limits_without_effect(settings: EnvironmentSettings, pid: int) -> Non
     for name in limits(settings):
         file = folder / _UNIFIED[name]
         if not file.exists() or file.read_text().startswith("max"):
-            raise UnsupportedError(
-                f"backend 'singularity' cannot enforce {name} here: the cgroup controller for it is not delegated to "
-                f"this user; have systemd delegate it, or leave {name} unset"
+            why = "the cgroup controller for it is not delegated to this user"
+            raise UnheldLimitsError(
+                f"backend 'singularity' cannot enforce {name} here: {why}; have systemd delegate it, or leave {name} "
+                "unset",
+                [name],
+                why,
             )

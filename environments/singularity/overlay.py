@@ -6,9 +6,9 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from environments.claim import Claim
 from environments.config import hermes_home
-from environments.errors import EnvironmentStartError, SettingsError, UnsupportedError
+from environments.default_limits import UnheldLimitsError
+from environments.errors import SettingsError
 from environments.removal import remove_tree
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client
@@ -28,7 +28,6 @@ class Overlay:
         image: What it lies over: what is kept for one image is of no use over another.
 
     Raises:
-        EnvironmentStartError: Another environment has the kept files in use.
         SettingsError: The settings contradict each other, or what was kept.
         UnsupportedError: A disk limit cannot be had here.
     """
@@ -36,7 +35,6 @@ class Overlay:
     def __init__(self, client: Client, settings: EnvironmentSettings, image: str) -> None:
         self._client = client
         self._settings = settings
-        self._claim: Claim | None = None
         self._passing: Path | None = None
         try:
             self.options = self._chosen(image)
@@ -66,17 +64,12 @@ class Overlay:
         return ["--overlay", str(path), "--no-mount", "tmp"]
 
     def _kept(self, image: str) -> Path:
-        key = hashlib.sha256(f"{self._settings.task_id}\0{image}".encode()).hexdigest()[:24]
-        self._claim = Claim(f"singularity-{key}")
-        if not self._claim.take():
-            raise EnvironmentStartError(
-                f"backend 'singularity': the kept files of task {self._settings.task_id!r} are in use by another "
-                "environment; give this one another task_id, or switch TERMINAL_CONTAINER_PERSISTENT off"
-            )
-        place = hermes_home() / "singularity" / "kept" / key
+        place = hermes_home() / "singularity" / "kept" / kept_key(self._settings, image)
         place.mkdir(parents=True, exist_ok=True)
         disk = self._settings.container_disk
         file, folder = place / "overlay.img", place / "overlay"
+        if folder.exists() and "container_disk" in self._settings.default_limits:
+            raise self._no_limit(f"{place} was made without")
         if folder.exists() if disk else file.exists():
             raise SettingsError(
                 f"container_disk was {'not ' if disk else ''}set when the kept files of task "
@@ -99,27 +92,27 @@ class Overlay:
         disk = self._settings.container_disk
         assert disk is not None
         if disk < SMALLEST_DISK:
-            raise UnsupportedError(
+            raise UnheldLimitsError(
                 f"backend 'singularity' cannot enforce a container_disk below {SMALLEST_DISK} MB; set it to that"
             )
         path.unlink(missing_ok=True)
         outcome = self._client.run("--quiet", "overlay", "create", "--sparse", "--size", str(disk), str(path))
         if not outcome.ok:
-            raise UnsupportedError(
-                f"backend 'singularity' cannot enforce container_disk here: {outcome.reason}. Install e2fsprogs, which "
-                "makes the file system, or leave container_disk unset"
-            )
+            raise self._no_limit(f"{outcome.reason}. Install e2fsprogs, which makes the file system")
         return path
 
-    def mounted(self) -> None:
-        """Note that an instance has the layer open: a file that is not kept needs no name any more."""
+    @staticmethod
+    def _no_limit(why: str) -> UnheldLimitsError:
+        message = f"backend 'singularity' cannot enforce container_disk here: {why}, or leave container_disk unset"
+        return UnheldLimitsError(message, ["container_disk"], why)
+
+    def release(self) -> None:
+        """Free what is held here, as an instance has the layer open, or will not: a passing file needs no name then."""
         if self._passing:
             remove_tree(self._passing)
             self._passing = None
 
-    def release(self) -> None:
-        """Free what is held here, when no instance has the layer open any more."""
-        self.mounted()
-        if self._claim:
-            self._claim.release()
-            self._claim = None
+
+def kept_key(settings: EnvironmentSettings, image: str) -> str:
+    """Return what the kept files of a task over an image go by."""
+    return hashlib.sha256(f"{settings.task_id}\0{image}".encode()).hexdigest()[:24]

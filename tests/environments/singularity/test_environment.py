@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import shutil
 import signal
@@ -12,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from targets.engines import require_singularity
@@ -26,8 +28,9 @@ from environments.errors import (
     UnsupportedError,
 )
 from environments.garbage import collect_garbage
+from environments.legacy import DEFAULT_LIMITS
 from environments.singularity import options as singularity_options
-from environments.singularity.client import Client
+from environments.singularity.client import Client, Outcome
 from environments.singularity.instance import orphans, records, remove
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="limits need root under cgroups v1; run the tests as root")
@@ -206,9 +209,57 @@ def test_kept_files_are_there_again_for_the_same_task(engine: Engine) -> None:
         assert env.execute("ls /etc/debian_version").exit_code != 0
         with engine.make(container_persistent=True, task_id="b") as other:
             assert other.execute("ls /opt /tmp").output == "/opt:\n\n/tmp:\n"
-        same = engine.make(container_persistent=True, task_id="a")
-        with same, pytest.raises(EnvironmentStartError, match="in use by another environment"):
-            same.execute("true")
+        another = engine.make(container_persistent=True, task_id="a", binds=["/:/host:ro"])
+        with another, pytest.raises(EnvironmentStartError, match="in use by another environment"):
+            another.execute("true")
+
+
+def test_environments_of_one_process_share_an_instance_over_kept_files(engine: Engine, nap: str) -> None:
+    first, second = (engine.make(container_persistent=True, task_id="a") for _ in range(2))
+    with second:
+        with first:
+            name = first.execute("echo kept >/opt/file; export WHO=first; hostname").output
+            assert second.execute("hostname; cat /opt/file; echo $WHO").output == f"{name}kept\n\n"
+            mine = second.start(f"sleep {nap}1")
+            first.start(f"sleep {nap}2")
+            assert first.execute(f"setsid sleep {nap}3 & sleep 60", timeout=1).timed_out
+        assert mine.running
+        shown = second.execute("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").output
+        assert (shown.count(f"sleep {nap}1"), shown.count(f"sleep {nap}2"), shown.count(f"sleep {nap}3")) == (1, 0, 0)
+        kill_instance()
+        with pytest.raises(EnvironmentLostError):
+            second.execute("true")
+        assert second.execute("cat /opt/file").output == "kept\n"
+    with engine.make(container_persistent=True, task_id="a", binds=["/:/host:ro"]) as third:
+        assert third.execute("cat /opt/file").output == "kept\n", "the last of them gave the files free"
+
+
+def test_default_limits_hold_or_are_passed_over(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("environments.sections._warned", set())
+    for name, value in DEFAULT_LIMITS.items():
+        monkeypatch.setenv(f"TERMINAL_{name.upper()}", str(value))
+    with engine.make() as env:
+        held = env.capabilities.enforced_limits
+        assert env.execute("echo here").output == "here\n"
+    passed_over = {name for name in DEFAULT_LIMITS if re.search(f"does not enforce [^:]*{name}", caplog.text)}
+    assert (held | passed_over, held & passed_over) == (DEFAULT_LIMITS.keys(), set())
+    monkeypatch.setattr(Client, "run", _without_file_systems(Client.run))
+    with engine.make() as env:
+        assert env.capabilities.enforced_limits == held - {"container_disk"}
+    assert "does not enforce container_disk" in caplog.text
+    with engine.make(container_disk=51200) as env, pytest.raises(UnsupportedError, match="container_disk"):
+        env.execute("true")
+
+
+def _without_file_systems(run: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """An engine on a machine that lacks what makes file systems."""
+
+    def refusing(client: Client, *arguments: str, **options: Any) -> Outcome:
+        return run(client, *(["overlay", "--no-such-option"] if "overlay" in arguments else arguments), **options)
+
+    return refusing
 
 
 def test_kept_files_may_have_a_limit_which_stays_as_it_is(engine: Engine) -> None:
