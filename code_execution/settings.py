@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from environments.config import config_layer
+from environments.sections import config_layer
 from environments.validation import validated
 from rpc import ToolErrors
 
