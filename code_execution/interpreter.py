@@ -54,7 +54,7 @@ class Pythons:
         else:
             look = f"command -v {word}"
             there = f"(PATH={shlex.quote(self.search_path)}; {look}) || {look}" if self.search_path else look
-            condition = f"{CHOSEN}=$({there})"
+            condition = f"{CHOSEN}=$( {there})"  # with `((` it could be arithmetic
         if name in self.doubtful:
             condition += f' && "${CHOSEN}" -c {shlex.quote(_CHECK)} </dev/null >/dev/null 2>&1'
         return condition

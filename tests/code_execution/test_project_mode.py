@@ -1,0 +1,341 @@
+"""A script in project mode: what it imports, which Python it runs on, and which programs it finds."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from targets.backends import (
+    BACKENDS,
+    bubblewrap,
+    docker,
+    docker_minimal,
+    local,
+    per_command,
+    singularity,
+    ssh,
+    without_bash,
+)
+
+from code_execution import ExecutionResult, execute_code
+from environments import BaseEnvironment, UnsupportedError, create_environment
+
+MACHINES = (local, bubblewrap, without_bash, docker, ssh, singularity, per_command)
+PATHS = "import json, sys; print(json.dumps(sys.path))"
+
+
+@pytest.fixture(params=MACHINES, ids=lambda backend: backend.__name__)
+def machine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[BaseEnvironment]:
+    """A session in an empty directory, in which no Python environment is active, and no Python is a shell script."""
+    monkeypatch.setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+    work = tmp_path / "work"
+    work.mkdir()
+    with request.param(work) as subject, subject.make() as env:
+        made = env.execute('unset VIRTUAL_ENV CONDA_PREFIX PYTHONPATH; cd -- "$(mktemp -d -p .)" && pwd')
+        assert made.ok, made.output
+        yield env
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Iterator[BaseEnvironment]:
+    """The same on this machine."""
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        env.execute("unset VIRTUAL_ENV CONDA_PREFIX PYTHONPATH")
+        yield env
+
+
+def write(env: BaseEnvironment, **files: str) -> None:
+    """Write modules into the session's directory; `a__b` is a/b."""
+    for name, text in files.items():
+        path = f"{env.cwd}/{name.replace('__', '/')}.py"
+        assert env.execute_oneshot(f"mkdir -p '{Path(path).parent}'").ok
+        env.write_bytes(path, text.encode())
+
+
+def python_of(env: BaseEnvironment) -> str:
+    """Return the Python that scripts run on where no environment is active."""
+    return sys.executable if env.capabilities.same_machine else "python3"
+
+
+def ran(env: BaseEnvironment, code: str, **options: object) -> str:
+    result: ExecutionResult = execute_code(textwrap.dedent(code), env=env, **options)  # type: ignore[arg-type]
+    assert result.status == "success", result.output
+    return result.output
+
+
+def make_venv(env: BaseEnvironment, path: str, word: str) -> None:
+    """Make a virtual environment with a module `installed` that holds a word."""
+    done = env.execute(
+        f"{python_of(env)} -m venv --without-pip {path} && "
+        f'echo \'WORD = "{word}"\' >"$(echo {path}/lib/python3*/site-packages)/installed.py"'
+    )
+    assert done.ok, done.output
+
+
+# Imports.
+
+
+def test_the_project_in_the_sessions_directory_is_imported(machine: BaseEnvironment) -> None:
+    write(machine, my_project____init__="", my_project__things="def foo(): return 'ours'", single="ONE = 1")
+    code = "from my_project.things import foo\nfrom single import ONE\nprint(foo(), ONE)"
+    assert ran(machine, code) == "ours 1\n"
+    with_tools = "import hermes_tools\n" + code
+    assert ran(machine, with_tools) == "ours 1\n"
+
+
+def test_the_path_is_that_of_python_in_the_sessions_directory_behind_our_own(machine: BaseEnvironment) -> None:
+    machine.execute("mkdir lib && export PYTHONPATH=lib:/no/such/place:")
+    said = machine.execute(f"{python_of(machine)} -c '{PATHS}'")
+    theirs = json.loads(said.output)
+    assert theirs[0] == ""
+    staging, *ours = json.loads(ran(machine, PATHS))
+    assert ours == [machine.cwd, *theirs[1:]]
+    assert "/script-" in staging
+
+
+def test_a_relative_pythonpath_is_taken_from_the_sessions_directory(machine: BaseEnvironment) -> None:
+    write(machine, lib__inside="WORD = 'in lib'")
+    machine.execute("export PYTHONPATH=lib")
+    assert ran(machine, "import inside, os; print(inside.WORD, os.environ['PYTHONPATH'].endswith(':lib'))") == (
+        "in lib True\n"
+    )
+    machine.execute("unset PYTHONPATH")
+    assert execute_code("import inside", env=machine).status == "error"
+
+
+def test_modules_are_shadowed_as_they_are_for_python_there_and_no_others(machine: BaseEnvironment) -> None:
+    write(
+        machine,
+        colorsys="WORD = 'the project has its own'",
+        sitecustomize="raise SystemExit('what only PYTHONPATH would bring was imported')",
+        usercustomize="raise SystemExit('what only PYTHONPATH would bring was imported')",
+        encodings____init__="raise SystemExit('what only PYTHONPATH would bring was imported')",
+        hermes_tools="raise SystemExit('the tools were hidden')",
+        script="WORD = 'of the project'",
+    )
+    code = "import colorsys, script, hermes_tools; print(colorsys.WORD, script.WORD, hermes_tools.terminal.__name__)"
+    assert ran(machine, code) == "the project has its own of the project terminal\n"
+
+
+def test_a_safe_path_leaves_the_sessions_directory_out(here: BaseEnvironment) -> None:
+    write(here, single="ONE = 1")
+    here.execute("export PYTHONSAFEPATH=1")
+    assert not here.execute(f"{sys.executable} -c 'import single'").ok
+    result = execute_code("import hermes_tools\nimport single", env=here)
+    assert "No module named 'single'" in result.output
+    here.execute("unset PYTHONSAFEPATH")
+    assert ran(here, "import single") == ""
+
+
+@pytest.mark.parametrize("name", ["with space", "a:b", "qu'ote", "-dash", "ü$HOME"])
+def test_a_directory_of_any_name_is_imported_from(here: BaseEnvironment, tmp_path: Path, name: str) -> None:
+    place = tmp_path / name
+    place.mkdir()
+    (place / "single.py").write_text("ONE = 1")
+    assert here.execute('cd -- "$PLACE"', env={"PLACE": str(place)}).ok
+    assert ran(here, "import single, sys; print(single.ONE, sys.path[1])") == f"1 {place}\n"
+
+
+def test_programs_that_a_script_starts_have_the_path_that_they_would_have(machine: BaseEnvironment) -> None:
+    write(machine, single="ONE = 1", tools__program="import hermes_tools, sys\nimport single")
+    code = """
+        import subprocess, sys
+        done = subprocess.run([sys.executable, "tools/program.py"], stderr=subprocess.PIPE, text=True)
+        print(done.stderr.strip().splitlines()[-1])
+        print(subprocess.run([sys.executable, "-c", "import single; print(single.ONE)"]).returncode)
+        """
+    assert ran(machine, code).splitlines() == ["ModuleNotFoundError: No module named 'single'", "1", "0"]
+
+
+def test_a_script_in_strict_mode_has_nothing_of_the_session(machine: BaseEnvironment) -> None:
+    write(machine, single="ONE = 1", lib__inside="")
+    make_venv(machine, "venv", "strict")
+    machine.execute("export PYTHONPATH=$PWD/lib VIRTUAL_ENV=$PWD/venv PATH=$PWD/venv/bin:$PATH")
+    code = """
+        import importlib.util, os, sys
+        print([name for name in ("single", "inside", "installed") if importlib.util.find_spec(name)])
+        print(os.environ.get("VIRTUAL_ENV", "").endswith("/venv"), "/venv/bin" in os.environ["PATH"])
+        """
+    assert ran(machine, code, mode="strict") == "[]\nFalse False\n"
+
+
+def test_the_script_is_the_main_module_and_nothing_else_is_in_it(here: BaseEnvironment) -> None:
+    code = '''
+        """Its text."""
+        import multiprocessing, pickle, sys
+        class Thing: pass
+        def double(x): return 2 * x
+        if __name__ == "__main__":
+            print(__doc__, sys.argv, __file__ == sys.argv[0], [n for n in dir() if not n.startswith("__")])
+            print(type(pickle.loads(pickle.dumps(Thing()))) is Thing, sys.modules["__main__"].Thing is Thing)
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(double, [1, 2]))
+        '''
+    shown, pickled, mapped = ran(here, code, argv=["a"]).splitlines()
+    assert shown.startswith("Its text. ['/") and shown.endswith(
+        "/script.py', 'a'] True ['Thing', 'double', 'multiprocessing', 'pickle', 'sys']"
+    )
+    assert (pickled, mapped) == ("True True", "[2, 4]")
+
+
+# The session's variables.
+
+
+def test_programs_are_found_as_the_session_finds_them(machine: BaseEnvironment) -> None:
+    machine.execute("mkdir bin; printf '#!/bin/sh\\necho the tool\\n' >bin/tool; chmod +x bin/tool")
+    machine.execute("ln -s /bin/echo bin/python; export PATH=$PWD/bin:$PATH")
+    code = """
+        import subprocess
+        print(subprocess.run(["tool"], stdout=subprocess.PIPE, text=True).stdout, end="")
+        print(subprocess.run(["python", "is echo"], stdout=subprocess.PIPE, text=True).stdout, end="")
+        """
+    assert ran(machine, code) == "the tool\nis echo\n"
+    path = machine.execute('printf %s "$PATH"').output
+    assert ran(machine, "import os; print(os.environ['PATH'], end='')") == path
+
+
+def test_a_script_runs_where_the_sessions_path_leads_nowhere(machine: BaseEnvironment) -> None:
+    machine.execute("export PATH=/no/such/place")
+    assert ran(machine, "import os; print(os.environ['PATH'])") == "/no/such/place\n"
+
+
+def test_secrets_do_not_come_along_with_the_sessions_variables(machine: BaseEnvironment) -> None:
+    machine.execute("export PYTHONPATH=/x MY_API_KEY=hidden CONDA_TOKEN=hidden OTHER=hidden")
+    assert ran(machine, "import os; print('hidden' in os.environ.values())") == "False\n"
+
+
+def test_an_allowed_variable_does_not_take_the_place_of_the_sessions(
+    here: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/of/this/process")
+    here.passthrough.allow(["PYTHONPATH", "PATH"])
+    here.execute("export PYTHONPATH=/of/the/session PATH=$PATH:/of/the/session")
+    code = "import os; print([os.environ[name].split(':')[-1] for name in ('PYTHONPATH', 'PATH')])"
+    assert ran(here, code) == "['/of/the/session', '/of/the/session']\n"
+
+
+# The Python.
+
+
+def test_the_sessions_virtual_environment_is_the_scripts(machine: BaseEnvironment) -> None:
+    make_venv(machine, "venv", "first")
+    assert machine.execute(". venv/bin/activate").ok
+    code = """
+        import installed, os, subprocess, sys
+        print(installed.WORD, sys.prefix == os.environ["VIRTUAL_ENV"] == os.getcwd() + "/venv")
+        sys.stdout.flush()
+        subprocess.run(["python", "-c", "import installed, sys; print(installed.WORD, sys.prefix)"])
+        """
+    assert ran(machine, code) == f"first True\nfirst {machine.cwd}/venv\n"
+    machine.execute("deactivate")
+    assert "No module named 'installed'" in execute_code("import installed", env=machine).output
+
+
+def test_each_script_sees_what_has_become_of_the_sessions_python(machine: BaseEnvironment) -> None:
+    which = "import sys; print(sys.prefix.endswith('/venv'))"
+    machine.execute("export VIRTUAL_ENV=$PWD/venv")
+    assert ran(machine, which) == "False\n"  # not made yet
+    make_venv(machine, "venv", "made")
+    assert ran(machine, which) == "True\n"
+    machine.execute("mv venv/bin/python venv/bin/aside; printf '#!/bin/sh\\nexit 1\\n' >venv/bin/python")
+    machine.execute("chmod +x venv/bin/python")
+    assert [ran(machine, which), ran(machine, which)] == ["False\n", "False\n"]  # broken
+    machine.execute("mv venv/bin/aside venv/bin/python")
+    assert [ran(machine, which), ran(machine, which)] == ["True\n", "True\n"]  # mended
+    machine.execute("rm -rf venv")
+    assert ran(machine, which) == "False\n"
+
+
+def test_what_a_broken_python_printed_is_not_the_scripts_output(here: BaseEnvironment) -> None:
+    here.execute(
+        "mkdir -p bin; printf '#!/bin/sh\\necho out; echo err >&2; exit 3\\n' >bin/python; chmod +x bin/python"
+    )
+    here.execute("export VIRTUAL_ENV=$PWD")
+    result = execute_code("import sys; print('mine'); sys.exit(4)", env=here)
+    assert (result.output, result.stderr, result.exit_code) == ("mine", "", 4)
+
+
+def test_tools_work_behind_a_broken_python(machine: BaseEnvironment) -> None:
+    machine.execute("mkdir -p bin; printf '#!/bin/sh\\nexit 3\\n' >bin/python; chmod +x bin/python")
+    machine.execute("export VIRTUAL_ENV=$PWD")
+    code = "from hermes_tools import terminal; print(terminal('echo called')['output'])"
+    assert [ran(machine, code), ran(machine, code)] == ["called\n\n", "called\n\n"]
+
+
+def test_a_target_without_python_is_named_as_such(tmp_path: Path) -> None:
+    with docker_minimal(tmp_path) as subject, subject.make() as env:
+        for _ in range(2):
+            with pytest.raises(UnsupportedError, match=r"'docker' has no Python 3.8 or later.*python3, python\)"):
+                execute_code("print(1)", env=env)
+
+
+def commands_of(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which all commands are added that are run beside the session from now on."""
+    ran: list[str] = []
+    for name in ("run_beside", "run_in_background"):
+        method = getattr(env, name)
+
+        def noted(call: object, *rest: object, method: object = method) -> object:
+            ran.append(call.command)  # type: ignore[attr-defined]
+            return method(call, *rest)  # type: ignore[operator]
+
+        monkeypatch.setattr(env, name, noted)
+    return ran
+
+
+def test_no_command_is_spent_on_finding_a_python(machine: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.execute("true")
+    machine.scratch_directory()
+    commands = commands_of(machine, monkeypatch)
+
+    def of_one_script() -> int:
+        commands.clear()
+        ran(machine, "print(1)")
+        return len(commands)
+
+    # The script alone; elsewhere the directory, the relay, the files, the script, and the directory again. Where there
+    # is no duplex stream, calls are collected and no relay is started.
+    most = 1 if machine.capabilities.same_machine else 5 if machine.capabilities.duplex else 7
+    assert [of_one_script(), of_one_script()] == [most, most]
+    make_venv(machine, "venv", "counted")
+    machine.execute("export VIRTUAL_ENV=$PWD/venv")
+    assert of_one_script() == most
+    machine.execute("rm -rf venv")
+    assert of_one_script() == most
+
+
+# What a script's tool calls make of the session.
+
+
+@pytest.mark.parametrize(
+    ("variable", "shown"),
+    [
+        ("VIRTUAL_ENV", "sys.prefix"),
+        ("CONDA_PREFIX", "sys.prefix"),
+        ("PYTHONPATH", "[p for p in sys.path if 'evil' in p]"),
+        ("PYTHONPATH", "os.environ.get('PYTHONPATH')"),
+        ("PATH", "shutil.which('python3')"),
+        ("PATH", "os.environ['PATH']"),
+    ],
+)
+def test_a_script_does_not_choose_what_the_next_one_runs(here: BaseEnvironment, variable: str, shown: str) -> None:
+    make_venv(here, "evil", "evil")
+    value = "$PWD/evil/bin:$PATH" if variable == "PATH" else "$PWD/evil"
+    code = f"import os, shutil, sys; print('evil' in str({shown}))"
+    ran(here, f"from hermes_tools import terminal; terminal('export {variable}={value}')")
+    assert "evil" in here.execute(f"echo ${variable}").output  # commands go on with it
+    assert ran(here, code) == "False\n"
+    here.execute(f"unset {variable}" if variable != "PATH" else "PATH=/usr/local/bin:/usr/bin:/bin")
+    here.execute(f"export {variable}={value}")  # the session's own doing
+    assert ran(here, code) == "True\n"
+
+
+def test_backends_that_have_a_python_are_all_tried_here_or_are_services() -> None:
+    names = {backend.__name__ for backend in BACKENDS} - {backend.__name__ for backend in MACHINES}
+    assert names == {"docker_minimal", "modal", "daytona"}
