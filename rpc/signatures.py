@@ -56,7 +56,8 @@ class ToolSignature:
     @classmethod
     def of(cls, tool: Callable[..., object]) -> ToolSignature:
         """Find out about a tool."""
-        described = getattr(tool, "__described__", None)
+        found = getattr(tool, "__described__", None)
+        described = found if isinstance(found, Described) else None
         partials = _partials(tool)
         bound = frozenset(name for partial in partials for name in partial.keywords)
         hidden_in = partials + (_partials(described.handle) if described else [])

@@ -127,7 +127,7 @@ class ToolSchema:
         said = " ".join(part for part in parts if part)
         return f"    {name}: {said}" if said else ""
 
-    def arguments(self, *args: object, **kwargs: object) -> dict[str, object]:
+    def arguments(self, /, *args: object, **kwargs: object) -> dict[str, object]:
         """Return what a call passes, by the names of the properties. What has a default and is not given has that.
 
         Raises:

@@ -68,6 +68,14 @@ def test_json_is_all_that_is_printed(hermes_env, script) -> None:
     assert done.stderr == ""
 
 
+def test_json_shows_each_tool_call(hermes_env, script) -> None:
+    done = hermes_env("run", "--json", script("import hermes_tools\nhermes_tools.read_file('missing')"))
+    (call,) = json.loads(done.stdout)["tool_calls"]
+    assert list(call) == ["name", "start", "seconds", "error"]
+    assert call["name"] == "read_file"
+    assert "missing" in call["error"]
+
+
 def test_json_keeps_the_exit_code_of_a_failed_script(hermes_env, script) -> None:
     done = hermes_env("run", "--json", script("raise SystemExit(4)"))
     assert json.loads(done.stdout)["status"] == "error"

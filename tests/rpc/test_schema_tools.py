@@ -66,7 +66,7 @@ def called(load):
     """Make a call in a script, and return what `handle` got of it."""
     got = []
 
-    def make(schemas, name, *args, **kwargs):
+    def make(schemas, name, /, *args, **kwargs):
         stub = load(schemas, lambda name, arguments: got.append((name, arguments)))
         answer = getattr(stub, name)(*args, **kwargs)
         assert answer is None, answer
@@ -115,6 +115,12 @@ def test_properties_that_can_be_no_parameters_are_passed_by_their_names(called, 
         "odd",
         {"more": 1, "file-path": "x", "class": 2},
     )
+
+
+def test_a_property_may_have_any_name(called):
+    names = ["self", "args", "kwargs", "name", "arguments", "handle", "_call", "given", "tool", "schema"]
+    values = {name: number for number, name in enumerate(names)}
+    assert called([schema(properties={name: {} for name in names})], "tool", **values) == ("tool", values)
 
 
 @pytest.mark.parametrize("additional", [True, {}, {"type": "string"}])
