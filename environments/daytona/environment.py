@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from environments.claim import Claim
 from environments.daytona.garbage import find_orphans
 from environments.daytona.sandbox import create, key_of, make_ready, state_of
 from environments.daytona.service import (
@@ -35,6 +34,7 @@ from environments.owner import Orphan
 from environments.result import CommandResult
 from environments.sandbox_labels import KEPT, sandbox_labels
 from environments.settings import EnvironmentSettings
+from environments.shared_claim import SharedClaim
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.starting import current_start
@@ -55,7 +55,7 @@ class DaytonaEnvironment(PerCommandEnvironment):
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self._sandbox: sdk.Sandbox | None = None
-        self._claim: Claim | None = None
+        self._claim: SharedClaim[sdk.Sandbox] | None = None
 
     @property
     def stop_ends_all(self) -> bool:
@@ -82,17 +82,27 @@ class DaytonaEnvironment(PerCommandEnvironment):
             if self._sandbox and make_ready(self._sandbox):
                 return
             key = key_of(self.settings) if self.settings.container_persistent else None
-            kept = self._take_kept(service, key) if key else None
-            self._sandbox = kept or create(service, self.settings, key)
+            self._sandbox = self._shared(service, key) if key else create(service, self.settings, None)
 
-    def _take_kept(self, service: sdk.Daytona, key: str) -> sdk.Sandbox | None:
-        """Find the sandbox that an earlier process kept for the same task, made in the same way."""
-        self._claim = self._claim or Claim(f"daytona-{key}")
-        if not self._claim.take():
+    def _shared(self, service: sdk.Daytona, key: str) -> sdk.Sandbox:
+        """Return a sandbox that is kept for the task: that of others in this process, an earlier one, or a new one."""
+
+        def begin(others: sdk.Sandbox | None) -> sdk.Sandbox:
+            if others and make_ready(others):
+                return others
+            return self._find_kept(service, key) or create(service, self.settings, key)
+
+        self._claim = self._claim or SharedClaim(f"daytona-{key}")
+        sandbox = self._claim.join(begin)
+        if sandbox is None:
             raise EnvironmentStartError(
                 f"backend 'daytona': the kept sandbox of task {self.settings.task_id!r} is in use by another process; "
                 "end that one, or set another task_id"
             )
+        return sandbox
+
+    def _find_kept(self, service: sdk.Daytona, key: str) -> sdk.Sandbox | None:
+        """Find the sandbox that an earlier environment kept for the same task, made in the same way."""
         query = sdk.ListSandboxesQuery(labels={KEPT: key})
         found = retried(lambda: list(service.list(query)), "sandboxes cannot be listed")
         return next((sandbox for sandbox in found if self._take_over(sandbox, key)), None)
@@ -169,14 +179,12 @@ class DaytonaEnvironment(PerCommandEnvironment):
         return None if state == "started" else f"sandbox {sandbox.id} is {state}"
 
     def stop_target(self) -> None:
-        """Delete the sandbox, or stop it if it is kept."""
+        """Delete the sandbox, or stop it if it is kept and no other environment of this process has it."""
         sandbox, self._sandbox = self._sandbox, None
-        try:
-            if sandbox is not None:
-                self._end(sandbox)
-        finally:
-            if self._claim:
-                self._claim.release()
+        if self._claim:
+            self._claim.leave(self._end)
+        elif sandbox is not None:
+            self._end(sandbox)
 
     def _end(self, sandbox: sdk.Sandbox) -> None:
         act = sandbox.stop if self.settings.container_persistent else sandbox.delete

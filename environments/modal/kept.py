@@ -22,7 +22,7 @@ _OWN = ("app", "image", "dockerfile_commands", "gpu", "region", "volumes", "netw
 
 
 class Kept:
-    """The files of one task, as one kind of sandbox sees them. They are used by one environment at a time.
+    """The files of one task, as one kind of sandbox sees them. They are in one sandbox at a time.
 
     Args:
         key: Names them, see `key_of`.
@@ -30,7 +30,8 @@ class Kept:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self._claim = Claim(f"modal-{key}")
+        self.claim_name = f"modal-{key}"
+        self._claim = Claim(self.claim_name)
         self._path: Path = hermes_home() / _FOLDER / key
 
     def take(self) -> bool:

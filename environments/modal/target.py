@@ -20,6 +20,7 @@ from environments.modal.settings import ModalSettings
 from environments.owner import MARKER_VARIABLE
 from environments.sandbox_labels import KEPT, OWNER, sandbox_labels
 from environments.settings import EnvironmentSettings
+from environments.shared_claim import SharedClaim
 from environments.starting import current_start, unstoppable
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class ModalTarget:
         self._client: modal.Client | None = None
         self._sandbox: modal.Sandbox | None = None
         self._kept = Kept(key_of(settings)) if settings.container_persistent else None
+        self._claim = SharedClaim[str](self._kept.claim_name) if self._kept else None
         self._variables = variables(self._own)
 
     @property
@@ -79,9 +81,37 @@ class ModalTarget:
             name = self._own.app
             find = partial(modal.App.lookup, name, create_if_missing=True, client=self._client)
             app = start.alone(lambda: retried(find, f"app {name} cannot be found"), undo=_nothing)
-            left = start.alone(partial(self._left_running, app), undo=_nothing)
-            self._sandbox = left or self._create(app)
+            self._sandbox = self._shared(app, self._claim) if self._claim else self._create(app)
             return True
+
+    def _shared(self, app: modal.App, claim: SharedClaim[str]) -> modal.Sandbox:
+        """Return a sandbox with what is kept: that of others in this process, of a killed process, or a new one."""
+        start = current_start()
+        found: list[modal.Sandbox] = []
+
+        def begin(others: str | None) -> str:
+            sandbox = start.alone(partial(self._running, others), undo=_nothing) if others else None
+            sandbox = sandbox or start.alone(partial(self._left_running, app), undo=_nothing)
+            found.append(sandbox or self._create(app))
+            return found[0].object_id
+
+        if claim.join(begin) is None:
+            raise EnvironmentStartError(
+                f"backend 'modal': the kept files of task {self._settings.task_id!r} are in use by another process; "
+                "end that one, or set another task_id"
+            )
+        return found[0]
+
+    def _running(self, sandbox_id: str) -> modal.Sandbox | None:
+        try:
+            sandbox = self._by_id(sandbox_id)
+        except exception.NotFoundError:
+            return None
+        return sandbox if self._still_runs(sandbox) else None
+
+    def _by_id(self, sandbox_id: str) -> modal.Sandbox:
+        find = partial(modal.Sandbox.from_id, sandbox_id, client=self._client)
+        return retried(find, f"sandbox {sandbox_id} cannot be found")
 
     def discard(self) -> None:
         """Have no sandbox any more, as the start that made it did not come to its end. What is kept stays."""
@@ -101,11 +131,6 @@ class ModalTarget:
         """Find the sandbox of a killed process, end what that was running there, and make it ours."""
         if self._kept is None:
             return None
-        if not self._kept.take():
-            raise EnvironmentStartError(
-                f"backend 'modal': the kept files of task {self._settings.task_id!r} are in use by another "
-                "environment; clean that one up, or set another task_id"
-            )
         wanted = {KEPT: self._kept.key}
         find = partial(modal.Sandbox.list, app_id=app.app_id, tags=wanted, client=self._client)
         for sandbox in retried(lambda: list(find()), "sandboxes cannot be listed"):
@@ -213,23 +238,32 @@ class ModalTarget:
         return f"sandbox {sandbox.object_id} has ended ({code}); it is ended at the latest by its {limits}"
 
     def stop(self) -> None:
-        """Keep the files if they are to be kept, and terminate the sandbox."""
+        """Terminate the sandbox. One that is kept ends with the last environment of this process, after a snapshot."""
         try:
-            if self._sandbox and self._keep_files(self._sandbox):
+            if self._claim and self._kept:
+                self._claim.leave(partial(self._keep_and_end, self._kept))
+            elif self._sandbox:
                 self._terminate(self._sandbox)
         finally:
             self._detach()
-            if self._kept:
-                self._kept.release()
 
-    def _keep_files(self, sandbox: modal.Sandbox) -> bool:
+    def _keep_and_end(self, kept: Kept, sandbox_id: str) -> None:
+        sandbox = self._sandbox
+        if sandbox is None or sandbox.object_id != sandbox_id:  # others have begun another since ours was lost
+            try:
+                sandbox = self._by_id(sandbox_id)
+            except SERVICE_ERRORS as error:
+                log.warning("sandbox %s may still run; `hermes-env gc` ends it: %s", sandbox_id, reason(error))
+                return
+        if self._keep_files(kept, sandbox):
+            self._terminate(sandbox)
+
+    def _keep_files(self, kept: Kept, sandbox: modal.Sandbox) -> bool:
         """Take a snapshot, and return whether the sandbox is needed no more."""
-        if self._kept is None:
-            return True
         try:
             if self._still_runs(sandbox):
                 take = partial(sandbox.snapshot_filesystem, timeout=SNAPSHOT_TIMEOUT)
-                self._kept.snapshot = retried(take, "no snapshot can be taken").object_id
+                kept.snapshot = retried(take, "no snapshot can be taken").object_id
                 sandbox.set_tags(self._tags(None))  # the next one is not to find it while it ends
         except SERVICE_ERRORS as error:
             log.warning(

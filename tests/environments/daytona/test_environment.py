@@ -18,7 +18,9 @@ from targets.processes import having
 from code_execution import execute_code
 from environments import EnvironmentStartError, SettingsError, UnsupportedError, create_environment
 from environments.base import BaseEnvironment
+from environments.claim import Claim
 from environments.conformance.check import wait_until
+from environments.daytona.sandbox import key_of
 from environments.daytona.service import connect, sdk
 from environments.garbage import collect_garbage
 
@@ -164,13 +166,32 @@ def test_a_kept_sandbox_of_another_image_is_another_one(make):
         sandbox.delete()
 
 
-def test_a_kept_sandbox_is_used_by_one_environment_at_a_time(make):
-    first = make(task_id="mine", container_persistent=True)
-    first.execute("true")
-    with pytest.raises(EnvironmentStartError, match="in use"):
-        make(task_id="mine", container_persistent=True).execute("true")
+def test_environments_of_one_process_share_a_kept_sandbox(make, nap):
+    first, second = (make(task_id="mine", container_persistent=True) for _ in range(2))
+    first.execute("echo mine >~/file; export WHO=first")
+    assert second.execute("cat ~/file; echo $WHO").output == "mine\n\n"
+    assert sandbox_of(first).id == sandbox_of(second).id
+    process = second.start(f"sleep {nap}")
     sandbox = sandbox_of(first)
     first.cleanup()
+    assert states()[sandbox.id] == "started"
+    assert process.running
+    assert second.execute("cat ~/file").output == "mine\n"
+    second.cleanup()
+    assert states()[sandbox.id] == "stopped"
+    sandbox.delete()
+
+
+def test_a_kept_sandbox_is_used_by_one_process_at_a_time(make):
+    env = make(task_id="theirs", container_persistent=True)
+    claim = Claim(f"daytona-{key_of(env.settings)}")  # what another process would hold
+    assert claim.take()
+    with pytest.raises(EnvironmentStartError, match="in use by another process"):
+        env.execute("true")
+    claim.release()
+    assert env.execute("echo here").output == "here\n"
+    sandbox = sandbox_of(env)
+    env.cleanup()
     sandbox.delete()
 
 

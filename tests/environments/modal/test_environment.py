@@ -18,7 +18,9 @@ from targets.processes import having
 from code_execution import execute_code
 from environments import EnvironmentStartError, SettingsError, create_environment
 from environments.base import BaseEnvironment
+from environments.claim import Claim
 from environments.garbage import collect_garbage
+from environments.modal.kept import key_of
 
 MakeModal = Callable[..., BaseEnvironment]
 
@@ -191,10 +193,29 @@ def test_kept_files_that_the_service_has_lost_are_no_obstacle(make, home, caplog
     assert "the kept files of task lost are gone" in caplog.text
 
 
-def test_kept_files_are_used_by_one_environment_at_a_time(make):
-    make(task_id="shared", container_persistent=True).execute("true")
+def test_environments_of_one_process_share_a_sandbox_with_kept_files(service, make, nap):
+    first, second = (make(task_id="shared", container_persistent=True) for _ in range(2))
+    first.execute("echo mine >~/file; export WHO=first")
+    assert second.execute("cat ~/file; echo $WHO").output == "mine\n\n"
+    assert len(running(service, "shared")) == 1
+    process = second.start(f"sleep {nap}")
+    first.cleanup()
+    assert len(running(service, "shared")) == 1
+    assert process.running
+    second.execute("echo more >>~/file")
+    second.cleanup()
+    assert running(service, "shared") == []
+    assert make(task_id="shared", container_persistent=True).execute("cat ~/file").output == "mine\nmore\n"
+
+
+def test_kept_files_are_used_by_one_process_at_a_time(make):
+    env = make(task_id="theirs", container_persistent=True)
+    claim = Claim(f"modal-{key_of(env.settings)}")  # what another process would hold
+    assert claim.take()
     with pytest.raises(EnvironmentStartError, match="set another task_id"):
-        make(task_id="shared", container_persistent=True).execute("true")
+        env.execute("true")
+    claim.release()
+    assert env.execute("echo here").output == "here\n"
 
 
 @pytest.mark.alone("garbage")
