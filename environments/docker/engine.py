@@ -8,24 +8,19 @@ import time
 from collections.abc import Iterator
 
 from docker.errors import APIError
-from docker.utils import kwargs_from_env, parse_host
+from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
 
+from environments.docker.address import UNIX, engine_address, unreachable
 from environments.docker.connections import BreakableClient
 from environments.docker.stream import ENGINE_ERRORS
 from environments.errors import EnvironmentStartError
 from environments.starting import current_start
 
-UNIX = "unix://"
 ENGINE_TIMEOUT = 60
 """Seconds the engine may take to answer one request; making a container takes it 0.1 s where it is not loaded."""
 
 _PAUSE = 0.1
-
-
-def engine_address() -> str:
-    """Return where the engine is: DOCKER_HOST, or this machine's usual socket."""
-    return str(parse_host(kwargs_from_env().get("base_url"))).removeprefix("http+")
 
 
 def connect() -> BreakableClient:
@@ -33,6 +28,7 @@ def connect() -> BreakableClient:
 
     Raises:
         EnvironmentStartError: It cannot be reached.
+        SettingsError: DOCKER_HOST cannot be understood.
     """
     address = engine_address()
     with reported("the Docker engine cannot be used"):
@@ -77,15 +73,5 @@ def reason(error: Exception) -> str:
     if isinstance(error, APIError):
         return str(error.explanation or error)
     if isinstance(error, RequestException | OSError) or "server API version" in str(error):
-        return (
-            f"the engine at {engine_address()} does not answer ({_innermost(error)}); start it, or set DOCKER_HOST to "
-            "one that runs"
-        )
+        return unreachable(error)
     return str(error)
-
-
-def _innermost(error: BaseException) -> str:
-    """Return the system's own words, which the HTTP library wraps several times."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__ or error
-    return str(getattr(error, "strerror", None) or error)

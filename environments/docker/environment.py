@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import APIError, NotFound
 
 from environments.default_limits import UnheldLimitsError, going_without
-from environments.docker.engine import connect, engine_address, reason, reported
+from environments.docker.address import UNIX, engine_address
+from environments.docker.engine import connect, reason, reported
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
 from environments.docker.labels import RUNNING, claim_name, kept_filter, labels
 from environments.docker.memory import Memory
+from environments.docker.mounts import near_source
 from environments.docker.options import container_options
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, ExecStream
@@ -42,7 +44,7 @@ CANNOT_RUN = (126, 127)
 """Exit codes of a container whose program could not be started."""
 SETTLING, SETTLING_PAUSE = 0.3, 0.02
 """Seconds in which the engine notices that a container has ended, which is after its last process has."""
-_NO_SOURCE = re.compile(r"bind source path does not exist|statfs .*no such file", re.IGNORECASE)
+_NO_SOURCE = re.compile(r"bind source path does not exist: (.+)|statfs (.+): no such file", re.IGNORECASE)
 """What Docker, and Podman, say of a mount whose source is missing."""
 _WAITS = ["/bin/sh"]
 """What the container runs: a shell whose input stays open and never brings anything. Every image has one."""
@@ -206,10 +208,11 @@ class DockerEnvironment(PersistentShellEnvironment):
         except APIError as error:
             if self.settings.container_disk and re.search(r"storage.?opt|quota", reason(error), re.IGNORECASE):
                 raise self._no_disk_limit(reason(error)) from error
-            if _NO_SOURCE.search(reason(error)):
+            if missing := _NO_SOURCE.search(reason(error)):
+                near = near_source(missing[1] or missing[2]) if engine_address().startswith(UNIX) else ""
                 raise EnvironmentStartError(
-                    f"backend 'docker': a mount names what is not on the engine's machine: {reason(error)}; make it "
-                    "there, or correct docker_volumes"
+                    f"backend 'docker': a mount names what is not on the engine's machine: {reason(error)}{near}; make "
+                    "it there, or correct docker_volumes"
                 ) from error
             raise
         container = str(made["Id"])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from environments.errors import SettingsError
+from environments.validation import closest
 
 if TYPE_CHECKING:
     from docker.types import Mount
@@ -48,6 +49,24 @@ def check_volume(setting: str, volume: str) -> None:
         raise SettingsError(
             f"{setting}: {volume!r} should be host_path:/container_path, or host_path:/container_path:ro"
         )
+    if "/" in parts[0] and not parts[0].startswith(_PATH_BEGINS):
+        raise SettingsError(
+            f"{setting}: {volume!r} begins with neither a path nor the name of a volume; write ./{volume}, which is "
+            "taken from the working directory here, or an absolute path"
+        )
+
+
+def near_source(missing: str) -> str:
+    """Return ` (did you mean '...'?)` if something beside it has a similar name, or nothing.
+
+    Args:
+        missing: The path of a directory or file that is not there.
+    """
+    path = Path(missing)
+    try:
+        return closest(path.name, [found.name for found in path.parent.iterdir()])
+    except OSError:
+        return ""
 
 
 def mounts(volumes: Iterable[str]) -> Mounts:

@@ -115,6 +115,13 @@ def test_a_mount_whose_source_is_not_there_is_an_error_and_nothing_is_made(form,
     assert not missing.exists()
 
 
+def test_a_mistyped_mount_names_what_is_near(docker_environment, tmp_path: Path):
+    (tmp_path / "datasets").mkdir()
+    env = docker_environment(docker_volumes=(f"{tmp_path}/dataset:/data",))
+    with pytest.raises(EnvironmentStartError, match=r"did you mean 'datasets'\?"):
+        env.execute("true")
+
+
 def test_a_named_volume_is_made_on_first_use(docker_environment, engine):
     name = f"t-{secrets.token_hex(4)}"
     env = docker_environment(docker_volumes=(f"{name}:/data",))

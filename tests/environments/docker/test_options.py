@@ -40,7 +40,7 @@ def test_the_fingerprint_tells_containers_apart_by_what_they_are():
     assert len({base, *others}) == len(others) + 1
 
 
-@pytest.mark.parametrize("volume", ["/only", "relative:not/absolute", ":/x", "/a:/b:ro:more"])
+@pytest.mark.parametrize("volume", ["/only", "relative:not/absolute", ":/x", "/a:/b:ro:more", "rel/dir:/x"])
 def test_a_volume_of_another_form_is_refused(volume):
     with pytest.raises(SettingsError, match="docker_volumes"):
         options(docker_volumes=[volume])

@@ -1,0 +1,114 @@
+"""What is said when the engine cannot be reached, which is real sockets here."""
+
+from __future__ import annotations
+
+import grp
+import json
+import os
+import pwd
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from environments import EnvironmentStartError, SettingsError, create_environment
+
+NOBODY = pwd.getpwnam("nobody")
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A directory that every user may look into."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def listening(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
+
+
+def error_of_start() -> str:
+    with create_environment("docker") as env, pytest.raises((EnvironmentStartError, SettingsError)) as caught:
+        env.execute("true")
+    return str(caught.value)
+
+
+def as_nobody(ask: Callable[[], str]) -> str:
+    """Return what is said to a user who may do nothing."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        if not os.geteuid():
+            os.setgroups([])
+            os.setresgid(NOBODY.pw_gid, NOBODY.pw_gid, NOBODY.pw_gid)
+            os.setresuid(NOBODY.pw_uid, NOBODY.pw_uid, NOBODY.pw_uid)
+        try:
+            os.write(writer, ask().encode())
+        except BaseException as error:  # it is not the test's own process that fails
+            os.write(writer, repr(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with os.fdopen(reader) as answer:
+        return answer.read()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_socket_without_permission_names_the_group_and_does_not_say_start_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
+    monkeypatch.setenv("HERMES_HOME", str(folder))
+    error_of_start()  # nobody may not be able to import what this needs
+    group = next(entry for entry in grp.getgrall() if entry.gr_gid and NOBODY.pw_name not in entry.gr_mem)
+    with listening(folder / "docker.sock"):
+        (folder / "docker.sock").chmod(0)
+        if not os.geteuid():
+            os.chown(folder / "docker.sock", 0, group.gr_gid)
+        error = as_nobody(error_of_start)
+    assert f"may not use the engine at unix://{folder}/docker.sock" in error
+    assert "usermod -aG " in error and "rootless" in error and "DOCKER_HOST" in error
+    assert "start it" not in error
+
+
+def test_a_socket_that_is_not_there_says_start_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
+    assert "does not answer (No such file or directory); start it" in error_of_start()
+
+
+def test_an_engine_of_the_users_own_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    with listening(folder / "docker.sock"):
+        assert f"There is one at unix://{folder}/docker.sock" in error_of_start()
+
+
+def test_the_context_of_the_docker_program_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Where no engine is at the usual place, which cannot be had here.
+    monkeypatch.setattr("docker.utils.utils.DEFAULT_UNIX_SOCKET", f"http+unix://{folder}/docker.sock")
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setenv("DOCKER_CONFIG", str(folder))
+    (folder / "config.json").write_text(json.dumps({"currentContext": "colima"}))
+    error = error_of_start()
+    assert "uses the context 'colima'" in error and "docker context inspect colima" in error
+
+
+@pytest.mark.parametrize("host", ["/var/run/docker.sock", "unixx://foo"])
+def test_a_host_of_another_form_is_refused(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", host)
+    error = error_of_start()
+    assert f"DOCKER_HOST is {host!r}" in error and "unix:///var/run/docker.sock" in error
+
+
+def test_certificates_that_are_missing_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    monkeypatch.setenv("DOCKER_CERT_PATH", "")
+    assert "DOCKER_CERT_PATH" in error_of_start()
