@@ -59,8 +59,8 @@ def execute_code(
         transport: How its calls travel: `"socket"`, `"relay"`, `"file"`, or `"auto"` for the fastest that works there.
         interrupt: Ends the script when it is set.
         on_output: Called with each piece of its standard output as it arrives, in another thread.
-        on_tool_call: Called with a `ToolCall` after each tool call, in the call's thread, before the script has the
-            answer. What it raises is logged and passed over.
+        on_tool_call: Called with a `ToolCall` after each tool call, before the script has the answer; in the call's
+            thread, and so several times at once. What it raises is logged and passed over.
         tool_errors: What a refused tool call does in the script: `"return"` `{"error": ...}`, as a tool that fails
             does, or `"raise"` `ToolError`. None is the setting, `"return"` by default.
         argv: The script's arguments, `sys.argv[1:]`.

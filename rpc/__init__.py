@@ -7,6 +7,7 @@ source = generate_stub({"add": add}, transport.client_source, token)    # of her
 ...                                                                      # run a script that imports it
 dispatcher.close()
 transport.close()
+dispatcher.join()
 """
 
 from rpc.dispatcher import BeforeCall, Dispatcher

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib.util
 import inspect
@@ -51,7 +52,9 @@ def load(tmp_path, monkeypatch):
     def load_one(schemas, handle):
         tools = tools_from_schemas(schemas, handle)
         path = tmp_path / "hermes_tools.py"
-        path.write_text(generate_stub(tools, "", "token"), "utf-8")
+        source = generate_stub(tools, "", "token")
+        ast.parse(source, feature_version=(3, 8))
+        path.write_text(source, "utf-8")
         spec = importlib.util.spec_from_file_location("hermes_tools_under_test", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
