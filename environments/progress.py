@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from environments.log import logger
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 INTERVAL = 0.1
 """Seconds between two reports of one thing. Its beginning, and a new thing, are told at once."""
@@ -66,17 +71,18 @@ class Reporter:
             if self._last[0] == what and now - self._last[1] < INTERVAL and (done is None or done != total):
                 return
             self._last = (what, now)
-        self._call(Progress(self._backend, what, done, total))
+        self.report(what, done, total)
 
-    def _call(self, progress: Progress) -> None:
+    def report(self, what: str, done: int | None, total: int | None) -> None:
+        """Report the same, however fast it comes."""
         callback = self.callback
         try:
             if callback:
-                callback(progress)
+                callback(Progress(self._backend, what, done, total))
         except Exception:
             if not self._has_failed:
                 self._has_failed = True
-                log.exception("on_progress failed with %s, and is called on", progress)
+                log.exception("on_progress failed at %r; it is called on, and its further errors are not told", what)
 
     @contextmanager
     def counting(self, what: str, total: int | None = None) -> Iterator[Counter]:
@@ -87,16 +93,16 @@ class Reporter:
             total: Bytes in all, where that is known.
         """
         counter = Counter(self, what, total)
-        self.tell(what, 0, total)
+        self.report(what, 0, total)
         yield counter
-        self.tell(what, counter.done, counter.done)
+        self.report(what, counter.done, counter.done)
 
 
 class Counter:
     """Counts the bytes of one transfer.
 
     Args:
-        reporter: Is told of them.
+        reporter: Is told of them, not too often.
         what: What is being transferred.
         total: Bytes in all, where that is known.
     """
@@ -104,17 +110,60 @@ class Counter:
     def __init__(self, reporter: Reporter, what: str, total: int | None) -> None:
         self._reporter = reporter
         self._what = what
-        self._total = total
+        self._told = time.monotonic()
+        self.total = total
+        """Bytes in all, where that is known."""
         self.done = 0
         """Bytes so far."""
 
     def add(self, size: int) -> None:
         """Count some more bytes."""
-        self.done += size
-        self._reporter.tell(self._what, self.done, self._total)
+        self.at(self.done + size)
 
     def at(self, done: int, total: int | None = None) -> None:
-        """Say how many bytes there are so far, and in all."""
+        """Say how many bytes there are so far, and in all, if that is not known yet."""
         self.done = done
-        self._total = total if total is not None else self._total
-        self._reporter.tell(self._what, done, self._total)
+        self.total = total if self.total is None else self.total
+        if (now := time.monotonic()) - self._told >= INTERVAL:
+            self._told = now
+            self._reporter.report(self._what, done, self.total)
+
+    def through(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the same pieces, each of which counts when the next one is asked for."""
+        for piece in pieces:
+            yield piece
+            self.add(len(piece))
+
+    def into(self, file: BinaryIO) -> BinaryIO:
+        """Return a file that counts what is written to another one."""
+        return cast(BinaryIO, _CountedFile(file, self))
+
+
+class _CountedFile(io.BufferedIOBase):
+    """Passes on what is written, and counts it by where that ends."""
+
+    def __init__(self, file: BinaryIO, counter: Counter) -> None:
+        self._file = file
+        self._counter = counter
+
+    def writable(self) -> bool:
+        """Whether it can be written to."""
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        """Write bytes."""
+        size = self._file.write(data)
+        self._counter.at(self._file.tell())
+        return size
+
+    def tell(self) -> int:
+        """Return where the next byte goes."""
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        """Go elsewhere."""
+        return self._file.seek(offset, whence)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Cut the file off."""
+        return self._file.truncate(size)

@@ -83,11 +83,11 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
         """Copy a file, see `BaseEnvironment`."""
-        copy_file(Path(local), self._resolve(remote))
+        copy_file(Path(local), self._resolve(remote), f"uploading {remote}", self.progress)
 
     def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
         """Copy a file, see `BaseEnvironment`."""
-        copy_file(self._resolve(remote), Path(local))
+        copy_file(self._resolve(remote), Path(local), f"downloading {remote}", self.progress)
 
     def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file of ours, see `PersistentShellEnvironment`."""

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from environments.atomic_file import naming, open_regular, read_pieces, replace_file
+from environments.progress import Reporter
 
 
 def read_file(path: Path) -> bytes:
@@ -20,13 +21,21 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
-def copy_file(source: Path, target: Path) -> None:
+def copy_file(source: Path, target: Path, what: str, progress: Reporter) -> None:
     """Copy a regular file with its permissions, replacing `target` in one step.
+
+    Args:
+        source: The file.
+        target: Where it is to be.
+        what: What that is called.
+        progress: Is told how far it is.
 
     Raises:
         FileNotFoundError: No such source.
         TerminalError: It could not be read or written.
     """
     with open_regular(source) as file:
-        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-        replace_file(target, lambda copy: copy.writelines(read_pieces(source, file)), mode)
+        status = os.fstat(file.fileno())
+        with progress.counting(what, status.st_size) as count:
+            pieces = count.through(read_pieces(source, file))
+            replace_file(target, lambda copy: copy.writelines(pieces), stat.S_IMODE(status.st_mode))

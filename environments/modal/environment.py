@@ -97,7 +97,9 @@ class ModalEnvironment(PerCommandEnvironment):
             except BaseException:
                 self._target.discard()
                 raise
-            self._files = ShellFiles(self._ours, self.settings.env) if self._duplex else self._native_files
+            self._files = (
+                ShellFiles(self._ours, self.settings.env, self.progress) if self._duplex else self._native_files
+            )
             self.streams_lag = not self._duplex
 
     def _delivers_input(self) -> bool:

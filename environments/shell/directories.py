@@ -12,6 +12,7 @@ from pathlib import Path
 from environments.atomic_file import PERMISSIONS, PIECE
 from environments.base import Background, Process
 from environments.errors import TerminalError
+from environments.progress import Counter
 from environments.shell.dialect.directories import NO_TAR, listing, packing, unpacking
 from environments.shell.output import UnreadOutput
 from environments.shell.packing import Files, archive, files_in, folders_in, joined, whole_seconds
@@ -43,8 +44,9 @@ class Directories(Transfer):
         process = self._runner.start(call_at(remote, text), Background(sink=UnreadOutput(LONGEST_REASON)))
         whole = False
         try:
-            with contextlib.suppress(BrokenPipeError):  # its exit code and its words say why
-                for piece in joined(archive(local, folders, there)):
+            # Of a pipe that breaks, its exit code and its words say why.
+            with contextlib.suppress(BrokenPipeError), self._progress.counting(f"uploading {remote}") as count:
+                for piece in count.through(joined(archive(local, folders, there))):
                     process.write(piece)
                 whole = True
             process.close_stdin()
@@ -60,7 +62,12 @@ class Directories(Transfer):
         unchanged = self._listed(remote).items() & files_in(local).items() if skip_unchanged else ()
         same = frozenset(name for name, _ in unchanged)
         text = packing(remote, [name for name in same if _SIMPLE.fullmatch(name)])
-        pipe = _Pipe()
+        with self._progress.counting(f"downloading {remote}") as count:
+            self._take(remote, local, same, text, count)
+
+    def _take(self, remote: str, local: Path, same: frozenset[str], text: str, count: Counter) -> None:
+        """Unpack here what a command there packs, but for files that are the same."""
+        pipe = _Pipe(count)
         process = self._runner.start(call_at(remote, text), Background("none", sink=pipe))
         pipe.writer = process
         try:
@@ -103,7 +110,8 @@ class _Pipe:
 
     separate = True
 
-    def __init__(self) -> None:
+    def __init__(self, count: Counter) -> None:
+        self._count = count
         self._changed = threading.Condition()
         self._pieces: deque[memoryview] = deque()
         self._size = 0
@@ -127,6 +135,7 @@ class _Pipe:
                 self._pieces.append(memoryview(data))
                 self._size += len(data)
                 self._changed.notify_all()
+        self._count.add(len(data))
 
     def freeze(self) -> None:
         """Nothing is ended that is still wanted."""

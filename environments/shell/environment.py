@@ -88,7 +88,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             Beside(shells, pool, requests, self._runner, self.life, settings, self._session.variable, variables)
             for pool, variables in ((self._pool, self.passthrough.values), (self._control, dict[str, str]))
         )
-        self._files = ShellFiles(self._ours, settings.env)
+        self._files = ShellFiles(self._ours, settings.env, self.progress)
         self.life.watch(self)
 
     # What a backend answers.
@@ -297,7 +297,7 @@ class PersistentShellEnvironment(BaseEnvironment):
     def _directories(self) -> Directories:
         from environments.shell.directories import Directories  # few need it, and tarfile takes its time
 
-        return Directories(self._ours, self.settings.env)
+        return Directories(self._ours, self.settings.env, self.progress)
 
     def scratch_directory(self) -> str:
         """Return our private directory in the target, made on first use."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,11 +17,14 @@ from typing import BinaryIO
 from environments.atomic_file import PERMISSIONS, open_regular, read_pieces, replace_file
 from environments.base import Background
 from environments.errors import TerminalError
+from environments.progress import Reporter
 from environments.shell.dialect.files import NO_BASE64, decoding, placing, reading
 from environments.shell.transfer import BytesSink, Runner, Transfer, call_at
 
 SMALL = 16 * 1024
 """Bytes up to which base64 in a command is quicker than a stream of its own."""
+
+_MODE_AND_SIZE = re.compile(rb"([0-7]+) ([0-9]+)\s*")
 
 
 class ShellFiles(Transfer):
@@ -28,8 +32,8 @@ class ShellFiles(Transfer):
 
     thing = "file"
 
-    def __init__(self, runner: Runner, backend: str) -> None:
-        super().__init__(runner, backend)
+    def __init__(self, runner: Runner, backend: str, progress: Reporter | None = None) -> None:
+        super().__init__(runner, backend, progress)
         self._has_base64 = True
 
     def write(self, path: str, data: bytes, mode: str = "") -> None:
@@ -48,7 +52,8 @@ class ShellFiles(Transfer):
         with open_regular(local) as file:
             status = os.fstat(file.fileno())
             mode = f"{stat.S_IMODE(status.st_mode) & PERMISSIONS:o}"
-            self._stream_in(remote, mode, status.st_size, read_pieces(local, file))
+            with self._progress.counting(f"uploading {remote}", status.st_size) as count:
+                self._stream_in(remote, mode, status.st_size, count.through(read_pieces(local, file)))
 
     def _stream_in(self, path: str, mode: str, size: int, pieces: Iterator[bytes]) -> None:
         # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
@@ -76,13 +81,15 @@ class ShellFiles(Transfer):
 
     def get(self, remote: str, local: Path) -> None:
         """Copy a file to here, see `BaseEnvironment.get_file`."""
-        mode = bytearray()
-        self._stream_out(remote, 'stat -Lc %a -- "$path"', mode.extend)
-        replace_file(
-            local,
-            lambda file: self._copy_into(file, remote),
-            int(mode, 8) & PERMISSIONS if mode.strip().isdigit() else None,
-        )
+        said = bytearray()
+        self._stream_out(remote, 'stat -Lc "%a %s" -- "$path"', said.extend)
+        mode, size = found.groups() if (found := _MODE_AND_SIZE.fullmatch(said)) else (None, None)
+        with self._progress.counting(f"downloading {remote}", int(size) if size else None) as count:
+            replace_file(
+                local,
+                lambda file: self._copy_into(count.into(file), remote),
+                int(mode, 8) & PERMISSIONS if mode else None,
+            )
 
     def _copy_into(self, file: BinaryIO, remote: str) -> None:
         self._stream_out(remote, 'cat -- "$path"', file.write)

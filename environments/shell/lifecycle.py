@@ -135,33 +135,44 @@ class Lifecycle:
             return self.generation
         self.check()
         while self.stage is not Stage.STARTED:
-            with self._lock:
-                self.check()
-                if self.stage is Stage.NEW and self._startup is None:
-                    self._begin_start()
-                startup = self._startup
-            if startup and startup.is_mine:
-                raise TerminalError("the environment was used from on_progress while it starts; use it when it is up")
-            if startup:
-                startup.wait()
+            try:
+                self._start_or_wait()
+            except BaseException:  # which control-C may raise before anybody waits
+                if startup := self._startup:
+                    startup.stop_if_unwanted()
+                raise
             self.check()
         return self.generation
 
-    def _begin_start(self) -> None:
-        """Bring the target up, or have it brought up by a thread. Called with the lock."""
+    def _start_or_wait(self) -> None:
+        with self._lock:
+            self.check()
+            startup = self._startup
+            late = startup is not None and startup.start.stopped
+            if self.stage is Stage.NEW and startup is None:
+                startup = self._begin_start()
+        if startup and startup.is_mine:
+            raise TerminalError("the environment was used from on_progress while it starts; use it when it is up")
+        if startup:
+            startup.wait(late)
+
+    def _begin_start(self) -> Startup | None:
+        """Bring the target up, or have it brought up by a thread, which is returned. Called with the lock."""
         self._raise_postponed()
         self.ever_started = True  # from here on there may be something to stop, also if this fails
         self.generation += 1
         if not self._apart:
             self._start()
             self.stage = Stage.STARTED
-            return
+            return None
         startup = Startup(Start(self._backend, self._reporter), self._start, self._start_ended)
+        self._startup = startup
         try:
             startup.begin()
         except RuntimeError as error:
+            self._startup = None
             raise EnvironmentStartError(f"backend {self._backend!r}: no thread can be started: {error}") from error
-        self._startup = startup
+        return startup
 
     def _start_ended(self, error: BaseException | None) -> None:
         """Note in the thread of a start that it has ended."""

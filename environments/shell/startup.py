@@ -97,15 +97,18 @@ class Startup:
                 self._changed.wait(ABORT_AGAIN)
                 self.start.break_off()
 
-    def wait(self) -> None:
-        """Wait until it is over. Who comes when it is stopped already waits until it has removed what it made.
+    def wait(self, late: bool) -> None:
+        """Wait until it is over.
+
+        Args:
+            late: Whether it was stopped already when the caller came, who then only waits until it has removed what it
+                made, to try again.
 
         Raises:
             StartStoppedError: It was stopped, or the current thread may wait no longer.
             BaseException: What the start has raised.
         """
         me, scope, limit = object(), current_scope(), current_start_limit()
-        late = self.start.stopped
         watching = scope.calling(self._notify) if scope else contextlib.nullcontext()
         try:
             with watching, self._changed:
@@ -115,7 +118,9 @@ class Startup:
                         raise stopped_error(self.start.backend, *reason)
                     self._changed.wait(_patience(limit))
         finally:
-            self._leave(me)
+            with self._changed:
+                self._waiting.discard(me)
+            self.stop_if_unwanted()
         if self._stopped_for_all and not late:
             self._abort(STOP_GRACE)
             raise self.start.error()
@@ -138,11 +143,12 @@ class Startup:
             return f"the target was not up within {plain_number(limit.seconds)} s", True
         return None
 
-    def _leave(self, me: object) -> None:
-        """Wait no longer. A start that nobody waits for is stopped."""
+    def stop_if_unwanted(self) -> None:
+        """Stop it if nobody waits for it any more."""
+        if self.is_mine:
+            return
         reason = self._reason_to_leave() or ("nobody waits for it any more", False)
         with self._changed:
-            self._waiting.discard(me)
             if self._waiting or self._ended or self.start.stopped:
                 return
             self.start.mark(*reason)

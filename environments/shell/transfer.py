@@ -9,6 +9,7 @@ from environments.base import Background, Process
 from environments.call import Call
 from environments.capture import BoundedCapture
 from environments.errors import TerminalError
+from environments.progress import Reporter
 from environments.result import CommandResult
 from environments.shell.dialect.files import NO_SUCH_FILE
 from environments.sink import Channel, OutputSink
@@ -38,14 +39,16 @@ class Transfer:
     Args:
         runner: Runs commands there.
         backend: The backend's name, for errors.
+        progress: Is told of bytes as they are moved.
     """
 
     thing: ClassVar[str]
     """What it moves."""
 
-    def __init__(self, runner: Runner, backend: str) -> None:
+    def __init__(self, runner: Runner, backend: str, progress: Reporter | None = None) -> None:
         self._runner = runner
         self._backend = backend
+        self._progress = progress or Reporter(backend)
 
     def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
         """Raise the error that a command's exit code and its words stand for, if any."""

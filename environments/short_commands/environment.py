@@ -48,7 +48,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self._files = NativeFiles(self._ours, self, settings.env)
+        self._files = NativeFiles(self._ours, self, settings.env, self.progress)
 
     # What a backend answers, besides start_target, stop_target and target_loss.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from environments.atomic_file import PERMISSIONS, open_regular, replace_file
+from environments.progress import Reporter
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
 from environments.shell.transfer import Runner, call_at
@@ -53,10 +54,11 @@ class NativeFiles(ShellFiles):
         runner: Runs commands in the target.
         service: The service.
         backend: The backend's name, for errors.
+        progress: Is told of bytes as they are moved. How far an upload is, the services' clients do not tell.
     """
 
-    def __init__(self, runner: Runner, service: FileService, backend: str) -> None:
-        super().__init__(runner, backend)
+    def __init__(self, runner: Runner, service: FileService, backend: str, progress: Reporter | None = None) -> None:
+        super().__init__(runner, backend, progress)
         self._service = service
 
     def write(self, path: str, data: bytes, mode: str = "") -> None:
@@ -69,8 +71,11 @@ class NativeFiles(ShellFiles):
     def put(self, local: Path, remote: str) -> None:
         """Copy a file from here, see `BaseEnvironment.put_file`."""
         with open_regular(local) as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & PERMISSIONS
-        self._place(remote, local, f"{mode:o}")
+            status = os.fstat(file.fileno())
+        mode = stat.S_IMODE(status.st_mode) & PERMISSIONS
+        with self._progress.counting(f"uploading {remote}", status.st_size) as count:
+            self._place(remote, local, f"{mode:o}")
+            count.done = status.st_size
 
     def _place(self, path: str, source: bytes | Path, mode: str) -> None:
         part = f"{self._service.scratch_directory()}/{os.urandom(8).hex()}"
@@ -88,10 +93,11 @@ class NativeFiles(ShellFiles):
     def get(self, remote: str, local: Path) -> None:
         """Copy a file to here, see `BaseEnvironment.get_file`."""
         mode, place, data = self._find(remote)
-        if data is not None:
-            replace_file(local, lambda file: file.write(data), mode)
-        else:
-            replace_file(local, lambda file: self._service.fetch_native(place, file), mode)
+        with self._progress.counting(f"downloading {remote}", None if data is None else len(data)) as count:
+            if data is not None:
+                replace_file(local, lambda file: count.into(file).write(data), mode)
+            else:
+                replace_file(local, lambda file: self._service.fetch_native(place, count.into(file)), mode)
 
     def _find(self, path: str) -> tuple[int, str, bytes | None]:
         """Return a file's mode, and either where it is or what it holds."""

@@ -21,6 +21,8 @@ from environments.ssh.stream import LINK_ERRORS
 LARGE = 8 * 1024 * 1024
 """Bytes from which to leave reading to the shell: paramiko asks for 32 KB at a time, and so takes twice as long."""
 
+OnBytes = Callable[[int, int], object]
+
 
 class NotBySFTPError(Exception):
     """SFTP did not do it. The shell may, and can say why not if it cannot either."""
@@ -48,13 +50,14 @@ class SFTPFiles:
         self._refused = False
         self._uid = -1
 
-    def put(self, source: BinaryIO, path: str, mode: int | None = None) -> None:
+    def put(self, source: BinaryIO, path: str, mode: int | None = None, count: OnBytes | None = None) -> None:
         """Write a file beside its place and rename it into it.
 
         Args:
             source: The contents.
             path: The file; missing parent directories are made.
             mode: Permission bits to give it; None keeps those that are there, or takes the usual ones.
+            count: Told of the bytes that have gone, and of all that there are.
 
         Raises:
             NotBySFTPError: It was not written.
@@ -68,7 +71,7 @@ class SFTPFiles:
                 if mode is not None:
                     sftp.open(part, "wx").close()
                     sftp.chmod(part, 0o600)  # so that what others may not read is never there for them to read
-                sftp.putfo(source, part)
+                sftp.putfo(source, part, callback=count)
                 if old:
                     with contextlib.suppress(OSError):  # only root can give a file away
                         sftp.chown(part, old.st_uid or 0, old.st_gid or 0)
@@ -80,8 +83,13 @@ class SFTPFiles:
                     sftp.remove(part)
                 raise
 
-    def get(self, path: str, target: BinaryIO) -> int:
+    def get(self, path: str, target: BinaryIO, count: OnBytes | None = None) -> int:
         """Copy a file's contents into `target` and return its permission bits.
+
+        Args:
+            path: The file.
+            target: Takes the contents.
+            count: Told of the bytes that have come, and of all that there are.
 
         Raises:
             NotBySFTPError: They were not copied, or only in part.
@@ -92,7 +100,7 @@ class SFTPFiles:
             small = 0 < (found.st_size or 0) < LARGE  # those of /proc have more in them than the 0 that they say
             if not (small and stat.S_ISREG(found.st_mode or 0)):
                 raise NotBySFTPError("it is better read by the shell")
-            sftp.getfo(place, target)
+            sftp.getfo(place, target, callback=count)
             return stat.S_IMODE(found.st_mode or 0) & PERMISSIONS
 
     @contextlib.contextmanager

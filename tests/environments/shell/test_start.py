@@ -1,0 +1,193 @@
+"""Starts: who waits for one, who stops it, and what comes of it, whatever the backend."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from targets.stopped_starts import LONGEST, WAYS, Stop, by_interrupt, our_threads, starting
+
+from environments import EnvironmentStartError, TerminalError, load_settings
+from environments.cancellation import CancelScope, start_limit
+from environments.conformance.check import wait_until
+from environments.errors import StartStoppedError
+from environments.progress import Progress
+from environments.shell.child_stream import ChildStream
+from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.stream import Stream, Terminal
+from environments.starting import Start, current_start
+
+
+class Slow(PersistentShellEnvironment):
+    """This machine, as a target that comes up when a test says so."""
+
+    def __init__(self, cwd: Path) -> None:
+        super().__init__(load_settings("local", cwd=str(cwd)))
+        self.begun, self.come_up = threading.Event(), threading.Event()
+        self.starts = self.stops = 0
+        self.deaf = False
+        self.error: Exception | None = None
+
+    def start_target(self) -> None:
+        self.starts += 1
+        self.begun.set()
+        if self.deaf:
+            self.come_up.wait()
+        else:
+            with current_start().aborting(self.come_up.set):
+                self.come_up.wait()
+                current_start().check()
+        if self.error:
+            raise self.error
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        return ChildStream(argv, terminal=terminal)
+
+    def stop_target(self) -> None:
+        self.stops += 1
+
+
+@pytest.fixture
+def env(tmp_path: Path):
+    made = Slow(tmp_path)
+    yield made
+    made.come_up.set()
+    made.cleanup()
+
+
+def retried(env: Slow) -> str:
+    env.come_up.set()
+    return env.execute("echo works").output
+
+
+@pytest.mark.parametrize("stop", WAYS[:3], ids=lambda way: way.__name__)
+def test_a_stopped_start_is_tried_again_by_the_next_command(env: Slow, stop: Stop):
+    stop(env, env.begun.wait)
+    assert retried(env) == "works\n" and env.starts == 2
+
+
+def test_control_c_in_the_caller_stops_the_start_and_the_next_command_works(env: Slow):
+    me = threading.get_ident()
+
+    def press() -> None:
+        env.begun.wait()
+        signal.pthread_kill(me, signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        env.execute("true")
+    thread.join(LONGEST)
+    assert wait_until(lambda: not our_threads())
+    assert retried(env) == "works\n"
+
+
+def test_a_start_goes_on_for_those_who_still_wait_for_it(env: Slow):
+    scope, results = CancelScope(), list[str]()
+    with starting(env, scope.active()) as errors:
+        env.begun.wait()
+        other = threading.Thread(target=lambda: results.append(env.execute_oneshot("echo works").output))
+        other.start()
+        assert wait_until(lambda: env.life._startup is not None and len(env.life._startup._waiting) == 2)
+        scope.cancel()
+        assert wait_until(lambda: bool(errors))
+        env.come_up.set()
+    other.join(LONGEST)
+    assert results == ["works\n"] and env.starts == 1 and isinstance(errors[0], StartStoppedError)
+
+
+def test_what_a_start_raises_is_raised_to_who_asked_for_it(env: Slow):
+    env.error = EnvironmentStartError("no such place")
+    env.come_up.set()
+    with pytest.raises(EnvironmentStartError, match="no such place"):
+        env.execute("true")
+    env.error = None
+    assert env.execute("echo works").output == "works\n"
+
+
+def test_a_backend_that_cannot_be_broken_off_is_not_waited_for_either(env: Slow):
+    env.deaf = True
+    by_interrupt(env, env.begun.wait)
+    assert env.starts == 1
+    assert retried(env) == "works\n" and env.starts == 1  # it came up after all
+
+
+def test_what_comes_up_after_the_environment_was_closed_is_taken_down(env: Slow, monkeypatch):
+    monkeypatch.setattr("environments.shell.lifecycle.CLOSE_GRACE", 0.1)
+    env.deaf = True
+    with starting(env) as errors:
+        env.begun.wait()
+        env.cleanup()
+    assert isinstance(errors[0], StartStoppedError)
+    stops = env.stops
+    env.come_up.set()
+    assert wait_until(lambda: not our_threads() and env.stops == stops + 1)
+
+
+def test_a_scope_that_was_cancelled_before_starts_nothing(env: Slow):
+    scope = CancelScope()
+    scope.cancel()
+    with scope.active(), pytest.raises(StartStoppedError, match="cancelled"):
+        env.execute("true")
+    assert wait_until(lambda: not our_threads())
+
+
+def test_the_time_of_a_command_does_not_bound_its_start(env: Slow):
+    threading.Timer(1.5, env.come_up.set).start()
+    assert env.execute("echo works", timeout=1).output == "works\n"
+
+
+def test_a_limit_says_how_long_it_was(env: Slow):
+    with start_limit(0.25), pytest.raises(StartStoppedError, match=r"not up within 0\.25 s") as caught:
+        env.execute("true")
+    assert caught.value.timed_out
+
+
+def test_what_asks_whether_to_go_on_stops_a_start(env: Slow):
+    asked = threading.Event()
+    with starting(env, start_limit(1e9, interrupted=asked.is_set)) as errors:
+        env.begun.wait()
+        asked.set()
+    (error,) = errors
+    assert isinstance(error, StartStoppedError) and not error.timed_out
+
+
+def test_an_environment_is_not_used_by_what_its_own_start_calls(env: Slow):
+    errors: list[TerminalError] = []
+
+    def use(progress: Progress) -> None:
+        try:
+            env.execute("true")
+        except TerminalError as error:
+            errors.append(error)
+
+    env.progress.callback = use
+    assert retried(env) == "works\n"
+    assert "on_progress" in str(errors[0])
+
+
+def test_what_is_left_alone_is_undone_once_and_nothing_else_is():
+    start, undone, begun, go = Start("test"), list[str](), threading.Event(), threading.Event()
+    assert start.alone(lambda: 5, undo=lambda: undone.append("never")) == 5
+
+    def make() -> None:
+        begun.set()
+        go.wait()
+
+    def stop() -> None:
+        begun.wait()
+        start.mark("enough")
+        start.break_off()
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    with pytest.raises(StartStoppedError, match="enough"):
+        start.alone(make, undo=lambda: undone.append("late"))
+    assert undone == []
+    go.set()
+    for thread in (*start.detached, stopping):
+        thread.join(LONGEST)
+    assert undone == ["late"]
