@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from environments.errors import MissingExtraError
+from environments.extras import missing_library
 
 
 def handing_on(wing: str, environment: str, extra: str | None = None) -> Callable[[str], object]:
@@ -22,12 +22,10 @@ def handing_on(wing: str, environment: str, extra: str | None = None) -> Callabl
             raise AttributeError(f"module {wing!r} has no attribute {name!r}")
         try:
             return getattr(importlib.import_module(f"{wing}.environment"), name)
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             missing = (error.name or "").partition(".")[0]
-            if extra is None or missing == wing.partition(".")[0]:
+            if extra is None or missing in ("", wing.partition(".")[0]):
                 raise
-            raise MissingExtraError(
-                f"backend {extra!r} needs the {missing} package: pip install 'hermes-environments[{extra}]'"
-            ) from error
+            raise missing_library(f"backend {extra!r}", missing, extra) from error
 
     return hand_on

@@ -30,7 +30,8 @@ def engine_address() -> str:
         return str(parse_host(kwargs_from_env().get("base_url"))).removeprefix("http+")
     except TLSParameterError as error:
         raise SettingsError(
-            "backend 'docker': DOCKER_TLS_VERIFY is set, and DOCKER_CERT_PATH leads to no certificate; unset it, or set both"
+            "backend 'docker': DOCKER_TLS_VERIFY is set, and DOCKER_CERT_PATH leads to no certificate; unset it, or "
+            "set both"
         ) from error
     except DockerException as error:
         raise SettingsError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from environments.errors import MissingExtraError
+from environments.extras import missing_library
 
 
 def require_extra(tool: str, *modules: str) -> None:
@@ -19,4 +19,4 @@ def require_extra(tool: str, *modules: str) -> None:
     """
     for module in modules:
         if find_spec(module) is None:
-            raise MissingExtraError(f"{tool} needs the {module} package: pip install 'hermes-environments[web]'")
+            raise missing_library(tool, module, "web")

@@ -116,9 +116,21 @@ def test_a_missing_client_library_names_the_extra_to_install(wing: Callable[[str
         with pytest.raises(MissingExtraError) as caught:
             look()
         assert isinstance(caught.value, ImportError)
-        assert str(caught.value) == (
-            "backend 'daytona' needs the absent_sdk package: pip install 'hermes-environments[daytona]'"
+        assert str(caught.value).startswith(
+            "backend 'daytona' needs the absent_sdk package: pip install 'hermes-environments[daytona]', or from a "
+            "checkout: pip install 'daytona<"
         )
+
+
+@pytest.mark.parametrize("needed", ["taken.client", "taken as client; from taken import Client"])
+def test_what_takes_the_name_of_a_client_library_is_named(
+    wing: Callable[[str], None], needed: str, tmp_path: Path
+) -> None:
+    (tmp_path / "taken.py").write_text("")
+    sys.modules.pop("taken", None)
+    wing(needed)
+    with pytest.raises(MissingExtraError, match=rf"needs the taken package, and {tmp_path}/taken.py is found in its"):
+        backend_class("daytona")
 
 
 def test_a_module_of_the_wing_itself_is_not_mistaken_for_a_client_library(wing: Callable[[str], None]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,11 +64,11 @@ def extra(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def run(extra: str, tmp_path: Path) -> Run:
-    python = python_with(extra)
-
-    def run(*words: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    def run(
+        *words: str, before: tuple[str, ...] = (), python: str = str(python_with(extra))
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*before, str(python), *words],
+            [*before, python, *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -98,6 +100,17 @@ def test_doctor_names_the_extra_of_each_backend_that_lacks_its_client(run: Run, 
     needed = [line.split() for line in done.stdout.splitlines() if "pip install 'hermes-environments[" in line]
     assert {words[0] for words in needed} == missing_with(extra)
     assert {words[1] for words in needed} == {"missing"}
+
+
+def test_the_command_that_is_named_brings_the_client_also_with_a_checkout(run: Run, extra: str) -> None:
+    refused = run("-c", IMPORT_ALL, *BUILT_IN).stdout.splitlines()
+    assert refused
+    for said in refused:
+        words = shlex.split(said.partition("from a checkout: ")[2])
+        assert words[:2] == ["pip", "install"]
+        # These libraries are here, and in versions that do.
+        done = run("-m", "pip", "install", "--no-index", "--dry-run", *words[2:], python=sys.executable)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_every_public_name_can_be_imported_or_names_its_extra(run: Run, extra: str) -> None:
