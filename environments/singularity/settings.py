@@ -27,6 +27,10 @@ class SingularitySettings(BackendSettings):
     read_only: bool = False
     """Whether nothing can be written but `/tmp` and mounts."""
 
+    def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
+        """Return the limits that an instance never has, see `BackendSettings`: of its disk where it is read-only."""
+        return frozenset({"container_disk"}) if self.read_only else frozenset()
+
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""
         for bind in self.binds:

@@ -1,0 +1,151 @@
+"""A claim that several environments of this process have together."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from environments import shared_claim
+from environments.claim import Claim
+from environments.errors import EnvironmentStartError
+from environments.shared_claim import SharedClaim
+from environments.starting import Start
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+
+
+def taking(new: str) -> Callable[[str | None], str]:
+    return lambda others: others or new
+
+
+def test_the_first_begins_the_target_and_the_last_ends_it() -> None:
+    first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
+    ended: list[str] = []
+    assert first.join(taking("a")) == "a"
+    assert not first.has_others
+    assert second.join(taking("b")) == "a"
+    assert first.has_others and second.has_others
+    first.leave(ended.append)
+    first.leave(ended.append)
+    assert (ended, second.has_others) == ([], False)
+    assert not Claim("thing").take()
+    second.leave(ended.append)
+    assert ended == ["a"]
+    assert shared_claim._all == {}
+    claim = Claim("thing")
+    assert claim.take()
+    assert SharedClaim[str]("thing").join(taking("c")) is None, "somebody else has it"
+    claim.release()
+
+
+def test_one_that_joins_anew_may_bring_another_target_which_the_last_ends() -> None:
+    first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
+    ended: list[str] = []
+    first.join(taking("lost"))
+    second.join(taking("lost"))
+    assert first.join(lambda _: "new") == "new"
+    second.leave(ended.append)
+    first.leave(ended.append)
+    assert ended == ["new"]
+
+
+def test_of_many_at_once_one_begins_and_one_ends() -> None:
+    begun: list[str] = []
+    ended: list[str] = []
+
+    def begin(others: str | None) -> str:
+        if others is None:
+            begun.append("target")
+        return others or "target"
+
+    def use(_: int) -> str | None:
+        claim = SharedClaim[str]("thing")
+        try:
+            return claim.join(begin)
+        finally:
+            together.wait(60)
+            claim.leave(ended.append)
+
+    together = threading.Barrier(16)
+    with ThreadPoolExecutor(16) as threads:
+        assert set(threads.map(use, range(16))) == {"target"}
+    assert (begun, ended, shared_claim._all) == (["target"], ["target"], {})
+
+
+def test_what_fails_to_begin_or_to_end_gives_the_claim_back() -> None:
+    def fail(_: object) -> str:
+        raise EnvironmentStartError("not today")
+
+    claim = SharedClaim[str]("thing")
+    with pytest.raises(EnvironmentStartError):
+        claim.join(fail)
+    assert shared_claim._all == {}
+    claim.join(taking("a"))
+    with pytest.raises(EnvironmentStartError):
+        claim.leave(fail)
+    assert shared_claim._all == {}
+    again = Claim("thing")
+    assert again.take()
+    again.release()
+
+
+def test_a_failure_of_one_leaves_the_claim_to_the_others() -> None:
+    def fail(_: object) -> str:
+        raise EnvironmentStartError("not today")
+
+    first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
+    first.join(taking("a"))
+    with pytest.raises(EnvironmentStartError):
+        second.join(fail)
+    assert not Claim("thing").take()
+    ended: list[str] = []
+    second.leave(ended.append)
+    assert ended == []
+    first.leave(ended.append)
+    assert ended == ["a"]
+
+
+def test_a_start_that_waits_for_anothers_can_be_stopped() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slowly(_: str | None) -> str:
+        begun.set()
+        assert go_on.wait(60)
+        return "a"
+
+    first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
+    start = Start("docker")
+
+    def wait() -> None:
+        with start.active():
+            second.join(taking("b"))
+
+    with ThreadPoolExecutor() as threads:
+        slow = threads.submit(first.join, slowly)
+        assert begun.wait(60)
+        waiting = threads.submit(wait)
+        start.mark("it was interrupted")
+        with pytest.raises(EnvironmentStartError, match="it was interrupted"):
+            waiting.result(60)
+        go_on.set()
+        assert slow.result(60) == "a"
+    first.leave(lambda _: None)
+    assert shared_claim._all == {}
+
+
+def test_a_forked_child_has_no_part_in_it() -> None:
+    claim = SharedClaim[str]("thing")
+    claim.join(taking("a"))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if SharedClaim[str]("thing").join(taking("b")) is None else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    claim.leave(lambda _: None)
