@@ -33,6 +33,8 @@ class Progress:
     """Bytes that are done; None where it is not told."""
     total: int | None = None
     """Bytes in all; None where it is not known."""
+    complete: bool = False
+    """Whether this is the last of a start, or of a transfer, that came to its end."""
 
 
 OnProgress = Callable[[Progress], object]
@@ -56,13 +58,14 @@ class Reporter:
         self.callback: OnProgress | None = None
         """What is told."""
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+    def tell(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
         """Report how far something is. Reports of the same thing that come too fast are left out, but for its end.
 
         Args:
             what: What is being done.
             done: Bytes that are done.
             total: Bytes in all.
+            complete: See `Progress`.
         """
         if self.callback is None:
             return
@@ -71,14 +74,14 @@ class Reporter:
             if self._last[0] == what and now - self._last[1] < INTERVAL and (done is None or done != total):
                 return
             self._last = (what, now)
-        self.report(what, done, total)
+        self.report(what, done, total, complete=complete)
 
-    def report(self, what: str, done: int | None, total: int | None) -> None:
+    def report(self, what: str, done: int | None, total: int | None, *, complete: bool = False) -> None:
         """Report the same, however fast it comes."""
         callback = self.callback
         try:
             if callback:
-                callback(Progress(self._backend, what, done, total))
+                callback(Progress(self._backend, what, done, total, complete))
         except Exception:
             if not self._has_failed:
                 self._has_failed = True
@@ -95,7 +98,7 @@ class Reporter:
         counter = Counter(self, what, total)
         self.report(what, 0, total)
         yield counter
-        self.report(what, counter.done, counter.done)
+        self.report(what, counter.done, counter.done, complete=True)
 
 
 class Counter:

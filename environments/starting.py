@@ -74,9 +74,9 @@ class Start:
         self._stopped.wait(seconds)
         self.check()
 
-    def tell(self, what: str, done: int | None = None, total: int | None = None) -> None:
+    def tell(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
         """Say what is being done, and how far it is in bytes, see `Progress`."""
-        self._reporter.tell(what, done, total)
+        self._reporter.tell(what, done, total, complete=complete)
 
     @contextlib.contextmanager
     def aborting(self, abort: Callable[[], None]) -> Iterator[None]:

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, settings_from
+from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, Verbose, settings_from
 
 
 def exec_command(
@@ -26,6 +26,7 @@ def exec_command(
         bool, typer.Option("--json", help="Print only the result, as JSON, when the command has ended.")
     ] = False,
     raw: Raw = False,
+    verbose: Verbose = False,
     assignments: Settings = None,
 ) -> None:
     """Run a command and exit with its exit code.
@@ -49,6 +50,7 @@ def exec_command(
     from hermes_env.exec_result import CapturedOutput
     from hermes_env.foreground import run_interruptibly
     from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
+    from hermes_env.progress import ShownProgress
     from hermes_env.standard_input import standard_input
     from hermes_env.streamed_command import StreamedCommand
 
@@ -57,7 +59,11 @@ def exec_command(
     settings = settings_from(assignments, timeout=timeout, cwd=cwd)
     command = StreamedCommand(text, timeout, None if no_input else standard_input())
     live = LiveOutput(command.interrupt, raw)
-    with create_environment(backend, approve=approver(lambda: command.interrupted), **settings) as environment:
+    asking = approver(lambda: command.interrupted)
+    with (
+        ShownProgress(verbose) as shown,
+        create_environment(backend, approve=asking, on_progress=shown.tell, **settings) as environment,
+    ):
         captured = CapturedOutput(environment.settings.max_output_bytes)
         work = partial(command.run, environment, captured if as_json else live)
         try:

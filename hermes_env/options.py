@@ -43,6 +43,11 @@ Raw = Annotated[
     typer.Option("--raw", help="Let terminal controls of the output reach a terminal as they are, not only colours."),
 ]
 
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Tell on standard error what the start of the target is doing, step by step."),
+]
+
 
 def settings_from(assignments: list[str] | None, **options: object) -> dict[str, object]:
     """Return the settings that `--set` and other options give.

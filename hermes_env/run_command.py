@@ -14,7 +14,7 @@ from environments.controls import harmless
 from environments.errors import DENIED, TerminalError
 from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_env.endings import ERROR_EXIT_CODE, JsonObject, status_of_error
-from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, settings_from
+from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, Verbose, settings_from
 
 if TYPE_CHECKING:
     from code_execution import ExecutionResult
@@ -46,6 +46,7 @@ def run_command(
         bool, typer.Option("--json", help="Print only the result, as JSON, when the script has ended.")
     ] = False,
     raw: Raw = False,
+    verbose: Verbose = False,
     assignments: Settings = None,
 ) -> None:
     """Run a Python script that may call tools.
@@ -70,13 +71,18 @@ def run_command(
     from hermes_env.approver import approver
     from hermes_env.foreground import run_interruptibly
     from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
+    from hermes_env.progress import ShownProgress
 
     interrupt = threading.Event()
     output = LiveOutput(when_reader_leaves=interrupt.set, raw=raw)
     settings = settings_from(assignments, cwd=cwd)
     if not as_json:
         settings.setdefault("strip_ansi", False)  # a person may have colours
-    with create_environment(backend, approve=approver(interrupt.is_set), **settings) as environment:
+    asking = approver(interrupt.is_set)
+    with (
+        ShownProgress(verbose) as shown,
+        create_environment(backend, approve=asking, on_progress=shown.tell, **settings) as environment,
+    ):
         work = partial(
             execute_code,
             code,

@@ -57,7 +57,7 @@ class Startup:
             with self.start.active():
                 self.start.tell("starting")
                 self._bring_up()
-                self.start.tell(f"started in {time.monotonic() - began:.1f} s")
+                self.start.tell(f"started in {time.monotonic() - began:.1f} s", complete=True)
         except BaseException as raised:
             error = raised
         self._on_end(error)

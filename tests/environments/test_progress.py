@@ -37,6 +37,7 @@ def sizes(told: list[Progress], what: str) -> list[int]:
     found = [each.done for each in told if each.done is not None]
     assert len(found) == len(told) and found[0] == 0 and found == sorted(found)
     assert told[-1].done == told[-1].total
+    assert [each.complete for each in told] == [False] * (len(told) - 1) + [True]
     return found
 
 

@@ -1,0 +1,114 @@
+"""What a target's start is doing, on standard error: a line that moves on a terminal, and plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from environments.controls import plain
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+    from environments.progress import Progress
+
+TERMINAL_PATIENCE, PATIENCE = 0.5, 2.0
+"""Seconds that a start may take before it is shown on a terminal, and elsewhere: most take less, and stay quiet."""
+FRAME, AGAIN = 0.1, 5.0
+"""Seconds between two looks at how far it is, on a terminal and elsewhere."""
+
+
+class ShownProgress:
+    """Shows progress while the block runs, if it takes long.
+
+    Args:
+        verbose: Whether each step is told at once by a line that stays.
+    """
+
+    def __init__(self, verbose: bool = False) -> None:
+        self._verbose = verbose
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and not verbose
+        self._lock = threading.Lock()
+        self._last: Progress | None = None
+        self._told = ""
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, progress: Progress) -> None:
+        """Take what `create_environment` is to be given as `on_progress`."""
+        with self._lock:
+            self._last = progress
+            if self._verbose and progress.done is None:
+                self._print(progress)
+            if self._thread is None and not progress.complete:
+                self._over.clear()
+                show = self._show_bar if self._is_terminal else self._show_lines
+                self._thread = threading.Thread(target=show, name="hermes-progress", daemon=True)
+                self._thread.start()
+        if progress.complete:
+            self.hide()
+
+    def hide(self) -> None:
+        """Take it off the terminal, as something else is to be shown now."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        self._over.set()
+        if thread:
+            thread.join()
+
+    def _show_lines(self) -> None:
+        pause = PATIENCE
+        while not self._over.wait(pause):
+            pause = AGAIN
+            with self._lock:
+                if self._last:
+                    self._print(self._last)
+
+    def _print(self, progress: Progress) -> None:
+        if (text := described(progress)) != self._told and sys.stderr is not None:
+            self._told = text
+            print(f"hermes-env: {text}", file=sys.stderr, flush=True)
+
+    def _show_bar(self) -> None:
+        if self._over.wait(TERMINAL_PATIENCE):
+            return
+        with _bar() as bar:
+            task = bar.add_task("")
+            while not self._over.wait(FRAME):
+                if progress := self._last:
+                    what = plain(progress.what)
+                    bar.update(task, description=what, completed=progress.done or 0, total=progress.total)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.hide()
+
+
+def described(progress: Progress) -> str:
+    """Return one line for people, without controls of a terminal that a registry may have put there."""
+    what = plain(progress.what)
+    if progress.done is None:
+        return what
+    total = f" of {progress.total / 1e6:.0f}" if progress.total is not None else ""
+    return f"{what}: {progress.done / 1e6:.0f}{total} MB"
+
+
+def _bar() -> Bar:
+    from rich.console import Console  # which most commands have no need of
+    from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
