@@ -44,7 +44,7 @@ class Preparation:
         self._limit = limit
         self._began = began
         self._interrupt = interrupt
-        self._doing = ""
+        self._doing = "starting the target"
 
     @contextlib.contextmanager
     def bounding_starts(self) -> Iterator[None]:
@@ -89,8 +89,12 @@ class Preparation:
         seconds = time.monotonic() - self._began
         if isinstance(error, StartStoppedError) and self._interrupt and self._interrupt.is_set():
             return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
-        is_late = bool(self._doing) and time.monotonic() >= self.deadline and not isinstance(error, _SAYS_MORE)
-        if is_late or (isinstance(error, StartStoppedError) and error.timed_out):
+        if isinstance(error, OutOfTimeError) or self._only_says_so(error):
             message = not_run_message(self._limit, self._doing)
             return ExecutionResult("timeout", message, 0, seconds, None, message)
         return None
+
+    def _only_says_so(self, error: TerminalError) -> bool:
+        if isinstance(error, StartStoppedError):
+            return error.timed_out
+        return bool(self._doing) and time.monotonic() >= self.deadline and not isinstance(error, _SAYS_MORE)

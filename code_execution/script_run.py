@@ -111,7 +111,6 @@ class ScriptRun:
             raise
 
     def _execute(self, code: str, argv: Sequence[str], began: float, before: Preparation) -> ExecutionResult:
-        before.now("starting the target")
         session = session_variables(self._env) if self._limits.mode == "project" else {}
         pythons = pythons_for(self._env, session)
         before.now("looking for a Python" if pythons.doubtful else "getting the script into the target")
