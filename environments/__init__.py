@@ -13,6 +13,7 @@ from environments.errors import (
     EnvironmentStartError,
     MissingExtraError,
     SettingsError,
+    StartStoppedError,
     TerminalError,
     UnsupportedError,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "Orphan",
     "Process",
     "SettingsError",
+    "StartStoppedError",
     "TerminalError",
     "UnsupportedError",
     "backend_class",
