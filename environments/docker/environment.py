@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import re
-import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from docker.errors import APIError, NotFound
+from docker.errors import NotFound
 
-from environments.default_limits import UnheldLimitsError, going_without
-from environments.docker.address import UNIX, engine_address
+from environments.docker.address import engine_address
+from environments.docker.creation import Creation, remove
 from environments.docker.engine import connect, reason, reported
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
-from environments.docker.labels import RUNNING, claim_name, kept_filter, labels
+from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.memory import Memory
-from environments.docker.mounts import near_source
 from environments.docker.options import container_options
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, ExecStream
-from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
+from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
@@ -31,7 +27,7 @@ from environments.shared_claim import SharedClaim
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.memory import counting_kills
 from environments.shell.stream import Stream, Terminal
-from environments.starting import current_start, unstoppable
+from environments.starting import current_start
 
 if TYPE_CHECKING:
     from docker import APIClient
@@ -44,10 +40,6 @@ CANNOT_RUN = (126, 127)
 """Exit codes of a container whose program could not be started."""
 SETTLING, SETTLING_PAUSE = 0.3, 0.02
 """Seconds in which the engine notices that a container has ended, which is after its last process has."""
-_NO_SOURCE = re.compile(r"bind source path does not exist: (.+)|statfs (.+): no such file", re.IGNORECASE)
-"""What Docker, and Podman, say of a mount whose source is missing."""
-_WAITS = ["/bin/sh"]
-"""What the container runs: a shell whose input stays open and never brings anything. Every image has one."""
 
 log = logger(__name__)
 
@@ -71,7 +63,7 @@ class DockerEnvironment(PersistentShellEnvironment):
         self._container: str | None = None
         self._claim: SharedClaim[str] | None = None
         self._began = True
-        self._host = dict(self._options.host)
+        self._creation = Creation(settings, self._options)
         self._memory = Memory(settings, self._options)
 
     @property
@@ -124,8 +116,8 @@ class DockerEnvironment(PersistentShellEnvironment):
         return self._shared(api, image) if self.settings.container_persistent else self._made(api, image)
 
     def _made(self, api: APIClient, image: str) -> str:
-        container = self._create(api, image)
-        self._start_new(api, container)
+        container = self._creation.started(api, image)
+        self.settings = self._creation.settings
         return container
 
     def _revive(self, api: APIClient, container: str) -> bool:
@@ -170,81 +162,6 @@ class DockerEnvironment(PersistentShellEnvironment):
         if found[0]["State"] in RUNNING:  # its last user was killed, and may have left commands running
             api.kill(container)
         return container
-
-    def _create(self, api: APIClient, image: str) -> str:
-        """Create a container, if need be without a limit of its disk that nobody chose."""
-        try:
-            return self._created(api, image)
-        except UnheldLimitsError as error:
-            self.settings = going_without(self.settings, error)
-            self._host.pop("storage_opt", None)
-            return self._created(api, image)
-
-    def _created(self, api: APIClient, image: str) -> str:
-        options = self._options
-        if self.settings.container_disk and _ignores_disk_limits(api):
-            raise self._no_disk_limit("containerd's image store has no such limit")
-        kept = self.settings.container_persistent
-        config = dict(options.config)
-        own = labels(self.settings.task_id, options.fingerprint(image), kept=kept)
-        config["labels"] = {**_mapping(config.get("labels")), **own}
-        host = api.create_host_config(**self._host)  # type: ignore[arg-type]
-        name = f"hermes-{secrets.token_hex(6)}"
-
-        def create() -> Mapping[str, Any]:
-            made: Mapping[str, Any] = api.create_container(
-                options.image,
-                _WAITS,
-                entrypoint=[],
-                stdin_open=True,
-                name=name,
-                host_config=host,
-                **config,  # type: ignore[arg-type]
-            )
-            return made
-
-        try:
-            made = current_start().alone(create, undo=partial(self._remove_late, api, name))
-        except APIError as error:
-            if self.settings.container_disk and re.search(r"storage.?opt|quota", reason(error), re.IGNORECASE):
-                raise self._no_disk_limit(reason(error)) from error
-            if missing := _NO_SOURCE.search(reason(error)):
-                near = near_source(missing[1] or missing[2]) if engine_address().startswith(UNIX) else ""
-                raise EnvironmentStartError(
-                    f"backend 'docker': a mount names what is not on the engine's machine: {reason(error)}{near}; make "
-                    "it there, or correct docker_volumes"
-                ) from error
-            raise
-        container = str(made["Id"])
-        for warning in made.get("Warnings") or []:
-            if "discarded" in warning:  # the engine's word for a limit that it was asked for and will not hold
-                api.remove_container(container, force=True)
-                raise UnsupportedError(
-                    self._unsupported("a limit of container_*", f"{warning}; set it to 0 to do without")
-                )
-        return container
-
-    def _remove_late(self, api: APIClient, name: str) -> None:
-        """Remove a container that came when nobody waited for it any more."""
-        with contextlib.closing(api):  # which may be in no use any more
-            self._remove(api, name)
-
-    def _start_new(self, api: APIClient, container: str) -> None:
-        try:
-            api.start(container)
-        except Exception as error:
-            with unstoppable():
-                self._remove(api, container)
-            if self._own.gpus and isinstance(error, APIError) and "device driver" in reason(error):
-                raise UnsupportedError(self._unsupported("docker_gpus", reason(error))) from error
-            raise
-
-    def _no_disk_limit(self, why: str) -> UnheldLimitsError:
-        return UnheldLimitsError(self._unsupported("container_disk", why), ["container_disk"], why)
-
-    @staticmethod
-    def _unsupported(setting: str, why: str) -> str:
-        return f"backend 'docker' cannot do what {setting} asks for with the engine at {engine_address()}: {why}"
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the container, see `StreamOpener`. Its environment holds what `docker_env` says."""
@@ -320,29 +237,14 @@ class DockerEnvironment(PersistentShellEnvironment):
             if self._claim:
                 self._claim.leave(lambda kept: api.stop(kept, timeout=STOP_TIMEOUT))
             elif container:
-                self._remove(api, container)
+                remove(api, container)
         except ENGINE_ERRORS as error:
             if not isinstance(error, NotFound):
                 log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
         finally:
             api.close()
 
-    @staticmethod
-    def _remove(api: APIClient, container: str) -> None:
-        with contextlib.suppress(NotFound):
-            api.remove_container(container, force=True, v=True)
-
 
 def _paused(container: str) -> str:
     short = container[:12]
     return f"container {short} is paused; go on with `docker unpause {short}`"
-
-
-def _mapping(value: object) -> dict[str, str]:
-    return value if isinstance(value, dict) else {}
-
-
-def _ignores_disk_limits(api: APIClient) -> bool:
-    """Whether the engine would take a disk limit and not hold it."""
-    status = dict(api.info().get("DriverStatus") or [])
-    return "containerd.snapshotter" in status.get("driver-type", "")
