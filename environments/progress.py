@@ -10,15 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from environments.log import logger
-
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 INTERVAL = 0.1
 """Seconds between two reports of one thing. Its beginning, and a new thing, are told at once."""
-
-log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +80,12 @@ class Reporter:
                 callback(Progress(self._backend, what, done, total, complete))
         except Exception:
             if not self._has_failed:
+                from environments.log import logger  # with the first record
+
                 self._has_failed = True
-                log.exception("on_progress failed at %r; it is called on, and its further errors are not told", what)
+                logger(__name__).exception(
+                    "on_progress failed at %r; it is called on, and its further errors are not told", what
+                )
 
     @contextmanager
     def counting(self, what: str, total: int | None = None) -> Iterator[Counter]:
