@@ -3,6 +3,12 @@
 result = execute_code("from hermes_tools import terminal; print(terminal('uname')['output'])")
 """
 
+import runpy
+from pathlib import Path
+
+# Read by its path, as `environments` may be what is not ours.
+runpy.run_path(str(Path(__file__).parents[1] / "environments" / "own_names.py"))["check_names"]()
+
 from code_execution.execute import execute_code
 from code_execution.passthrough import load_skill
 from code_execution.result import ExecutionResult

@@ -5,10 +5,17 @@ Backends and code_execution are imported by the subcommands, when they run, so t
 
 from __future__ import annotations
 
+import runpy
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+# Read by its path, as `environments` may be what is not ours.
+if _taken := runpy.run_path(str(Path(__file__).parents[1] / "environments" / "own_names.py"))["taken_name"]():
+    sys.stderr.write(f"hermes-env: {_taken}\n")
+    sys.exit(125)
 
 from environments.controls import plain
 from environments.errors import TerminalError

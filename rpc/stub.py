@@ -19,6 +19,14 @@ from rpc.target_source import target_source
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
 _FUTURE = "from __future__ import annotations\n"
 
+_STANDARD_LIBRARY_ALONE = """
+# A project may have modules of the names that are imported below, and means others by them.
+import os as _os
+import sys as _sys
+_path, _library = _sys.path[:], _os.path.dirname(_os.__file__)
+_sys.path[:] = [_entry for _entry in _path if _entry.startswith(_library)]
+"""
+_WHOLE_PATH_AGAIN = "_sys.path[:] = _path\n"
 _TRACEBACKS = "stub_tracebacks.py"
 CLIENTS = ("unix_socket_client.py", "file_queue_client.py")
 """The transports' parts of the stub."""
@@ -73,7 +81,8 @@ def generate_stub(
         check_name(name)
     functions = [_render_function(name, handler) for name, handler in handlers.items()]
     exported = f"__all__ = {sorted([*stub_runtime.__all__, *handlers])!r}\n"
-    parts = [runtime, target_source(_TRACEBACKS), client_source, *functions, exported]
+    fixed = [_STANDARD_LIBRARY_ALONE, runtime, target_source(_TRACEBACKS), client_source, _WHOLE_PATH_AGAIN]
+    parts = [*fixed, *functions, exported]
     return "\n\n".join([_HEADER + _FUTURE, *parts])
 
 

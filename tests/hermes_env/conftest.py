@@ -22,7 +22,7 @@ def variables(tmp_path: Path) -> dict[str, str]:
 def hermes_env(variables: dict[str, str], tmp_path: Path) -> CommandLine:
     """The real command, as a shell would run it."""
 
-    def run(*words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+    def run(*words: str, stdin: str = "", folder: Path = tmp_path, **more: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "hermes_env", *words],
             input=stdin,
@@ -30,7 +30,7 @@ def hermes_env(variables: dict[str, str], tmp_path: Path) -> CommandLine:
             text=True,
             timeout=60,
             env={**variables, **more},
-            cwd=tmp_path,
+            cwd=folder,
             check=False,
         )
 
