@@ -7,10 +7,12 @@ prints why a start or a pull failed instead of returning it. Its runner cannot b
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from environments.controls import plain
 from environments.errors import EnvironmentStartError
 from environments.singularity.child import run_child
 
@@ -28,6 +30,14 @@ _KEPT = (
 """What the client needs to find its own files. The rest of its variables are options, such as binds, that nobody
 asked for here, or go into the container."""
 
+_STARTER_SAYS = re.compile(r"ERROR\s*:")
+_LEVEL = re.compile(r"^(FATAL|ERROR)\s*:")
+_NAMESPACES = (
+    "Without root it needs user namespaces, which are off for this user: have them allowed (sysctl "
+    "user.max_user_namespaces, kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns), or "
+    "install the package apptainer-suid"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -40,9 +50,18 @@ class Outcome:
     @property
     def reason(self) -> str:
         """The line that says why it failed."""
-        lines = [line.strip() for line in self.text.splitlines() if line.strip() and not line.startswith("INFO:")]
+        lines = [
+            line.strip() for line in plain(self.text).splitlines() if line.strip() and not line.startswith("INFO:")
+        ]
         fatal = [line for line in lines if line.startswith("FATAL:")]
-        return (fatal or lines or ["it gave no reason"])[0].removeprefix("FATAL:").strip()
+        # Its starter is a program of its own, of which it then says no more than that it failed.
+        starter = [line for line in lines if _STARTER_SAYS.match(line)] if "executing starter" in "".join(fatal) else []
+        return _LEVEL.sub("", (starter or fatal or lines or ["it gave no reason"])[0]).strip()
+
+    @property
+    def advice(self) -> str:
+        """What helps, as a sentence behind the reason; nothing where that says it, or nobody knows."""
+        return f". {_NAMESPACES}" if "user namespace" in self.text else ""
 
 
 @dataclass(frozen=True, slots=True)

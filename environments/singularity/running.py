@@ -57,7 +57,8 @@ def _started(client: Client, settings: EnvironmentSettings, name: str, options: 
     outcome = client.run("--quiet", "instance", "start", *options, image, name)
     found = records(client, name) if outcome.ok else []
     if not found:
-        start_error = EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}")
+        why = f"{outcome.reason}{outcome.advice}"
+        start_error = EnvironmentStartError(f"backend 'singularity' cannot start {image}: {why}")
         raise refusal(settings, outcome.text) or start_error
     refuse_ignored_binds(settings, outcome.text)
     refuse_limits_without_effect(settings, found[0].pid)

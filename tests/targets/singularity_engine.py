@@ -49,8 +49,14 @@ def engine_in(images: Singularity, state: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @contextlib.contextmanager
-def unprivileged_user(program: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have the engine run as a user who is not root, and who may not ask systemd for limits."""
+def unprivileged_user(program: Path, monkeypatch: pytest.MonkeyPatch, within: str = "") -> Iterator[None]:
+    """Have the engine run as a user who is not root, and who may not ask systemd for limits.
+
+    Args:
+        program: The engine.
+        monkeypatch: Puts it on PATH.
+        within: A command of that user's that runs it.
+    """
     for variable in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"):
         monkeypatch.delenv(variable, raising=False)
     if os.geteuid() != 0:
@@ -64,7 +70,7 @@ def unprivileged_user(program: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         os.chown(home, NOBODY, NOBODY)
         folder.chmod(0o755)
         wrapper = folder / PROGRAMS[0]
-        other = f"setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups"
+        other = f"setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups {within}"
         wrapper.write_text(
             f"#!/bin/sh\nexec {other} env HOME={home} TMPDIR={home} APPTAINER_CONFIGDIR={home} "
             f'{shlex.quote(str(program))} "$@"\n'

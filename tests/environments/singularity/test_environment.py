@@ -371,6 +371,22 @@ def test_an_image_that_is_not_there_or_no_image_is_named(engine: Engine) -> None
             env.execute("true")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user, who may make no namespaces")
+def test_user_namespaces_that_are_off_are_the_reason_and_it_says_what_helps(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In a namespace of their own, in which they are nobody, a user may make no further one.
+    with (
+        unprivileged_user(engine.images.program, monkeypatch, within="unshare --user"),
+        engine.make() as env,
+        pytest.raises(EnvironmentStartError) as caught,
+    ):
+        env.execute("true")
+    said = str(caught.value)
+    assert "not allowed to create user namespace" in said and "user.max_user_namespaces" in said
+    assert "\x1b" not in said and "exit status" not in said
+
+
 def test_an_image_that_cannot_be_pulled_is_named_and_leaves_nothing(engine: Engine) -> None:
     uri = "docker://127.0.0.1:9/none:latest"
     with engine.make(image=uri) as env, pytest.raises(EnvironmentStartError, match=f"cannot pull {uri}: .*refused"):
