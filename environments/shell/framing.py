@@ -26,6 +26,8 @@ class Kind(Enum):
     """The command ended, and the shell goes on. Fields: number, exit code, 1 if something of it is left."""
     SESSION_END = b"M"
     """The same of a command in the session's own shell, with `SESSION_FIELDS` behind it."""
+    HARMLESS_END = b"N"
+    """The same of one that can have changed nothing in the shell, see `harmless`. It has `PLACE_FIELDS` behind it."""
     EXIT = b"F"
     """The command ended the shell with it. Fields as for END."""
     SESSION_EXIT = b"X"
@@ -44,15 +46,17 @@ WATCHED = ("PWD", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONSAFEPATH",
 script and what this can import."""
 SESSION_FIELDS = (*WATCHED, "OLDPWD")
 """What SESSION_END and SESSION_EXIT bring along."""
+PLACE_FIELDS = ("PWD", "OLDPWD")
+"""What HARMLESS_END does: each field costs every command time, and a trap may go elsewhere at any of them."""
+FIELDS_OF = {Kind.SESSION_END: SESSION_FIELDS, Kind.SESSION_EXIT: SESSION_FIELDS, Kind.HARMLESS_END: PLACE_FIELDS}
+"""The variables in a message."""
 
-_SESSION = 3 + len(SESSION_FIELDS)
 _FIELD_COUNTS = {
     Kind.READY: 4 + len(WATCHED),
     Kind.BEGIN: 1,
     Kind.END: 3,
     Kind.EXIT: 3,
-    Kind.SESSION_END: _SESSION,
-    Kind.SESSION_EXIT: _SESSION,
+    **{kind: 3 + len(fields) for kind, fields in FIELDS_OF.items()},
     Kind.STATE: 6,
     Kind.PIECE: 3,
     Kind.PIECES: 5,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from environments.errors import TerminalError
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.bash import Bash
-from environments.shell.framing import SESSION_FIELDS, FrameScanner, Kind, Message
+from environments.shell.framing import FIELDS_OF, FrameScanner, Kind, Message
 from environments.shell.harmless import changes_nothing
 from environments.shell.output import Nowhere
 from environments.shell.request import Request, Where
@@ -321,9 +321,9 @@ class Shell:
             return None
         if kind is Kind.BEGIN or message.number != self._number or self.state is ShellState.IDLE:
             return None
-        if kind in (Kind.SESSION_END, Kind.SESSION_EXIT):
+        if names := FIELDS_OF.get(kind):
             values = (message.text(index) for index in range(3, len(message.fields)))
-            self.variables = dict(zip(SESSION_FIELDS, values, strict=True))
+            self.variables = {**self.variables, **dict(zip(names, values, strict=True))}
         if kind in (Kind.EXIT, Kind.SESSION_EXIT):
             self.state = ShellState.ENDED
             self.last_words = True

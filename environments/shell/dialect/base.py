@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from environments.owner import MARKER_VARIABLE
-from environments.shell.framing import SESSION_FIELDS, WATCHED, Kind
+from environments.shell.framing import FIELDS_OF, WATCHED, Kind
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState
 
@@ -21,8 +21,6 @@ FINISHING_NAMES = tuple(
 SURVIVED = "TERM INT HUP QUIT"
 """Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
 ignored, its children get as always."""
-_SESSION_VALUES = " ".join(f'"${{{name}-}}"' for name in SESSION_FIELDS)
-_SESSION_FORM = "%s\\0" * len(SESSION_FIELDS)
 
 
 class Dialect(ABC):
@@ -221,8 +219,8 @@ class Dialect(ABC):
 
     def _say(self, kind: Kind, number: str, code: str, left: str) -> str:
         """Return the command that says END or EXIT."""
-        session = kind in (Kind.SESSION_END, Kind.SESSION_EXIT)
-        form, values = (_SESSION_FORM, f" {_SESSION_VALUES}") if session else ("", "")
+        names = FIELDS_OF.get(kind, ())
+        form, values = "%s\\0" * len(names), "".join(f' "${{{name}-}}"' for name in names)
         return f'{self.call} printf \'{self._head(kind)}%s\\0%s\\0%s\\0{form}\' "{number}" "{code}" "{left}"{values}'
 
     def _saying_begin(self, number: int, separate: bool = False) -> str:

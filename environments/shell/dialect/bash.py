@@ -102,7 +102,7 @@ class Bash(Dialect):
         end = self._say(Kind.END, number, code, left)
         aside = f"{end} >&{_ERR}\n" if how == "separate" else ""
         if name == _PLAIN:
-            end = self._say(Kind.SESSION_END, number, code, left)
+            end = self._say(Kind.HARMLESS_END, number, code, left)
         if where != Where.MAIN.value:
             # A command that fails may not have read all of its input, which must not be taken for script.
             leave = f'[[ "{code}" = 0 ]] || \\builtin exit\n' if where == Where.ATTACHED.value else ""
