@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Generic, TypeVar
 
-from environments.cancellation import CancelScope
+from environments.cancellation import CancelScope, current_scope, current_start_limit
 from environments.errors import StartStoppedError
 from environments.log import logger
+from environments.plain_number import plain_number
 from environments.progress import Reporter
 
 T = TypeVar("T")
@@ -196,6 +197,18 @@ def unstoppable() -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def reason_to_leave() -> tuple[str, bool] | None:
+    """Return why the current thread is to wait no longer for a start, and whether that is a time limit; or None."""
+    scope, limit = current_scope(), current_start_limit()
+    if scope and scope.cancelled:
+        return "what it was for was cancelled", False
+    if limit and limit.interrupted and limit.interrupted():
+        return "it was interrupted", False
+    if limit and limit.left <= 0:
+        return f"the target was not up within {plain_number(limit.seconds)} s", True
+    return None
 
 
 def stopped_error(backend: str, why: str, timed_out: bool = False) -> StartStoppedError:

@@ -17,7 +17,7 @@ from environments.errors import EnvironmentLostError, EnvironmentStartError, Ter
 from environments.log import logger
 from environments.progress import Reporter
 from environments.shell.startup import Startup
-from environments.starting import Start
+from environments.starting import Start, reason_to_leave, stopped_error
 
 CLOSE_GRACE = 5.0
 """Seconds that `cleanup` waits for a start that it has stopped. What takes longer removes by itself what it made."""
@@ -120,6 +120,16 @@ class Lifecycle:
         if not self.is_open:
             raise TerminalError("the environment was cleaned up; create a new one")
 
+    def check_patience(self, interrupted: Callable[[], bool]) -> None:
+        """Raise StartStoppedError if the current thread is to wait no longer for what comes behind a start.
+
+        Args:
+            interrupted: Whether it is not to for a reason of its own.
+        """
+        reason = ("it was interrupted", False) if interrupted() else reason_to_leave()
+        if reason:
+            raise stopped_error(self._backend, *reason)
+
     def ensure_started(self, for_control: bool = False) -> int:
         """Bring the target up unless it is, and return its generation.
 
@@ -166,11 +176,14 @@ class Lifecycle:
             self.stage = Stage.STARTED
             return None
         startup = Startup(Start(self._backend, self._reporter), self._start, self._start_ended)
-        self._startup = startup
         try:
+            self._startup = startup
             startup.begin()
-        except RuntimeError as error:
-            self._startup = None
+        except BaseException as error:
+            if not startup.has_begun:
+                self._startup = None
+            if not isinstance(error, RuntimeError):
+                raise
             raise EnvironmentStartError(f"backend {self._backend!r}: no thread can be started: {error}") from error
         return startup
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from environments.errors import EnvironmentStartError
@@ -18,6 +18,9 @@ from environments.sink import Channel
 
 IN_PLACE, ELSEWHERE, NOWHERE = "0", "1", "2"
 """Where a new shell is: in the directory it was to start in, where its process started, or in one that is removed."""
+
+CHECK_AGAIN = 0.25
+"""Seconds between two looks at whether the answer of a new shell is still waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,13 @@ class Beginning:
     """Whether the stream is a terminal, whose echo must be off before anything is sent."""
 
 
-def open_shell(stream: Stream, beginning: Beginning) -> tuple[Shell, str]:
+def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object] = lambda: None) -> tuple[Shell, str]:
     """Make a shell of a process that was started with `boot_argv`; on any error, close its stream.
+
+    Args:
+        stream: The process.
+        beginning: How the shell is to begin.
+        check: Called now and then while it gives no answer, and raises what ends the wait for that.
 
     Returns:
         The shell, and where it is: `IN_PLACE`, `ELSEWHERE` or `NOWHERE`.
@@ -60,7 +68,7 @@ def open_shell(stream: Stream, beginning: Beginning) -> tuple[Shell, str]:
         prelude = Prelude(beginning.marker, beginning.known)
         text = prelude.text(beginning.state, beginning.functions, beginning.cwd, beginning.nowhere, beginning.exports)
         scanners = {channel: FrameScanner(prelude.nonce) for channel in Channel}
-        ready = _await_ready(stream, scanners, text.encode("utf-8", "surrogateescape"), deadline)
+        ready = _await_ready(stream, scanners, text.encode("utf-8", "surrogateescape"), deadline, check)
         variables = dict(zip(WATCHED, (ready.text(index) for index in range(4, len(ready.fields))), strict=True))
         dialect, pid = prelude.dialect(ready.text(1)), int(ready.fields[0])
         shell = Shell(stream, dialect, scanners, pid, variables, ready.text(3), beginning.state, beginning.lags)
@@ -79,13 +87,20 @@ def _await_raw_terminal(stream: Stream, deadline: float) -> None:
         seen = (seen + chunk.data)[-4096:]
 
 
-def _await_ready(stream: Stream, scanners: dict[Channel, FrameScanner], text: bytes, deadline: float) -> Message:
+def _await_ready(
+    stream: Stream,
+    scanners: dict[Channel, FrameScanner],
+    text: bytes,
+    deadline: float,
+    check: Callable[[], object],
+) -> Message:
     noise = b""
     with contextlib.suppress(BrokenPipeError):  # it has ended, and what it said about that is there to be read
         stream.write(text)
     while (left := deadline - time.monotonic()) > 0:
-        chunk = stream.read(left)
+        chunk = stream.read(min(left, CHECK_AGAIN))
         if chunk is None:
+            check()
             continue
         if not chunk.data:
             raise EnvironmentStartError(f"the shell ended at once{_quote(noise)}")

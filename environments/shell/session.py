@@ -6,10 +6,11 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from environments.call import Call
 from environments.cancellation import current_scope
-from environments.errors import EnvironmentStartError, TerminalError
+from environments.errors import EnvironmentStartError, StartStoppedError, TerminalError
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.framing import WATCHED
@@ -147,6 +148,10 @@ class Session:
                 else:
                     return self._run_to_end(sent, call, held)
             raise self._shells.lost("its shells end as soon as they are opened")
+        except StartStoppedError:
+            if not self._end_asked:
+                raise
+            return CommandResult.never_ran(self._variables.get("PWD", ""))
         finally:
             self._granted = False
 
@@ -239,12 +244,14 @@ class Session:
             return IN_PLACE
         first = not self._variables
         cwd = self._settings.cwd if first else self._variables["PWD"]
-        due = self._handover.due_with
-        shell, where = self._shells.open_for_session(cwd, self._state, nowhere=not first, exports=due)
+        opened = partial(
+            self._shells.open_for_session, exports=self._handover.due_with, interrupted=lambda: self._end_asked
+        )
+        shell, where = opened(cwd, self._state, nowhere=not first)
         generation = self._shells.generation_of(shell)
         if not first and where != IN_PLACE and generation != self._generation:  # a new target has no such directory
             self._shells.end(shell)
-            shell, where = self._shells.open_for_session(self._settings.cwd, self._state, nowhere=False, exports=due)
+            shell, where = opened(self._settings.cwd, self._state, nowhere=False)
             first = True
         self._generation = generation
         if first and where != IN_PLACE:

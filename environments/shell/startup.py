@@ -6,15 +6,13 @@ The thread goes on whatever is raised in theirs. It is stopped when the last of 
 from __future__ import annotations
 
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
 
 from environments.cancellation import StartLimit, current_scope, current_start_limit
-from environments.plain_number import plain_number
-from environments.starting import Start, stopped_error
+from environments.starting import Start, reason_to_leave, stopped_error
 
 STOP_GRACE = 1.0
 """Seconds a stopped start has to remove what it made, before those who waited for it are told."""
@@ -22,6 +20,9 @@ ABORT_AGAIN = 0.1
 """Seconds until what a stopped start waits for is broken off again: it may have been between two waits."""
 INTERRUPT_POLL = 0.05
 """Seconds between two looks at what can only be asked whether to stop."""
+
+LOOK_AGAIN = 0.5
+"""Seconds that the main thread waits at a time: a control-C just before a wait begins is noticed only behind it."""
 
 
 class Startup:
@@ -78,6 +79,11 @@ class Startup:
         self.start.break_off()
 
     @property
+    def has_begun(self) -> bool:
+        """Whether there is a thread, so that the start will end."""
+        return self._thread.ident is not None
+
+    @property
     def is_mine(self) -> bool:
         """Whether this is the start's own thread, such as in a callback that is told of progress."""
         return threading.current_thread() is self._thread
@@ -114,7 +120,7 @@ class Startup:
             with watching, self._changed:
                 self._waiting.add(me)
                 while not self._ended and (late or not self._stopped_for_all):
-                    if reason := self._reason_to_leave():
+                    if reason := reason_to_leave():
                         raise stopped_error(self.start.backend, *reason)
                     self._changed.wait(_patience(limit))
         finally:
@@ -131,23 +137,11 @@ class Startup:
         with self._changed:
             self._changed.notify_all()
 
-    @staticmethod
-    def _reason_to_leave() -> tuple[str, bool] | None:
-        """Return why the current thread is to wait no longer, and whether that is a time limit."""
-        scope, limit = current_scope(), current_start_limit()
-        if scope and scope.cancelled:
-            return "what it was for was cancelled", False
-        if limit and limit.interrupted and limit.interrupted():
-            return "it was interrupted", False
-        if limit and limit.left <= 0:
-            return f"the target was not up within {plain_number(limit.seconds)} s", True
-        return None
-
     def stop_if_unwanted(self) -> None:
         """Stop it if nobody waits for it any more."""
         if self.is_mine:
             return
-        reason = self._reason_to_leave() or ("nobody waits for it any more", False)
+        reason = reason_to_leave() or ("nobody waits for it any more", False)
         with self._changed:
             if self._waiting or self._ended or self.start.stopped:
                 return
@@ -156,7 +150,8 @@ class Startup:
         self._abort(STOP_GRACE)
 
 
-def _patience(limit: StartLimit | None) -> float | None:
+def _patience(limit: StartLimit | None) -> float:
     """Return after how many seconds to look again."""
-    left = math.inf if limit is None else min(limit.left, INTERRUPT_POLL if limit.interrupted else math.inf)
-    return min(left, threading.TIMEOUT_MAX) if left < math.inf else None
+    if limit is None:
+        return LOOK_AGAIN
+    return min(limit.left, INTERRUPT_POLL if limit.interrupted else LOOK_AGAIN)

@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping
 
-from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError
+from environments.errors import EnvironmentLostError, EnvironmentStartError, StartStoppedError, TerminalError
 from environments.owner import MARKER_VARIABLE
 from environments.settings import EnvironmentSettings
 from environments.shell.dialect.base import Dialect
@@ -77,7 +77,12 @@ class TargetShells:
         return self._own.target_variables() if self._scrub else {}
 
     def open_for_session(
-        self, cwd: str | None, state: SessionState, nowhere: bool, exports: Callable[[SessionState], Mapping[str, str]]
+        self,
+        cwd: str | None,
+        state: SessionState,
+        nowhere: bool,
+        exports: Callable[[SessionState], Mapping[str, str]],
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> tuple[Shell, str]:
         """Open a shell in a directory and with the state of an earlier one, or with as much of it as it can take.
 
@@ -86,6 +91,7 @@ class TargetShells:
             state: The state.
             nowhere: Whether to be in no directory at all if that one cannot be entered.
             exports: Returns the variables to give to a shell that goes on from a state.
+            interrupted: Whether it is not to be waited for any longer.
 
         Returns:
             The shell, and where it is, see `open_shell`. Raises as `open` does.
@@ -96,7 +102,10 @@ class TargetShells:
             name = directory_name(marker) if nowhere else None
             try:
                 given = exports(kept)
-                return self._opened(Beginning(marker, kept, functions, cwd, name, given, self.dialect, self._lags()))
+                beginning = Beginning(marker, kept, functions, cwd, name, given, self.dialect, self._lags())
+                return self._opened(beginning, interrupted=interrupted)
+            except StartStoppedError:
+                raise
             except EnvironmentStartError as failed:
                 error = error or failed
                 if not state.reported:
@@ -110,12 +119,24 @@ class TargetShells:
         return self._opened(beginning, terminal)[0]
 
     def _opened(
-        self, beginning: Beginning, terminal: Terminal | None = None, for_control: bool = False
+        self,
+        beginning: Beginning,
+        terminal: Terminal | None = None,
+        for_control: bool = False,
+        interrupted: Callable[[], bool] = lambda: False,
     ) -> tuple[Shell, str]:
+        def check() -> None:
+            """Raise what ends the wait for a shell that does not answer."""
+            if not for_control:
+                self._life.check()
+                self._life.check_patience(interrupted)
+
         generation = self._life.ensure_started(for_control)
         try:
             stream = self._open_stream(boot_argv(beginning.marker, terminal is not None, self._scrub), terminal)
-            shell, where = open_shell(stream, beginning)
+            shell, where = open_shell(stream, beginning, check)
+        except StartStoppedError:
+            raise
         except EnvironmentStartError:
             self._life.ensure_started(for_control)
             if loss := self.why_lost():

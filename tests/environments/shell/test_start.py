@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from targets.stopped_starts import LONGEST, WAYS, Stop, by_interrupt, our_threads, starting
+from targets.stopped_starts import LONGEST, WAYS, Stop, by_a_limit, by_interrupt, by_its_scope, our_threads, starting
 
-from environments import EnvironmentStartError, TerminalError, load_settings
+from environments import CommandResult, EnvironmentStartError, TerminalError, load_settings
 from environments.cancellation import CancelScope, start_limit
 from environments.conformance.check import wait_until
 from environments.errors import StartStoppedError
@@ -191,3 +191,44 @@ def test_what_is_left_alone_is_undone_once_and_nothing_else_is():
     for thread in (*start.detached, stopping):
         thread.join(LONGEST)
     assert undone == ["late"]
+
+
+class Mute(Slow):
+    """A target that comes up at once, whose shells then say nothing for as long as a test wants."""
+
+    def start_target(self) -> None:
+        self.starts += 1
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        self.begun.set()
+        return ChildStream(argv if self.come_up.is_set() else ["sleep", "1000"], terminal=terminal)
+
+
+@pytest.fixture
+def mute(tmp_path: Path):
+    with Mute(tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("stop", [by_its_scope, by_a_limit], ids=lambda way: way.__name__)
+def test_a_shell_that_says_nothing_is_not_waited_for(mute: Mute, stop: Stop):
+    stop(mute, mute.begun.wait)
+    assert retried(mute) == "works\n"
+
+
+def test_a_command_that_is_interrupted_before_its_shell_answers_has_not_run(mute: Mute):
+    results: list[CommandResult] = []
+    thread = threading.Thread(target=lambda: results.append(mute.execute("true")))
+    thread.start()
+    mute.begun.wait()
+    mute.interrupt()
+    thread.join(LONGEST)
+    assert results[0].interrupted and results[0].exit_code == 130
+    assert retried(mute) == "works\n"
+
+
+def test_a_shell_that_says_nothing_does_not_hold_cleanup_up(mute: Mute):
+    with starting(mute) as errors:
+        mute.begun.wait()
+        mute.cleanup()
+    assert "cleaned up" in str(errors[0])
