@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
@@ -16,6 +16,7 @@ from environments.base import BaseEnvironment
 from environments.call import OutputCallback
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.manager import get_environment
+from environments.model_view import ModelView
 from hermes_tools import script_tools
 from rpc import ToolCallCallback, ToolCallLog, ToolErrors
 
@@ -85,29 +86,36 @@ def execute_code(
     handlers = script_tools(env) if tools is None else dict(tools)
     if forbidden := sorted(set(handlers) & set(NOT_CALLABLE)):
         raise ValueError(f"{', '.join(forbidden)} can't be called from a script; leave it out of tools")
-    began = time.monotonic()
     view = env.model_view()
     check = env.tool_call_check(before_tool_call)
 
-    def run(began: float) -> ExecutionResult | None:
+    def attempt(began: float) -> ExecutionResult | None:
         output = ScriptOutput(limits.settings, on_output, view)
         calls = ToolCallLog(on_tool_call, view.output)
         return ScriptRun(env, handlers, limits, interrupt, output, check, calls).execute(code, argv, began)
 
-    try:
+    def run() -> ExecutionResult:
+        asked = time.monotonic()
         if not env.may_run_script(code, limits.mode, before_script, interrupt.is_set if interrupt else None):
-            return _interrupted_before(time.monotonic() - began)
+            return _interrupted_before(time.monotonic() - asked)
         began = time.monotonic()  # whoever was asked has taken time that is not the script's
-        result = run(began)
-        while result is None:  # a Python that does not work was chosen, which is passed over from now on
-            result = run(began)
+        while (result := attempt(began)) is None:
+            pass  # a Python that does not work was chosen, which is passed over from now on
+        return result
+
+    return _with_errors_as_results(run, view)
+
+
+def _with_errors_as_results(run: Callable[[], ExecutionResult], view: ModelView) -> ExecutionResult:
+    """Run something, and return for a result what it raises, but for what is not the script's doing."""
+    began = time.monotonic()
+    try:
+        return run()
     except TerminalError as error:
         view.hide_in(error)
         if isinstance(error, EnvironmentLostError | EnvironmentStartError | UnsupportedError):
             raise
         return _not_run(str(error), time.monotonic() - began)
-    else:
-        return result
 
 
 def _checked(

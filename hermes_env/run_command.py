@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from functools import partial
@@ -100,13 +101,9 @@ def run_command(
         finally:
             output.finish()
     if as_json:
-        import json
-
         output.write(json.dumps(result.to_dict()) + "\n")
     else:
-        unshown = unshown_of(result)
-        sys.stderr.write(harmless(unshown) if sys.stderr.isatty() and not raw else unshown)
-        typer.secho(result_line(result), fg=COLOURS[result.status], err=True)
+        _say_how_it_ended(result, raw=raw)
     raise typer.Exit(BROKEN_PIPE_EXIT_CODE if output.reader_left else exit_code_of(result))
 
 
@@ -127,6 +124,12 @@ def read_script(script: str) -> str:
         raise TerminalError(f"cannot read the script {name}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise TerminalError(f"cannot read the script {name}: not UTF-8 text at byte {error.start}") from None
+
+
+def _say_how_it_ended(result: ExecutionResult, *, raw: bool) -> None:
+    unshown = unshown_of(result)
+    sys.stderr.write(harmless(unshown) if sys.stderr.isatty() and not raw else unshown)
+    typer.secho(result_line(result), fg=COLOURS[result.status], err=True)
 
 
 def unshown_of(result: ExecutionResult) -> str:
