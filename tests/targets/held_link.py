@@ -63,12 +63,9 @@ class HeldLink:
                 if self._words and self._words in data:
                     self._words = b""
                     held.set()
-                    if self._answers:
-                        there.sendall(data)
                     self.holds.set()
-                    self._released.wait()
-                    if self._answers:
-                        continue
+                    if not self._answers:
+                        self._released.wait()
                 there.sendall(data)
             there.shutdown(socket.SHUT_WR)
 

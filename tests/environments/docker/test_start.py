@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def link(engine: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def containers_of(engine: docker.DockerClient, task: str) -> list[str]:
-    found = engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"})
+    found = engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"}, ignore_removed=True)
     return [container.name for container in found]
 
 
@@ -44,21 +45,23 @@ def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(docker_environme
 @each_way
 @pytest.mark.parametrize("words", ["/version", f"/images/{PYTHON_IMAGE}/json", "/start HTTP"])
 def test_an_engine_that_does_not_answer_is_not_waited_for(link, docker_environment, engine, stop: Stop, words):
-    task = f"start-{stop.__name__}"
+    task = f"start-{stop.__name__}-{os.getpid()}"
     link.hold(words)
     stop(docker_environment(task_id=task), link.holds.wait)
-    assert wait_until(lambda: not containers_of(engine, task)) and wait_until(lambda: not our_threads())
+    assert wait_until(lambda: not containers_of(engine, task))
+    assert wait_until(lambda: not our_threads()), our_threads()
 
 
 @pytest.mark.parametrize("stop", [by_interrupt, by_cleanup], ids=lambda way: way.__name__)
 def test_a_container_that_the_engine_makes_later_is_removed(link, docker_environment, engine, stop: Stop):
-    task = f"late-{stop.__name__}"
+    task = f"late-{stop.__name__}-{os.getpid()}"
     link.hold("/containers/create", answers=True)
     env = docker_environment(task_id=task)
     stop(env, lambda: link.holds.wait() and wait_until(lambda: containers_of(engine, task)))
     assert containers_of(engine, task), "it cannot be known yet what it is called"
     link.release()
-    assert wait_until(lambda: not containers_of(engine, task)) and wait_until(lambda: not our_threads())
+    assert wait_until(lambda: not containers_of(engine, task))
+    assert wait_until(lambda: not our_threads()), our_threads()
 
 
 def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(link, docker_environment):

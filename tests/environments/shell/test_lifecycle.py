@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from targets.processes import all_gone, having
+from targets.threads import running_threads
 
 from environments import BaseEnvironment, EnvironmentLostError, TerminalError, create_environment
 from environments.conformance.check import unique, wait_until
@@ -76,7 +77,7 @@ def test_a_postponed_loss_that_was_asked_for_is_not_raised_again() -> None:
 
 def test_cleanup_that_races_with_a_start_leaves_nothing(tmp_path: Path) -> None:
     word = unique()
-    threads, descriptors = set(threading.enumerate()), _descriptors()
+    threads, descriptors = running_threads(), _descriptors()
     outcomes: set[str] = set()
     for number in range(60):
         env = create_environment("local", cwd=str(tmp_path))
@@ -97,7 +98,7 @@ def test_cleanup_that_races_with_a_start_leaves_nothing(tmp_path: Path) -> None:
         assert not thread.is_alive()
     assert outcomes <= {"refused", "interrupted"}
     assert all_gone(word)
-    assert set(threading.enumerate()) == threads
+    assert running_threads() == threads
     assert _descriptors() == descriptors
 
 

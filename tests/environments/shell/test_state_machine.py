@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from targets import backends, local_shells
 from targets.per_command_local import PerCommandLocal
+from targets.threads import running_threads
 
 from environments import BaseEnvironment
 from environments.conformance.check import wait_until
@@ -251,11 +252,6 @@ class Target:
     tells_late: bool = False
     """Whether it takes time until the end of a process is known here. What is sent meanwhile ends with it."""
     lose: Callable[[BaseEnvironment], None] | None = None
-
-
-def running_threads() -> set[threading.Thread]:
-    """Return the threads there are, but for the timers of other tests in this process, by which a client hangs up."""
-    return {thread for thread in threading.enumerate() if not isinstance(thread, threading.Timer)}
 
 
 class RaisedByCallbackError(Exception):
