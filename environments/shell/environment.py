@@ -56,11 +56,19 @@ class PersistentShellEnvironment(BaseEnvironment):
     starts_apart: ClassVar[bool] = True
     """Whether `start_target` runs on a thread of its own, so that it can be stopped, see `environments.starting`."""
 
+    target_stays: ClassVar[bool] = False
+    """Whether the target is the same after every loss, such as a host to which the link was dropped."""
+
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self.id = f"{Owner.this_process().mark}-{os.urandom(4).hex()}"
         self.life = Lifecycle(
-            self.start_target, settings.env, self.stop_target, apart=self.starts_apart, reporter=self.progress
+            self.start_target,
+            settings.env,
+            self.stop_target,
+            apart=self.starts_apart,
+            stays=self.target_stays,
+            reporter=self.progress,
         )
         beside = self.max_streams - 1 if self.max_streams else None
         shells = TargetShells(

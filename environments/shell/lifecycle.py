@@ -54,6 +54,7 @@ class Lifecycle:
         backend: The backend's name, for errors.
         stop: Takes it down, see `PersistentShellEnvironment.stop_target`.
         apart: Whether a start has a thread of its own, so that it can be stopped.
+        stays: Whether a loss is only that of a link to the same target as before.
         reporter: Is told what a start is doing.
     """
 
@@ -64,12 +65,14 @@ class Lifecycle:
         stop: Callable[[], object] = lambda: None,
         *,
         apart: bool = False,
+        stays: bool = False,
         reporter: Reporter | None = None,
     ) -> None:
         self._start = start
         self._backend = backend
         self._stop = stop
         self._apart = apart
+        self._stays = stays
         self._reporter = reporter
         self._startup: Startup | None = None
         self._ending: list[Startup] = []
@@ -250,10 +253,11 @@ class Lifecycle:
     def postpone(self, error: TerminalError) -> None:
         """Have the next command raise what was raised where nobody can be told, if it is a loss that nobody else saw.
 
-        Else that command would begin anew in another target, and its session's files and processes be gone unsaid.
+        Else that command would begin anew in another target, and its session's files and processes be gone unsaid. Where
+        the target stays, its session goes on, as if the link had been dropped and noticed by the command itself.
         """
         with self._lock:
-            if error in self._of_loss:
+            if error in self._of_loss and not self._stays:
                 self._told -= 1
                 self._postponed = str(error)
 

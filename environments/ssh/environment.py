@@ -39,6 +39,7 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     backend = "ssh"
     settings_class = SSHSettings
+    target_stays = True
     max_streams = 8
     """OpenSSH allows 10: one is for SFTP, and one for the shell that ends a command."""
 

@@ -49,6 +49,13 @@ def test_a_loss_that_nobody_was_told_of_is_raised_once_by_the_next_command() -> 
     assert life.ensure_started() == 2 and len(starts) == 2
 
 
+def test_a_loss_that_nobody_was_told_of_is_none_where_the_target_stays() -> None:
+    life = Lifecycle(lambda: None, "test", stays=True)
+    life.ensure_started()
+    life.postpone(life.lost("its link was dropped"))
+    assert life.ensure_started() == 2
+
+
 @pytest.mark.parametrize("first", ["background", "command"])
 def test_a_loss_that_somebody_was_told_of_is_not_raised_again(first: str) -> None:
     life = Lifecycle(lambda: None, "test")
