@@ -253,8 +253,8 @@ class Lifecycle:
     def postpone(self, error: TerminalError) -> None:
         """Have the next command raise what was raised where nobody can be told, if it is a loss that nobody else saw.
 
-        Else that command would begin anew in another target, and its session's files and processes be gone unsaid. Where
-        the target stays, its session goes on, as if the link had been dropped and noticed by the command itself.
+        Else that command would begin anew in another target, and its session's files and processes be gone unsaid.
+        Where the target stays, the session goes on behind a dropped link.
         """
         with self._lock:
             if error in self._of_loss and not self._stays:
