@@ -81,9 +81,10 @@ def what_is_left_of_a_command_reaches_no_later_one(subject: Subject) -> None:
         for run in (env.execute, env.execute_oneshot):
             result = run("echo clean; sleep 0.3", timeout=60)
             expect(result.output == "clean\n", "its output is no later command's", result)
-        env.write_bytes("/tmp/clean", b"clean")
-        expect(env.read_bytes("/tmp/clean") == b"clean", "nor that of a command of ours")
-        expect_output(env, "echo $plain; rm /tmp/clean", "1\n")
+        file = unique("/tmp/clean")
+        env.write_bytes(file, b"clean")
+        expect(env.read_bytes(file) == b"clean", "nor that of a command of ours")
+        expect_output(env, f"echo $plain; rm {file}", "1\n")
 
 
 def its_end_is_told(subject: Subject) -> None:

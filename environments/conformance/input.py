@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from environments.conformance.check import Check, Subject, expect, expect_output
+from environments.conformance.check import Check, Subject, expect, expect_output, unique
 
 
 def without_stdin_a_command_sees_end_of_file(subject: Subject) -> None:
@@ -21,8 +21,9 @@ def stdin_is_bytes_or_text_of_any_size(subject: Subject) -> None:
     for run in (env.execute, env.execute_oneshot):
         result = run("wc -c", stdin=blob)
         expect(result.output.strip() == str(len(blob)), "a megabyte of bytes arrives", result)
-    env.write_bytes("/tmp/conformance_stdin", blob)
-    result = env.execute("cmp - /tmp/conformance_stdin && rm /tmp/conformance_stdin", stdin=blob)
+    file = unique("/tmp/input")
+    env.write_bytes(file, blob)
+    result = env.execute(f"cmp - {file} && rm {file}", stdin=blob)
     expect(result.ok, "and unchanged", result)
     expect(env.execute("cat", stdin="").output == "", "empty input is end of file")
 
