@@ -7,15 +7,13 @@ from collections.abc import Iterator
 import pytest
 from targets import backends
 
-from environments import BaseEnvironment
+from environments import BaseEnvironment, UnsupportedError
 from environments.conformance import Subject
 from environments.conformance.check import running, unique, wait_until
 from hermes_tools.process import process
 from hermes_tools.terminal import background_process, terminal
 
-_ON = (
-    backends.local,
-    backends.without_bash,
+_CAN_BE_LOST = (
     backends.docker,
     backends.ssh,
     backends.singularity,
@@ -23,9 +21,14 @@ _ON = (
     backends.modal,
     backends.daytona,
 )
+_ON = (backends.local, backends.without_bash, *_CAN_BE_LOST)
 
 
-@pytest.fixture(scope="module", params=_ON, ids=lambda backend: backend.__name__)
+def _name(backend: object) -> str:
+    return backend.__name__  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.fixture(scope="module", params=_ON, ids=_name)
 def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
     with request.param(tmp_path_factory.mktemp("session")) as made:
         yield made
@@ -69,7 +72,9 @@ def test_it_is_killed_with_all_it_started(env: BaseEnvironment) -> None:
 
 def test_a_terminal_is_one_in_the_background_and_in_the_foreground(env: BaseEnvironment) -> None:
     if not env.capabilities.pty:
-        pytest.skip("it has no terminals")
+        with pytest.raises(UnsupportedError, match="pty"):
+            terminal(env, "true", pty=True)
+        return
     assert terminal(env, "test -t 1 && echo terminal; exit 5", pty=True) == {
         "output": "terminal\n",
         "exit_code": 5,
@@ -102,9 +107,9 @@ def test_much_output_neither_blocks_it_nor_is_kept(env: BaseEnvironment) -> None
     assert 0 < 10 * (500001 - first["offset"]) <= 200_010
 
 
+@pytest.mark.parametrize("subject", _CAN_BE_LOST, indirect=True, ids=_name)
 def test_its_output_outlives_its_target(subject: Subject) -> None:
-    if subject.lose_target is None:
-        pytest.skip("its target cannot go away")
+    assert subject.lose_target
     with subject.make() as env:
         started = _started(env, "echo before; sleep 1000")
         assert wait_until(lambda: process(env, "log", started)["output"] == "before\n")
