@@ -7,9 +7,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Protocol, TypeVar
 
+from environments.contexts import holding
 from environments.errors import TerminalError
 
 _current: ContextVar[CancelScope | None] = ContextVar("hermes_cancel_scope", default=None)
@@ -80,14 +82,9 @@ class CancelScope:
         if failure:
             raise failure
 
-    @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self) -> AbstractContextManager[None]:
         """Make this the scope of everything the current thread does in the block."""
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
+        return holding(_current, self)
 
     @contextlib.contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
@@ -141,11 +138,8 @@ def start_limit(seconds: float, *, interrupted: Callable[[], bool] | None = None
         interrupted: Asked some times a second while a start is waited for; true stops it.
     """
     limit = StartLimit(seconds, interrupted)
-    token = _limit.set(limit)
-    try:
+    with holding(_limit, limit):
         yield limit
-    finally:
-        _limit.reset(token)
 
 
 def current_start_limit() -> StartLimit | None:

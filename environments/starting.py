@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Generic, TypeVar
 
 from environments.cancellation import CancelScope, current_scope, current_start_limit
+from environments.contexts import holding
 from environments.errors import StartStoppedError
 from environments.log import logger
 from environments.plain_number import plain_number
@@ -123,14 +125,9 @@ class Start:
         self.check()
         return call.result()
 
-    @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
+    def active(self) -> AbstractContextManager[None]:
         """Make this the start that the current thread is at in the block, see `current_start`."""
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
+        return holding(_current, self)
 
 
 class _Alone(Generic[T]):
@@ -189,14 +186,9 @@ def current_start() -> Start:
     return _current.get() or Start("")
 
 
-@contextlib.contextmanager
-def unstoppable() -> Iterator[None]:
+def unstoppable() -> AbstractContextManager[None]:
     """Let the current thread be at no start in the block, such as to remove what a stopped one has made."""
-    token = _current.set(None)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+    return holding(_current, None)
 
 
 def reason_to_leave() -> tuple[str, bool] | None:
