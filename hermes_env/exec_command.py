@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, Verbose, settings_from
+
+if TYPE_CHECKING:
+    from environments import BaseEnvironment
 
 
 def exec_command(
@@ -45,31 +47,25 @@ def exec_command(
     On a terminal the output may have colours; other terminal controls are taken out, unless --raw is given. A pipe
     or a file gets everything as it is.
     """
-    from environments import create_environment
-    from hermes_env.approver import approver
     from hermes_env.exec_result import CapturedOutput
-    from hermes_env.foreground import run_interruptibly
+    from hermes_env.foreground import run_in_environment
     from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
-    from hermes_env.progress import ShownProgress
     from hermes_env.standard_input import standard_input
-    from hermes_env.streamed_command import StreamedCommand
+    from hermes_env.streamed_command import Ending, StreamedCommand
 
     began = time.monotonic()
     text = words[0] if len(words) == 1 else shlex.join(words)
     settings = settings_from(assignments, timeout=timeout, cwd=cwd)
     command = StreamedCommand(text, timeout, None if no_input else standard_input())
     live = LiveOutput(command.interrupt, raw)
-    asking = approver(lambda: command.interrupted)
-    with (
-        ShownProgress(verbose) as shown,
-        create_environment(backend, approve=asking, on_progress=shown.tell, **settings) as environment,
-    ):
+
+    def work(environment: BaseEnvironment) -> tuple[Ending, CapturedOutput]:
         captured = CapturedOutput(environment.settings.max_output_bytes)
-        work = partial(command.run, environment, captured if as_json else live)
-        try:
-            ending = run_interruptibly(work, command.interrupt)
-        finally:
-            live.finish()
+        return command.run(environment, captured if as_json else live), captured
+
+    ending, captured = run_in_environment(
+        work, command.interrupt, lambda: command.interrupted, live, backend=backend, settings=settings, verbose=verbose
+    )
     if as_json:
         live.write(json.dumps(captured.result(ending, time.monotonic() - began)) + "\n")
     elif ending.note:

@@ -1,16 +1,55 @@
-"""Work in the foreground: Ctrl-C ends it in the target as well."""
+"""Work in the foreground, in an environment that is there for it: Ctrl-C ends it in the target as well."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
+
+from environments import BaseEnvironment, create_environment
+from hermes_env.approver import approver
+from hermes_env.live_output import LiveOutput
+from hermes_env.progress import ShownProgress
 
 Result = TypeVar("Result")
 
 _REPEAT_SECONDS = 0.5
+
+
+def run_in_environment(
+    work: Callable[[BaseEnvironment], Result],
+    interrupt: Callable[[], object],
+    interrupted: Callable[[], bool],
+    output: LiveOutput,
+    *,
+    backend: str | None,
+    settings: Mapping[str, object],
+    verbose: bool,
+) -> Result:
+    """Run something in an environment, which is made for it and cleaned up, with its progress shown.
+
+    Args:
+        work: What to run. It should return soon after it was interrupted.
+        interrupt: Ends the work, see `run_interruptibly`.
+        interrupted: Whether it was to be ended. Nobody is then asked for approval any more.
+        output: Where the work shows its output. What that holds back is shown in the end.
+        backend: The backend's name; None is the configured one.
+        settings: Settings of the environment.
+        verbose: Whether each step of a start is told.
+
+    Raises what the work raises, or `create_environment`.
+    """
+    with (
+        ShownProgress(verbose) as shown,
+        create_environment(backend, approve=approver(interrupted), on_progress=shown.tell, **settings) as environment,
+    ):
+        try:
+            return run_interruptibly(partial(work, environment), interrupt)
+        finally:
+            output.finish()
 
 
 def run_interruptibly(work: Callable[[], Result], interrupt: Callable[[], object]) -> Result:

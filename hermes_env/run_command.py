@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,6 +18,7 @@ from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, Verbose, se
 
 if TYPE_CHECKING:
     from code_execution import ExecutionResult
+    from environments import BaseEnvironment
 
 COLOURS = {"success": "green", "error": "red", "timeout": "red", "interrupted": "yellow"}
 
@@ -68,24 +68,17 @@ def run_command(
     code = read_script(script)
 
     from code_execution import execute_code
-    from environments import create_environment
-    from hermes_env.approver import approver
-    from hermes_env.foreground import run_interruptibly
+    from hermes_env.foreground import run_in_environment
     from hermes_env.live_output import BROKEN_PIPE_EXIT_CODE, LiveOutput
-    from hermes_env.progress import ShownProgress
 
     interrupt = threading.Event()
     output = LiveOutput(when_reader_leaves=interrupt.set, raw=raw)
     settings = settings_from(assignments, cwd=cwd)
     if not as_json:
         settings.setdefault("strip_ansi", False)  # a person may have colours
-    asking = approver(interrupt.is_set)
-    with (
-        ShownProgress(verbose) as shown,
-        create_environment(backend, approve=asking, on_progress=shown.tell, **settings) as environment,
-    ):
-        work = partial(
-            execute_code,
+
+    def work(environment: BaseEnvironment) -> ExecutionResult:
+        return execute_code(
             code,
             env=environment,
             timeout=timeout,
@@ -96,10 +89,10 @@ def run_command(
             on_output=None if as_json else output.write,
             argv=arguments or [],
         )
-        try:
-            result = run_interruptibly(work, interrupt.set)
-        finally:
-            output.finish()
+
+    result = run_in_environment(
+        work, interrupt.set, interrupt.is_set, output, backend=backend, settings=settings, verbose=verbose
+    )
     if as_json:
         output.write(json.dumps(result.to_dict()) + "\n")
     else:
