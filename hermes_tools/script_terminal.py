@@ -22,8 +22,8 @@ def script_terminal(
         command: Shell text of any length.
         timeout: Seconds until the command is ended; None takes the environment's setting.
         workdir: Directory for this one command.
-        background: Not available in a script: raises.
-        pty: Not available in a script: raises.
+        background: Not available in a script: refused.
+        pty: Not available in a script: refused.
 
     Returns:
         A dict with output (standard error merged in, as the command wrote it), exit_code, and error: None, or why the

@@ -108,7 +108,8 @@ def _unapproved(
     except RuntimeError:  # no more threads; nobody was asked
         _questions.release()
         return f"it needs approval ({question}), and there is no thread left to ask in"
-    if not _awaited(answered, timeout, cancelled) and timeout is not None:
+    if not _awaited(answered, timeout, cancelled):
+        assert timeout is not None  # without one, an answer is waited for
         return f"nobody approved it within {plain_number(timeout)} s ({question})"
     decision = decisions[0] if decisions else Deny(REFUSED)
     return decision.reason if isinstance(decision, Deny) else None

@@ -10,6 +10,7 @@ from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from environments.cancellation import current_scope
+from environments.plain_number import plain_number
 from hermes_tools.interruption import ToolInterruptedError
 
 LOOK_UP_SECONDS = 0.05
@@ -52,7 +53,7 @@ class Deadline:
             raise ToolInterruptedError("it was interrupted")
         left = self._end - time.monotonic()
         if left <= 0:
-            raise OutOfTimeError(f"timed out after {self._seconds:,.12g} s")
+            raise OutOfTimeError(f"timed out after {plain_number(self._seconds)} s")
         return left
 
     def moment(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Protocol, TypedDict
@@ -26,6 +27,22 @@ class SearchHit(TypedDict):
 
 class SearchError(Exception):
     """The search could not be done. The message is for the caller, and holds no key."""
+
+
+def key_of(provider: str, variable: str) -> str:
+    """Return the key of a provider.
+
+    Args:
+        provider: Its name in `web.search_provider`.
+        variable: Where the key is.
+
+    Raises:
+        SearchError: There is none.
+    """
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise SearchError(f"web.search_provider is {provider}, which needs a key: set {variable}")
+    return key
 
 
 class SearchProvider(Protocol):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from html import unescape
 
 from hermes_tools.web.deadline import Deadline
-from hermes_tools.web.providers.base import SearchError, SearchHit, ask, hits, place
+from hermes_tools.web.providers.base import SearchError, SearchHit, ask, hits, key_of, place
 from hermes_tools.web.settings import WebSettings
 
 KEY = "BRAVE_SEARCH_API_KEY"
@@ -21,9 +20,7 @@ class Brave:
 
     def search(self, query: str, limit: int, settings: WebSettings, deadline: Deadline) -> list[SearchHit]:
         """Return the pages that fit best. As `SearchProvider.search`."""
-        key = os.environ.get(KEY, "").strip()
-        if not key:
-            raise SearchError(f"web.search_provider is brave, which needs a key: set {KEY}")
+        key = key_of("brave", KEY)
         if len(query) > _MOST_CHARACTERS or len(query.split()) > _MOST_WORDS:
             raise SearchError(f"Brave takes at most {_MOST_CHARACTERS} characters and {_MOST_WORDS} words: shorten it")
         answer = ask(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from hermes_tools.web.deadline import Deadline
-from hermes_tools.web.providers.base import SearchError, SearchHit, ask, hits, place
+from hermes_tools.web.providers.base import SearchHit, ask, hits, key_of, place
 from hermes_tools.web.settings import WebSettings
 
 KEY = "TAVILY_API_KEY"
@@ -17,9 +15,7 @@ class Tavily:
 
     def search(self, query: str, limit: int, settings: WebSettings, deadline: Deadline) -> list[SearchHit]:
         """Return the pages that fit best. As `SearchProvider.search`."""
-        key = os.environ.get(KEY, "").strip()
-        if not key:
-            raise SearchError(f"web.search_provider is tavily, which needs a key: set {KEY}")
+        key = key_of("tavily", KEY)
         answer = ask(
             "POST",
             place(settings.tavily_url, "/search"),
