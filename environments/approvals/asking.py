@@ -129,12 +129,14 @@ def _approval(approve: Approver, request: Request, question: str) -> Decision:
 
 
 def _awaited(answered: threading.Event, timeout: float | None, cancelled: Callable[[], bool] | None) -> bool:
-    """Wait for an event, and return whether it came in time."""
+    """Wait for an event, and return whether it came in time. Nobody waits for it once it was cancelled."""
     scope = current_scope()
     deadline = None if timeout is None else time.monotonic() + timeout
-    while not answered.wait(POLL):
+    while True:
+        came = answered.wait(POLL)
         if (scope and scope.cancelled) or (cancelled and cancelled()):
-            raise AskingCancelledError
+            raise AskingCancelledError  # whatever the answer: who asks may have given up for the same reason
+        if came:
+            return True
         if deadline is not None and time.monotonic() >= deadline:
             return False
-    return True

@@ -218,6 +218,19 @@ def test_cancelling_ends_the_wait_for_an_answer(make: Make, run: Callable, way: 
     assert not was_made(env)
 
 
+@pytest.mark.parametrize("answer", [True, False])
+def test_an_answer_of_one_who_noticed_the_cancelling_counts_for_nothing(make: Make, answer: bool) -> None:
+    scope = CancelScope()
+
+    def approve(request: object, question: str) -> bool:
+        scope.cancel()
+        return answer
+
+    env = make(before_command=lambda request: Ask("?"), approve=approve)
+    with scope.active():
+        assert env.execute("true").interrupted
+
+
 def test_questions_that_nobody_answers_do_not_pile_up(make: Make, configure: Callable[[str], None]) -> None:
     configure("approvals: {commands: ask, timeout: 0.001}")
     answer = threading.Event()

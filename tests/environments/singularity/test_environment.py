@@ -93,7 +93,7 @@ def test_nothing_is_left_after_cleanup(engine: Engine) -> None:
     assert subprocess.run(["pgrep", "-f", name], check=False, capture_output=True).stdout == b""
     mounts = Path("/proc/self/mounts").read_text()
     assert not [place for place in (engine.state, engine.images.sandbox) if str(place) in mounts]
-    assert open_descriptors() == descriptors
+    assert open_descriptors() - descriptors == set()  # some of other tests may have been closed meanwhile
 
 
 def test_variables_of_this_machine_stay_out(engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
