@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from collections.abc import Sequence
 
 from environments.base import BaseEnvironment
@@ -35,8 +36,10 @@ def start(
     """
     box = env.attachments.get(NoticeBox)
     process_id = secrets.token_hex(6)
+    is_known = threading.Event()
 
     def matched(pattern: str, line: str, count: int) -> None:
+        is_known.wait()  # or a callback would be told of a process that nobody knows yet
         if not box.count_again(process_id, pattern, count):
             box.put(_watch_notice(env, process_id, command, pattern, line, count))
 
@@ -44,10 +47,13 @@ def start(
         return box.is_full(process_id, pattern)
 
     output = ProcessOutput(Watch(watch, matched, is_full).feed if watch else None)
-    process = env.start(command, cwd=workdir, pty=pty, sink=output)
-    started = BackgroundProcess(process_id, command, process, output, env)
     table = table_of(env)
-    table.add(started)
+    try:
+        process = env.start(command, cwd=workdir, pty=pty, sink=output)
+        started = BackgroundProcess(process_id, command, process, output, env)
+        table.add(started)
+    finally:
+        is_known.set()
 
     def ended(exit_code: int | None) -> None:
         started.note_end(exit_code)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 import hermes_tools.background.notices as module
 from environments import create_environment
-from environments.base import BaseEnvironment
+from environments.base import BaseEnvironment, Process
 from environments.conformance.check import wait_until
 from hermes_tools import on_notice, take_notices
 from hermes_tools.background.notices import MOST_COUNTED, MOST_WAITING, Notice, NoticeBox
@@ -97,6 +98,24 @@ def test_a_callback_may_end_the_process_and_the_environment(tmp_path: Path) -> N
         on_notice(env, end)
         _started(env, "echo hit; sleep 1000", watch=["hit"])
         assert done.wait(60)
+
+
+def test_a_callback_is_told_of_nothing_before_its_process_is_known(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: queue.Queue[str] = queue.Queue()
+    on_notice(env, lambda notice: states.put(process(env, "poll", notice["process_id"]).get("status", "unknown")))
+    start = env.start
+
+    def slow(*args: Any, **kwargs: Any) -> Process:
+        begun = start(*args, **kwargs)
+        with contextlib.suppress(queue.Empty):
+            states.put(states.get(timeout=0.5))
+        return begun
+
+    monkeypatch.setattr(env, "start", slow)
+    _started(env, "echo hit; sleep 1000", watch=["hit"])
+    assert states.get(timeout=60) == "running"
 
 
 def test_a_callback_that_fails_is_logged_and_called_again(box: NoticeBox, caplog: pytest.LogCaptureFixture) -> None:
