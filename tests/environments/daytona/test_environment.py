@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from standins.control import StandIn
-from standins.daytona_client import daytona_stand_in
-from standins.in_process import environments_of, use_and_be_killed
+from standins.in_process import use_and_be_killed
 from targets.processes import having
 
 from code_execution import execute_code
@@ -23,26 +22,6 @@ from environments.conformance.check import wait_until
 from environments.daytona.sandbox import key_of
 from environments.daytona.service import connect, sdk
 from environments.garbage import collect_garbage
-
-MakeDaytona = Callable[..., BaseEnvironment]
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[StandIn]:
-    with daytona_stand_in() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def make(service: StandIn) -> Iterator[MakeDaytona]:
-    with environments_of("daytona") as make:
-        yield make
 
 
 @pytest.fixture

@@ -4,35 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from standins.control import StandIn
-from standins.daytona_client import daytona_stand_in
 from standins.faults import Fault
-from standins.in_process import environments_of
 
 from environments import EnvironmentLostError, EnvironmentStartError
-from environments.base import BaseEnvironment
 from environments.daytona import service as daytona_service
 
-MakeDaytona = Callable[..., BaseEnvironment]
 PASSING = [Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.BAD_GATEWAY, Fault.DROPPED, Fault.SLOW]
 by_name = pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[StandIn]:
-    with daytona_stand_in() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture
-def make(service: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeDaytona]:
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    with environments_of("daytona") as make:
-        yield make
 
 
 @by_name

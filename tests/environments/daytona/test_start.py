@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 from standins.control import StandIn
-from standins.daytona_client import daytona_stand_in
 from standins.faults import Fault
-from standins.in_process import environments_of
+from standins.in_process import Make
 from targets.stopped_starts import WAYS, Stop, by_interrupt, our_threads
 
-from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
 from environments.daytona import service as daytona_service
 from environments.progress import Progress
-
-MakeDaytona = Callable[..., BaseEnvironment]
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[StandIn]:
-    with daytona_stand_in() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture
-def make(service: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeDaytona]:
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    with environments_of("daytona") as make:
-        yield make
 
 
 def sandboxes() -> int:
@@ -42,7 +22,7 @@ def calls(service: StandIn, name: str) -> int:
 
 
 @pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
-def test_a_sandbox_that_the_service_makes_later_is_deleted(service: StandIn, make: MakeDaytona, stop: Stop):
+def test_a_sandbox_that_the_service_makes_later_is_deleted(service: StandIn, make: Make, stop: Stop):
     before, creations, deletions = sandboxes(), calls(service, "create"), calls(service, "delete")
     service.fault("create", Fault.HELD)
     stop(make(), lambda: wait_until(lambda: calls(service, "create") > creations))
@@ -51,7 +31,7 @@ def test_a_sandbox_that_the_service_makes_later_is_deleted(service: StandIn, mak
     assert wait_until(lambda: not our_threads())
 
 
-def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: StandIn, make: MakeDaytona):
+def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: StandIn, make: Make):
     before, creations = sandboxes(), calls(service, "create")
     service.fault("create", Fault.HELD)
     env = make()
@@ -61,7 +41,7 @@ def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: St
     assert wait_until(lambda: sandboxes() == before + 1 and not our_threads())
 
 
-def test_progress_tells_of_each_step(service: StandIn, make: MakeDaytona):
+def test_progress_tells_of_each_step(service: StandIn, make: Make):
     told: list[Progress] = []
     make(on_progress=told.append).execute("true")
     *steps, started = [each.what for each in told]

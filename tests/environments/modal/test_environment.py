@@ -11,36 +11,14 @@ from pathlib import Path
 
 import pytest
 from standins.control import StandIn
-from standins.in_process import environments_of, use_and_be_killed
-from standins.modal_client import modal_stand_in
+from standins.in_process import use_and_be_killed
 from targets.processes import having
 
 from code_execution import execute_code
 from environments import EnvironmentStartError, SettingsError, create_environment
-from environments.base import BaseEnvironment
 from environments.claim import Claim
 from environments.garbage import collect_garbage
 from environments.modal.kept import key_of
-
-MakeModal = Callable[..., BaseEnvironment]
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[StandIn]:
-    with modal_stand_in() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def make(service: StandIn) -> Iterator[MakeModal]:
-    with environments_of("modal") as make:
-        yield make
 
 
 @pytest.fixture

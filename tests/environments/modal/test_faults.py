@@ -4,34 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 from standins.control import StandIn
 from standins.faults import Fault
-from standins.in_process import environments_of
-from standins.modal_client import close_client, modal_stand_in
+from standins.modal_client import close_client
 
 from code_execution import execute_code
 from environments import EnvironmentLostError, EnvironmentStartError
-from environments.base import BaseEnvironment
 from environments.modal import environment as modal_environment
 from environments.modal import service as modal_service
 
-MakeModal = Callable[..., BaseEnvironment]
 PASSING = [Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.BAD_GATEWAY, Fault.DROPPED, Fault.SLOW]
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[StandIn]:
-    with modal_stand_in() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture
-def make(service: StandIn) -> Iterator[MakeModal]:
-    with environments_of("modal") as make:
-        yield make
 
 
 def sandboxes(service: StandIn) -> int:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from standins.control import StandIn
 from standins.faults import Fault
-from standins.in_process import environments_of
-from standins.modal_client import modal_stand_in
+from standins.in_process import Make
 from targets.stopped_starts import WAYS, Stop, by_interrupt, our_threads
 
-from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
 from environments.progress import Progress
 
-MakeModal = Callable[..., BaseEnvironment]
 each_way = pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
-
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[StandIn]:
-    with modal_stand_in() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture
-def make(service: StandIn) -> Iterator[MakeModal]:
-    with environments_of("modal") as make:
-        yield make
 
 
 def running(service: StandIn) -> int:
@@ -50,7 +35,7 @@ def hold(service: StandIn, name: str) -> Callable[[], object]:
 
 @each_way
 @pytest.mark.parametrize("call", ["AppGetOrCreate", "ImageGetOrCreate", "SandboxCreateV2", "TaskExecStart"])
-def test_what_the_service_makes_later_is_ended(service: StandIn, make: MakeModal, stop: Stop, call: str):
+def test_what_the_service_makes_later_is_ended(service: StandIn, make: Make, stop: Stop, call: str):
     before = running(service)
     stop(make(), hold(service, call))
     service.release()
@@ -58,7 +43,7 @@ def test_what_the_service_makes_later_is_ended(service: StandIn, make: MakeModal
     assert running(service) == before
 
 
-def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: StandIn, make: MakeModal):
+def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: StandIn, make: Make):
     before, env = running(service), make()
     by_interrupt(env, hold(service, "SandboxCreateV2"))
     assert env.execute("echo works").output == "works\n"
@@ -66,7 +51,7 @@ def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: St
     assert wait_until(lambda: not our_threads()) and running(service) == before + 1
 
 
-def test_progress_tells_of_each_step(service: StandIn, make: MakeModal):
+def test_progress_tells_of_each_step(service: StandIn, make: Make):
     told: list[Progress] = []
     make(on_progress=told.append).execute("true")
     *steps, started = [each.what for each in told]
