@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+from collections.abc import Callable
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -53,3 +55,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def nap() -> str:
     """Seconds to sleep for: long, and such as no other test sleeps for, so that its processes can be told apart."""
     return f"9{secrets.randbelow(10**6):06}.{secrets.randbelow(10**6):06}"
+
+
+@pytest.fixture
+def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Writes config.yaml, in a settings directory of the test's own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HERMES_HOME", str(home))
+    return lambda text: (home / "config.yaml").write_text(text) and None

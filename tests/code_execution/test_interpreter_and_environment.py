@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -141,13 +142,8 @@ print(len(lines) > 3, any(key.encode() in line for line in lines))
         assert execute_code(code, env=env).output == "True False\n"
 
 
-def test_limits_and_mode_come_from_the_settings(
-    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / "hermes"
-    home.mkdir()
-    monkeypatch.setenv("HERMES_HOME", str(home))
-    (home / "config.yaml").write_text(
+def test_limits_and_mode_come_from_the_settings(env: BaseEnvironment, configure: Callable[[str], None]) -> None:
+    configure(
         "code_execution:\n  timeout: 1.5\n  max_tool_calls: 0\n  mode: strict\n  max_stdout_bytes: 2000\n"
         "  tool_errors: raise\n"
     )
@@ -159,10 +155,7 @@ def test_limits_and_mode_come_from_the_settings(
     assert execute_code("import time; time.sleep(60)", env=env).output == "Script timed out after 1.5s and was killed."
 
 
-def test_a_wrong_setting_is_named(env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = tmp_path / "hermes"
-    home.mkdir()
-    monkeypatch.setenv("HERMES_HOME", str(home))
-    (home / "config.yaml").write_text("code_execution:\n  mode: loose\n")
+def test_a_wrong_setting_is_named(env: BaseEnvironment, configure: Callable[[str], None]) -> None:
+    configure("code_execution:\n  mode: loose\n")
     with pytest.raises(SettingsError, match=r"code_execution\.mode"):
         execute_code("print(1)", env=env)

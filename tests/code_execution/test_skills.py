@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,11 +56,9 @@ def test_other_names_are_a_skills_to_ask_for(name: str) -> None:
 
 
 def test_config_yaml_allows_a_skill_a_providers_key_by_name(
-    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    env: BaseEnvironment, configure: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "config.yaml").write_text("code_execution:\n  skill_env_allowlist: [OPENAI_API_KEY]\n")
+    configure("code_execution:\n  skill_env_allowlist: [OPENAI_API_KEY]\n")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-allowed")
     skill = _skill(tmp_path, "required_environment_variables: [OPENAI_API_KEY]")
     assert load_skill(skill, env) == ("OPENAI_API_KEY",)

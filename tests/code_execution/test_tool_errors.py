@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -62,12 +62,9 @@ def test_a_tool_that_is_not_there_is_refused(env: BaseEnvironment) -> None:
 
 
 def test_the_way_comes_from_the_settings_and_an_argument_goes_before(
-    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    env: BaseEnvironment, configure: Callable[[str], None]
 ) -> None:
-    home = tmp_path / "hermes"
-    home.mkdir()
-    monkeypatch.setenv("HERMES_HOME", str(home))
-    (home / "config.yaml").write_text("code_execution:\n  tool_errors: raise\n")
+    configure("code_execution: {tool_errors: raise}")
     code = calls("one", "n=1")
     assert execute_code(code, env=env, tools={"one": one}).output.startswith("raised ")
     assert execute_code(code, env=env, tools={"one": one}, tool_errors="return").output.startswith("{'error'")

@@ -12,15 +12,6 @@ Make = Callable[..., BaseEnvironment]
 
 
 @pytest.fixture
-def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Configure:
-    """Writes config.yaml."""
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HERMES_HOME", str(home))
-    return lambda text: (home / "config.yaml").write_text(text) and None
-
-
-@pytest.fixture
 def make(configure: Configure, tmp_path: Path) -> Iterator[Make]:
     """Makes local environments, in a directory of their own, and cleans them up in the end."""
     made: list[BaseEnvironment] = []

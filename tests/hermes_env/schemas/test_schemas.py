@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -128,11 +129,9 @@ def test_the_description_of_execute_code_names_the_tools_that_a_script_has(env: 
         assert word in told
 
 
-def test_the_limits_that_it_names_are_those_of_the_settings(tmp_path: Path) -> None:
+def test_the_limits_that_it_names_are_those_of_the_settings(configure: Callable[[str], None]) -> None:
     assert "Limits: 300 s, 50 tool calls, 50 KB of output." in by_name()["execute_code"]["description"]
-    (tmp_path / "home").mkdir()
-    settings = "code_execution: {timeout: 45, max_tool_calls: 7, max_stdout_bytes: 900, mode: strict}"
-    (tmp_path / "home" / "config.yaml").write_text(settings)
+    configure("code_execution: {timeout: 45, max_tool_calls: 7, max_stdout_bytes: 900, mode: strict}")
     shown = by_name()["execute_code"]
     assert "Limits: 45 s, 7 tool calls, 900 bytes of output." in shown["description"]
     assert "give open() absolute paths" in shown["input_schema"]["properties"]["code"]["description"]
