@@ -25,8 +25,9 @@ from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode
 from code_execution.short_paths import SCRIPT, STUB
 from code_execution.staging import START, stage, staging_directory, start_source
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.errors import EnvironmentLostError, TerminalError, UnsupportedError
+from environments.process import Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from rpc import (
     BeforeCall,

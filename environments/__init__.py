@@ -6,7 +6,7 @@ with create_environment() as env:
 
 from typing import TYPE_CHECKING
 
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.errors import (
     DeniedError,
     EnvironmentLostError,
@@ -19,6 +19,7 @@ from environments.errors import (
 )
 from environments.factory import create_environment
 from environments.owner import Orphan
+from environments.process import Process
 from environments.registry import backend_class, backend_names
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, Capabilities, CommandResult
 from environments.settings import BackendSettings, EnvironmentSettings

@@ -7,8 +7,8 @@ import select
 import sys
 import threading
 
-from environments.base import Process
 from environments.errors import TerminalError
+from environments.process import Process
 
 PIECE = 256 * 1024
 """Bytes that are read at a time, and so all that is ever held here."""

@@ -8,10 +8,11 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from environments.base import Background, BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.call import StdinMode, checked_call
 from environments.cancellation import CancelScope, start_limit
 from environments.plain_number import plain_number
+from environments.process import Background, Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from environments.sink import OutputSink
 from hermes_env.standard_input import InputPump

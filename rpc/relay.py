@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.process import Process
 from environments.sink import Channel
 from rpc.dispatcher import Dispatcher
 from rpc.messages import MAX_MESSAGE_BYTES, Response, too_large

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.conformance.check import Check, Subject, expect, expect_output, running, unique, wait_until
+from environments.process import Process
 
 
 def _read_until(process: Process, text: str) -> str:

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from environments.base import Background
 from environments.call import Call
 from environments.cancellation import current_scope
 from environments.errors import EnvironmentLostError
+from environments.process import Background
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.lifecycle import Lifecycle

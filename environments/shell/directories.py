@@ -10,8 +10,8 @@ from collections import deque
 from pathlib import Path
 
 from environments.atomic_file import PERMISSIONS, PIECE
-from environments.base import Background, Process
 from environments.errors import TerminalError
+from environments.process import Background, Process
 from environments.progress import Counter
 from environments.shell.dialect.directories import NO_TAR, listing, packing, unpacking
 from environments.shell.output import UnreadOutput

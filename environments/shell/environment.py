@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar
 
-from environments.base import GRACE, Background, BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.call import Call, checked_data, checked_path
 from environments.errors import TerminalError
 from environments.log import logger
 from environments.owner import Owner
+from environments.process import GRACE, Background, Process
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.beside import Beside

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from environments.atomic_file import PERMISSIONS, open_regular, read_pieces, replace_file
-from environments.base import Background
 from environments.errors import TerminalError
+from environments.process import Background
 from environments.progress import Reporter
 from environments.shell.dialect.files import NO_BASE64, decoding, placing, reading
 from environments.shell.transfer import BytesSink, Runner, Transfer, call_at

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from environments.base import GRACE
 from environments.owner import Orphan, mark_is_orphaned
+from environments.process import GRACE
 from environments.removal import removing
 from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.commands import LEFT_BEHIND

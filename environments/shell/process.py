@@ -6,10 +6,10 @@ import contextlib
 import threading
 from collections.abc import Callable
 
-from environments.base import Process
 from environments.call import check_text
 from environments.errors import EnvironmentLostError, TerminalError
 from environments.log import logger
+from environments.process import Process
 from environments.result import KILLED_EXIT_CODE
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import Nowhere

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from environments.base import GRACE, Process
 from environments.errors import TerminalError
+from environments.process import GRACE, Process
 from environments.shell.process_tree import ProcessTree, Quarry
 from environments.shell.shell import Shell
 

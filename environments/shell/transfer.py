@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Protocol
 
-from environments.base import Background, Process
 from environments.call import Call
 from environments.capture import BoundedCapture
 from environments.errors import TerminalError
+from environments.process import Background, Process
 from environments.progress import Reporter
 from environments.result import CommandResult
 from environments.shell.dialect.files import NO_SUCH_FILE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from environments.base import Process
 from environments.errors import TerminalError
+from environments.process import Process
 
 WRITE_SECONDS = 5.0
 """How long a call waits until the process has taken what was written."""

@@ -6,8 +6,9 @@ import threading
 import time
 from datetime import UTC, datetime
 
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.process import Process
 from environments.result import KILLED_EXIT_CODE
 from hermes_tools.background.input import ProcessInput
 from hermes_tools.background.output import ModelReading, ProcessOutput

@@ -6,7 +6,8 @@ import threading
 import time
 import weakref
 
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
+from environments.process import Process
 from hermes_tools.background.process import BackgroundProcess
 
 KEPT_SECONDS = 1800.0

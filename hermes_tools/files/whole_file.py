@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.process import Process
 from environments.sink import Channel
 from hermes_tools.files.sizes import MAX_BYTES
 from hermes_tools.files.target_paths import missing_file_error, shell_word

@@ -9,7 +9,8 @@ import pytest
 from targets.processes import all_gone
 
 from environments import create_environment
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
+from environments.process import Process
 from hermes_tools.terminal import background_process, script_terminal, terminal
 
 

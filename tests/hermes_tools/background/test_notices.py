@@ -11,8 +11,9 @@ import pytest
 
 import hermes_tools.background.notices as module
 from environments import create_environment
-from environments.base import BaseEnvironment, Process
+from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
+from environments.process import Process
 from hermes_tools import on_notice, take_notices
 from hermes_tools.background.notices import MOST_COUNTED, MOST_WAITING, Notice, NoticeBox
 from hermes_tools.process import process
