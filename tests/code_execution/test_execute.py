@@ -110,7 +110,7 @@ def test_output_of_200_mb_is_cut_to_50_kb_with_a_notice(env: BaseEnvironment) ->
     assert result.output.startswith("first\n")
     assert result.output.endswith("last\n")
     assert len(result.output) < 50_100
-    assert psutil.Process().memory_info().rss - before < 20_000_000
+    assert psutil.Process().memory_info().rss - before < 100_000_000
 
 
 def test_stderr_is_cut_to_10_kb(env: BaseEnvironment) -> None:
