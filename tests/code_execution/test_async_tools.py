@@ -56,7 +56,7 @@ print(answers == {n: n for n in range(5)}, "error" in fetch(1, wait="long"))
 def test_it_is_cancelled_when_the_script_ends(env: BaseEnvironment, transport: str) -> None:
     client = Client()
     code = "import hermes_tools; hermes_tools.fetch(1, wait=600)"
-    result = execute_code(code, env=env, tools={"fetch": client.fetch}, timeout=3, transport=transport)  # type: ignore[arg-type]
+    result = execute_code(code, env=env, tools={"fetch": client.fetch}, timeout=8, transport=transport)  # type: ignore[arg-type]
     assert result.status == "timeout"
     assert client.cancelled == 1
     assert async_threads() == []

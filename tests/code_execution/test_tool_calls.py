@@ -72,19 +72,20 @@ def test_a_callback_that_raises_hurts_nothing(env: BaseEnvironment, caplog: pyte
 
 def test_a_call_that_outlasts_the_script_is_noted_and_its_end_is_not_told(env: BaseEnvironment) -> None:
     told: list[ToolCall] = []
-    release = threading.Event()
+    called, release = threading.Event(), threading.Event()
 
     def stuck() -> None:
+        called.set()
         release.wait(60)
 
     code = "import hermes_tools; hermes_tools.stuck()"
-    result = execute_code(code, env=env, tools={"stuck": stuck}, timeout=2, on_tool_call=told.append)
+    result = execute_code(code, env=env, tools={"stuck": stuck}, interrupt=called, on_tool_call=told.append)
     release.set()
     for thread in threading.enumerate():
         if thread.name == "hermes-rpc-call":
             thread.join(20)
     (call,) = result.tool_calls
-    assert result.status == "timeout"
+    assert result.status == "interrupted"
     assert "had not ended" in str(call.error)
     assert told == []
 

@@ -69,7 +69,7 @@ def test_controls_are_taken_out_of_what_a_script_prints(env: BaseEnvironment) ->
 def test_what_a_timed_out_script_printed_is_shown_to_its_end(env: BaseEnvironment) -> None:
     pieces: list[str] = []
     code = "import time\nprint('begun open-', end='', flush=True)\ntime.sleep(600)"
-    result = execute_code(code, env=env, timeout=3, on_output=pieces.append)
+    result = execute_code(code, env=env, timeout=8, on_output=pieces.append)
     assert result.output.startswith("begun open-\n")
     assert "".join(pieces) == "begun open-"
 

@@ -218,6 +218,6 @@ def test_what_could_not_be_ended_is_said(env: BaseEnvironment, monkeypatch: pyte
     monkeypatch.setattr(process_tree, "look", lambda *args, **kwargs: look(*args, **{**kwargs, "signal": ""}))
     monkeypatch.setattr(process_tree, "signalling", harmless)
     monkeypatch.setattr(process_tree, "KILL_LIMIT", 0.2)
-    result = env.execute("sleep 600 & echo $!; wait", timeout=0.3)
+    result = env.execute("sleep 600 & echo $!; wait", timeout=1.5)
     assert result.survivors == (int(result.output),)
     psutil.Process(result.survivors[0]).kill()

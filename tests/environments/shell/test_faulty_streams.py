@@ -170,7 +170,7 @@ def test_how_a_stream_is_cut_into_pieces_and_when_they_come_changes_nothing(faul
         for number in range(COMMANDS):
             caller.count(number)
         caller.count(COMMANDS, beside=True)
-        ended = caller.call(lambda: caller.env.execute("echo so far; sleep 100; echo never", timeout=1))
+        ended = caller.call(lambda: caller.env.execute("echo so far; sleep 100; echo never", timeout=3))
         assert ended and ended.timed_out and ended.output == "so far\n"
         expect_right(caller, whole=True)
         assert not caller.errors
