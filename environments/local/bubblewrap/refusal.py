@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
-from environments.local.bubblewrap.paths import is_within, real
+from environments.local.bubblewrap.paths import SYSTEM, is_within, real
 
 TRIAL_LIMIT = 30.0
 _NONE = "backend 'local' can have no sandbox (local_sandbox) here"
@@ -60,9 +60,11 @@ def trial() -> str:
         EnvironmentStartError: It fails for another reason.
     """
     program = find_program()
-    tried = [program, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--", program]
+    # Not all of the machine: mounts that come and go meanwhile, such as those of containers, would have it fail.
+    shown = [word for path in (*SYSTEM, program) for word in ("--ro-bind-try", str(path), str(path))]
+    tried = [program, "--unshare-all", *shown, "--proc", "/proc", "--dev", "/dev", "--", program, "--version"]
     try:
-        done = subprocess.run([*tried, "--version"], capture_output=True, timeout=TRIAL_LIMIT, check=False)
+        done = subprocess.run(tried, capture_output=True, timeout=TRIAL_LIMIT, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentStartError(f"backend 'local' cannot start {program}: {error}") from error
     if done.returncode != 0:
