@@ -98,7 +98,7 @@ class FileQueueTransport:
     def _stop_collector(self, collector: threading.Thread) -> None:
         if collector.is_alive():
             # Opened for reading too, since opening it only for writing waits for a reader that may be gone.
-            wake = "[ ! -p wake ] || echo 1<>wake"
+            wake = "if [ -p wake ]; then echo 1<>wake; fi"
             with contextlib.suppress(TerminalError):
                 self._env.execute_own(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
             collector.join(CLOSE_GRACE_SECONDS)

@@ -4,8 +4,10 @@ import base64
 import logging
 import os
 import shlex
+import shutil
 import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -284,6 +286,14 @@ def test_a_queue_that_cannot_be_made_is_an_error_with_the_targets_reason(tmp_pat
     with pytest.raises(TerminalError, match=r"could not be made.*No such file"):
         transport.start()
     transport.close()
+
+
+def test_the_end_of_a_queue_that_is_gone_leaves_nothing_in_the_session_s_directory(line, local_env):
+    here = Path(local_env.cwd)
+    before = sorted(here.iterdir())
+    shutil.rmtree(line.directory / "rpc")
+    line.transport.close()
+    assert sorted(here.iterdir()) == before
 
 
 def test_without_a_pipe_the_queue_is_looked_at_again_and_again(open_line, local_env):
