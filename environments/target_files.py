@@ -1,0 +1,223 @@
+"""The files of a target: what every environment does with them."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import Concatenate, ParamSpec, TypeVar
+
+from environments.cancellation import cancellable
+from environments.errors import TerminalError
+from environments.file_calls import FileCalls
+from environments.file_status import FileStatus
+
+TargetPath = str | PurePosixPath
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class TargetFiles(ABC):
+    """What an environment does with files of its target, whatever `execute` is doing.
+
+    A relative path is taken from the session's working directory, and `~` is the target user's home. A name may hold
+    any bytes: those that are not UTF-8 are surrogates, as in `os.fsdecode`. A path that ends in a slash means a
+    directory.
+
+    What is in the way at a path of the target is an error that is a `TargetFileError` and the builtin error of its
+    name: FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError or FileExistsError, with `errno` and
+    `filename`. In the same way a path of this machine that `put_file`, `get_file`, `put_dir` and `get_dir` are given is
+    a plain builtin error. Whatever else goes wrong, on either side, is a TerminalError with the system's own reason.
+
+    In a cancelled scope all of it raises `CallCancelledError`, also in the middle, and leaves no part of a file. What
+    `cleanup` cuts short says so.
+    """
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Have each of these methods of a backend end with its caller's scope, and before the environment."""
+        super().__init_subclass__(**kwargs)
+        for name in TargetFiles.__abstractmethods__ & vars(cls).keys():
+            setattr(cls, name, cancellable(_ended_first(vars(cls)[name])))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._file_calls = FileCalls()
+
+    def check_usable(self) -> None:
+        """Raise TerminalError if `cleanup` was called."""
+        self._file_calls.check()
+
+    def end_file_calls(self) -> None:
+        """Have all of it that is under way say that the environment was cleaned up. A backend's `cleanup` begins so."""
+        self._file_calls.end()
+
+    @abstractmethod
+    def write_bytes(self, path: TargetPath, data: bytes) -> None:
+        """Write a file in the target, replacing it in one step.
+
+        Missing parent directories are made, but not the session's own. What is there already must be a regular file,
+        or a link to one, that the target's user owns, though it may be read-only, or may write to. It keeps its
+        permissions.
+
+        Raises:
+            TargetIsADirectoryError: There is a directory, or the path ends in a slash.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not write there, or replace that file.
+            TargetFileNotFoundError: A parent directory is missing and cannot be made, as in `/proc`.
+            TerminalError: It could not be written for another reason.
+        """
+
+    @abstractmethod
+    def read_bytes(self, path: TargetPath, limit: int | None = None) -> bytes:
+        """Return a regular file of the target, or its beginning.
+
+        Args:
+            path: The file. Anything else, such as a pipe or a device, is not even opened.
+            limit: Bytes to return at most, and to move; None is all of it.
+
+        Raises:
+            TargetFileNotFoundError: No such file.
+            TargetIsADirectoryError: It is a directory.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not read it, or search a directory that it is in.
+            TerminalError: It could not be read for another reason, such as being a pipe.
+            ValueError: The limit is below 0.
+        """
+
+    @abstractmethod
+    def put_file(self, local: str | Path, remote: TargetPath) -> None:
+        """Copy a file from here to the target, with its permissions.
+
+        The path there, and errors of it, are as for `write_bytes`: it names the file, not the directory to put it in.
+        """
+
+    @abstractmethod
+    def get_file(self, remote: TargetPath, local: str | Path) -> None:
+        """Copy a file from the target to here, with its permissions.
+
+        The path there, and errors of it, are as for `read_bytes`. What is here is replaced as `write_bytes` does it.
+        """
+
+    @abstractmethod
+    def put_dir(self, local: str | Path, remote: TargetPath, *, skip_unchanged: bool = False) -> None:
+        """Copy a directory with all that is in it from here to the target, as one stream.
+
+        Files, directories and symbolic links are copied, with permissions and times in whole seconds; links are not
+        followed. Sockets, pipes and devices are left out. What is there already and has no counterpart here stays; a
+        link or a file that has one is replaced. The target needs `tar`.
+
+        Args:
+            local: The directory here.
+            remote: The directory there, which is made; a path as for `write_bytes`. One that is there already keeps
+                its own permissions and owner, as it may be a home.
+            skip_unchanged: Whether to leave out regular files that have the same size and time there.
+
+        Raises:
+            NotADirectoryError: There is no such directory here.
+            TargetNotADirectoryError: There is something else there, or the path leads through it.
+            TargetPermissionError: The user may not make or change it, or a directory in it.
+            TerminalError: It could not be copied, or not all of it, for another reason.
+        """
+
+    @abstractmethod
+    def get_dir(self, remote: TargetPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
+        """Copy a directory with all that is in it from the target to here, as `put_dir` does the other way.
+
+        A member that would be written outside of `local` is refused.
+
+        Raises:
+            TargetFileNotFoundError: There is no such directory in the target.
+            TargetNotADirectoryError: There is something else.
+            TargetPermissionError: The user may not read it, or something in it.
+            TerminalError: It could not be copied, or not all of it.
+        """
+
+    @abstractmethod
+    def stat(self, path: TargetPath, *, follow_symlinks: bool = True) -> FileStatus:
+        """Return what kind of thing is at a path, its size, permissions, owner, and when it was changed.
+
+        Args:
+            path: The path.
+            follow_symlinks: Whether it is asked of what a link points to, and not of the link itself.
+
+        Raises:
+            TargetFileNotFoundError: There is nothing, or only a link to nothing.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not search a directory on the way.
+            TerminalError: It is not known for another reason.
+        """
+
+    @abstractmethod
+    def list_dir(self, path: TargetPath = ".") -> list[FileStatus]:
+        """Return what is in a directory, sorted by name; of a link, what is known of the link itself.
+
+        What is removed while the directory is read may be there or not.
+
+        Raises:
+            TargetFileNotFoundError: There is no such directory.
+            TargetNotADirectoryError: It is something else, or the path leads through something else.
+            TargetPermissionError: The user may not read it, or not search it.
+            TerminalError: It could not be read for another reason.
+        """
+
+    @abstractmethod
+    def mkdir(self, path: TargetPath, *, parents: bool = True, exist_ok: bool = True, mode: int | None = None) -> None:
+        """Make a directory.
+
+        Args:
+            path: The directory.
+            parents: Whether to make missing parent directories, with the usual permissions.
+            exist_ok: Whether it may be there already. It is then left as it is.
+            mode: Its permission bits, whatever the umask is; None takes the usual ones.
+
+        Raises:
+            TargetFileExistsError: There is something else at the path, or a directory with `exist_ok=False`.
+            TargetFileNotFoundError: A parent directory is missing.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not make it there.
+            TerminalError: It could not be made for another reason.
+            ValueError: The mode is no permission bits.
+        """
+
+    @abstractmethod
+    def remove(self, path: TargetPath, *, recursive: bool = False, missing_ok: bool = False) -> None:
+        """Remove a file, a link and not what it points to, or a directory.
+
+        Args:
+            path: What to remove.
+            recursive: Whether a directory is removed, with all that is in it. No link in it is followed.
+            missing_ok: Whether it is no error that there is nothing.
+
+        Raises:
+            TargetFileNotFoundError: There is nothing.
+            TargetIsADirectoryError: It is a directory, and `recursive` is false.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not remove it, or something in it.
+            TerminalError: It could not be removed, or not all of it, for another reason.
+            ValueError: The path is the root directory, or ends in `.` or `..`.
+        """
+
+    @abstractmethod
+    def exists(self, path: TargetPath) -> bool:
+        """Return whether there is something at a path; a link to nothing is not something.
+
+        Raises:
+            TargetPermissionError: That cannot be known, as the user may not search a directory on the way.
+            TerminalError: It is not known for another reason.
+        """
+
+
+def _ended_first(method: Callable[Concatenate[TargetFiles, _P], _R]) -> Callable[Concatenate[TargetFiles, _P], _R]:
+    """Return a method that is one of the `FileCalls`, and says so where these were ended."""
+
+    @functools.wraps(method)
+    def call(self: TargetFiles, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            with self._file_calls.under_way():
+                return method(self, *args, **kwargs)
+        except TerminalError:  # of what was ended, which does not know why
+            self.check_usable()
+            raise
+
+    return call
