@@ -6,24 +6,38 @@ with create_environment() as env:
 
 from typing import TYPE_CHECKING
 
+from environments.address import Address
 from environments.base import BaseEnvironment
+from environments.cancellation import CancelScope
 from environments.errors import (
+    CallCancelledError,
     DeniedError,
     EnvironmentLostError,
     EnvironmentStartError,
     MissingExtraError,
+    ProcessEndedError,
+    ProcessTimeoutError,
     SettingsError,
     StartStoppedError,
+    TargetFileError,
+    TargetFileExistsError,
+    TargetFileNotFoundError,
+    TargetIsADirectoryError,
+    TargetNotADirectoryError,
+    TargetPermissionError,
     TerminalError,
     UnsupportedError,
 )
 from environments.factory import create_environment
+from environments.file_status import FileStatus
 from environments.owner import Orphan
 from environments.process import Process
 from environments.registry import backend_class, backend_names
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, Capabilities, CommandResult
+from environments.session import EnvironmentSession
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sources import load_settings
+from environments.target import Target, TargetKind
 
 if TYPE_CHECKING:
     from environments.manager import (
@@ -50,19 +64,34 @@ else:
 __all__ = [
     "INTERRUPT_EXIT_CODE",
     "TIMEOUT_EXIT_CODE",
+    "Address",
     "BackendSettings",
     "BaseEnvironment",
+    "CallCancelledError",
+    "CancelScope",
     "Capabilities",
     "CommandResult",
     "DeniedError",
     "EnvironmentLostError",
+    "EnvironmentSession",
     "EnvironmentSettings",
     "EnvironmentStartError",
+    "FileStatus",
     "MissingExtraError",
     "Orphan",
     "Process",
+    "ProcessEndedError",
+    "ProcessTimeoutError",
     "SettingsError",
     "StartStoppedError",
+    "Target",
+    "TargetFileError",
+    "TargetFileExistsError",
+    "TargetFileNotFoundError",
+    "TargetIsADirectoryError",
+    "TargetKind",
+    "TargetNotADirectoryError",
+    "TargetPermissionError",
     "TerminalError",
     "UnsupportedError",
     "backend_class",

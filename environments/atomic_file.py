@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -15,6 +17,7 @@ PERMISSIONS = 0o777
 """The bits that travel with a file. Those that make a program run as another user do not."""
 PIECE = 1024 * 1024
 """Bytes to read from a file at a time."""
+_IN_THE_WAY = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Callable[[], int] | None = None) -> None:
@@ -30,12 +33,13 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Ca
             there, or takes the usual ones.
 
     Raises:
-        TerminalError: It could not be written.
+        OSError: What is in the way at the path is said by one of the builtin errors that `naming` lets through.
+        TerminalError: It could not be written for another reason.
     """
     with naming(path, "write"):
         path = Path(os.path.realpath(path))  # `Path.resolve` has an error of its own for links in a circle
         new = [folder for folder in path.parents if not folder.exists()]
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         old = _replaceable(path)
         part = path.with_name(f".hermes-{os.urandom(6).hex()}")
         try:
@@ -60,6 +64,27 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Ca
             raise
 
 
+def checked_destination(path: str | Path) -> Path:
+    """Return where to write a file of this machine. Raises IsADirectoryError if that ends in a slash."""
+    if str(path).endswith("/"):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    return Path(path)
+
+
+def make_folders(folder: Path) -> None:
+    """Make a directory, and those on the way to it that are missing, of which there may be any number.
+
+    Raises:
+        OSError: It could not be made. If something else is there or on the way, it is a NotADirectoryError.
+    """
+    missing = list(itertools.takewhile(lambda path: not path.is_dir(), (folder, *folder.parents)))
+    try:
+        for path in reversed(missing):
+            path.mkdir(exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
+
+
 def _replaceable(path: Path) -> os.stat_result | None:
     """Return what is there, None if nothing is; raises OSError if it is not to be replaced."""
     try:
@@ -68,7 +93,7 @@ def _replaceable(path: Path) -> os.stat_result | None:
         return None
     _check_regular(old)
     if old.st_uid != os.geteuid() and not os.access(path, os.W_OK):
-        raise PermissionError(13, "Permission denied: it is another user's")
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return old
 
 
@@ -76,8 +101,8 @@ def open_regular(path: Path) -> BinaryIO:
     """Open a regular file to read it. Anything else could have it wait for ever, or never end.
 
     Raises:
-        FileNotFoundError: No such file.
-        TerminalError: It is something else, or cannot be read.
+        OSError: What is in the way at the path is said by one of the builtin errors that `naming` lets through.
+        TerminalError: It is no regular file, or cannot be read for another reason.
     """
     with naming(path, "read"):
         _check_regular(path.stat())  # to open a pipe is noticed at its other end
@@ -96,28 +121,46 @@ def read_pieces(path: Path, file: BinaryIO) -> Iterator[bytes]:
     Raises:
         TerminalError: It could not be read.
     """
-    with naming(path, "read"):
+    try:
         yield from iter(lambda: file.read(PIECE), b"")
+    except OSError as error:  # no question of its path any more
+        raise TerminalError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _check_regular(status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(21, "it is a directory")
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode):
-        raise OSError(22, "it is not a regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 @contextlib.contextmanager
 def naming(path: Path, verb: Literal["read", "write"]) -> Iterator[None]:
-    """Turn an error of the system into one that names the file, and says what could not be done to it.
+    """Turn an error of the system into one that names the file.
 
     Raises:
-        FileNotFoundError: There is nothing to read.
-        TerminalError: Anything else.
+        OSError: What is in the way at the path: FileNotFoundError, PermissionError, IsADirectoryError,
+            NotADirectoryError or FileExistsError.
+        TerminalError: Anything else; it says what could not be done to the file.
     """
     try:
         yield
+    except TerminalError:  # of another file, which it names
+        raise
     except OSError as error:
-        if verb == "read" and isinstance(error, FileNotFoundError):
-            raise FileNotFoundError(error.errno, "no such file", str(path)) from None
-        raise TerminalError(f"cannot {verb} {path}: {error.strerror or error}") from error
+        raise told(error, path, verb) from error
+
+
+def told(error: OSError, path: Path, verb: Literal["read", "write"]) -> OSError | TerminalError:
+    """Return what to raise for an error of the system about a file of this machine, see `naming`."""
+    if isinstance(error, _IN_THE_WAY):
+        return OSError(error.errno, error.strerror, str(path))  # which is of the same class
+    return TerminalError(f"cannot {verb} {path}: {error.strerror or error}")
+
+
+def told_within(error: OSError, top: Path, verb: Literal["read", "write"]) -> OSError | TerminalError:
+    """Return what to raise for an error about something in a directory: of that itself, what `told` does."""
+    path = Path(os.fsdecode(error.filename2 or error.filename or top))
+    if path in (top, *top.parents):
+        return told(error, top, verb)
+    return TerminalError(f"cannot {verb} {path}: {error.strerror or error}")

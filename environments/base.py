@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self, get_args
+from typing import TYPE_CHECKING, ClassVar, Self, Unpack
 
 from environments.approvals.gate import Gate
 from environments.attachments import Attachments
-from environments.call import Call, OutputCallback, StderrMode, StdinMode, check_seconds, checked_call
-from environments.errors import DeniedError
+from environments.call import Call, CallArguments, Command, StderrMode, StdinMode, checked_call
+from environments.cancellation import cancellable, start_limit
+from environments.errors import CallCancelledError
+from environments.listener import OutputCallback
 from environments.owner import Orphan
 from environments.passthrough import Passthrough
 from environments.process import GRACE, Background, Process
 from environments.progress import Reporter
 from environments.result import Capabilities, CommandResult
 from environments.secret_values import SecretValues
+from environments.session import Sessions
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sink import OutputSink
+from environments.target_files import TargetFiles
 from environments.terminal import Terminal
+from environments.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
+    from environments.approvals.decision import Way
     from environments.model_view import ModelView
 
 
-class BaseEnvironment(Gate, ABC):
+class BaseEnvironment(Gate, TargetFiles, Whereabouts, Sessions, ABC):
     """A place where commands run.
 
     An environment starts on first use and is thread-safe. `execute` runs one command at a time in the session;
@@ -47,6 +56,7 @@ class BaseEnvironment(Gate, ABC):
             SettingsError: A value cannot be understood, see `BackendSettings.check`.
             UnsupportedError: The backend cannot do what is asked for.
         """
+        super().__init__()
         self.settings_class.of(settings).check(settings)
         self.settings = settings
         self.passthrough = Passthrough(settings.env_passthrough)
@@ -137,14 +147,18 @@ class BaseEnvironment(Gate, ABC):
 
     def execute(
         self,
-        command: str,
+        command: Command,
         *,
         cwd: str | None = None,
         timeout: float | None = None,
         stdin: str | bytes | None = None,
         stderr: StderrMode = "merge",
         env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        binary: bool = False,
+        max_output_bytes: int | None = None,
         on_output: OutputCallback | None = None,
+        interrupt: threading.Event | None = None,
     ) -> CommandResult:
         """Run a command in the session and wait for it.
 
@@ -152,7 +166,8 @@ class BaseEnvironment(Gate, ABC):
         the next. One command runs at a time; a second caller waits.
 
         Args:
-            command: Shell text of any length, without NUL characters.
+            command: Shell text of any length, without NUL characters; or a program and its arguments, which no shell
+                takes apart.
             cwd: Directory to run this one command in; the session's own stays as it was. A relative one is taken from
                 there, and `~` is the target user's home. Where it cannot be entered, nothing runs.
             timeout: Seconds until the command's whole process tree is ended; None takes `settings.timeout`,
@@ -160,8 +175,14 @@ class BaseEnvironment(Gate, ABC):
             stdin: What the command reads; without it, it sees end of file.
             stderr: `"merge"` into the output in the order written, or `"separate"`.
             env: Variables for this one command.
-            on_output: Called in this thread with each piece of text as it arrives. What it raises ends the command,
-                and is raised. It may not call `execute` of the same environment.
+            user: The user of the target to run as, by name or number. The command then begins with the session's
+                directory and exports, and changes nothing of the session.
+            binary: Whether the output is wanted as bytes, too: `output_bytes` of the result, and what `on_output` gets.
+            max_output_bytes: Bytes of output to keep of it; None takes `settings.max_output_bytes`.
+            on_output: Called in this thread with each piece of output as it arrives; one that needs a second argument,
+                or has one of the name `channel`, is told `"stdout"` or `"stderr"`, too. What it raises ends the
+                command, and is raised. It may not call `execute` of the same environment.
+            interrupt: Ends the command when it is set, as `interrupt()` does.
 
         Returns:
             The result, also for a command that failed, timed out or was interrupted. `cleanup()` interrupts a command
@@ -172,37 +193,71 @@ class BaseEnvironment(Gate, ABC):
             EnvironmentLostError: The target went away while the command ran.
             TerminalError: The environment was cleaned up before the command began.
             DeniedError: A hook or a rule does not allow it, see docs/approvals.md.
+            UnsupportedError: The target cannot run a command as that user.
             TypeError: An argument is of a wrong type.
             ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
         """
-        call = self._call(command, timeout, cwd=cwd, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
-        if not self.may_run(command, cwd or self._known_cwd, "session"):
+        call = self._call(
+            command,
+            timeout,
+            cwd=cwd,
+            stdin=stdin,
+            stderr=stderr,
+            env=env,
+            user=user,
+            binary=binary,
+            max_output_bytes=max_output_bytes,
+            on_output=on_output,
+            interrupt=interrupt,
+        )
+        if not self._may_call(call, "session"):
             return CommandResult.never_ran(self._known_cwd or "")
-        result = self.run_in_session(call)
-        if cwd is None:
+        with _starts_end_with(call):
+            result = self.run_in_session(call)
+        if cwd is None and user is None:
             self._known_cwd = result.cwd
         return result
 
     def execute_oneshot(
         self,
-        command: str,
+        command: Command,
         *,
         cwd: str | None = None,
         timeout: float | None = None,
         stdin: str | bytes | None = None,
         stderr: StderrMode = "merge",
         env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        session_env: bool = False,
+        binary: bool = False,
+        max_output_bytes: int | None = None,
         on_output: OutputCallback | None = None,
+        interrupt: threading.Event | None = None,
     ) -> CommandResult:
         """Run a command at once, beside whatever `execute` is doing, and change nothing in the session.
 
         It starts in the session's working directory with the target's own environment: what the session exported
-        is not there. Arguments, result and errors are those of `execute`.
+        is not there, unless `session_env` asks for it. It is then as the session's last command left it. All other
+        arguments, the result and errors are those of `execute`.
         """
-        call = self._call(command, timeout, cwd=cwd, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
-        if not self.may_run(command, cwd or self._known_cwd, "oneshot"):
+        call = self._call(
+            command,
+            timeout,
+            cwd=cwd,
+            stdin=stdin,
+            stderr=stderr,
+            env=env,
+            user=user,
+            session_env=session_env,
+            binary=binary,
+            max_output_bytes=max_output_bytes,
+            on_output=on_output,
+            interrupt=interrupt,
+        )
+        if not self._may_call(call, "oneshot"):
             return CommandResult.never_ran(self._known_cwd or "")
-        return self.run_beside(call)
+        with _starts_end_with(call):
+            return self.run_beside(call)
 
     def execute_own(
         self,
@@ -211,29 +266,24 @@ class BaseEnvironment(Gate, ABC):
         cwd: str | None = None,
         timeout: float | None = None,
         stdin: str | bytes | None = None,
+        session_env: bool = False,
         on_output: OutputCallback | None = None,
     ) -> CommandResult:
         """Do what `execute_oneshot` does, for a command of this package or of a hook itself: nobody is asked.
 
         Arguments, result and errors are those of `execute_oneshot`.
         """
-        call = self._call(command, timeout, cwd=cwd, stdin=stdin, stderr="merge", env=None, on_output=on_output)
+        call = self._call(command, timeout, cwd=cwd, stdin=stdin, session_env=session_env, on_output=on_output)
         return self.run_beside(replace(call, is_own=True))
 
-    def _call(
-        self,
-        command: str,
-        timeout: float | None,
-        *,
-        cwd: str | None,
-        stdin: str | bytes | None,
-        stderr: StderrMode,
-        env: Mapping[str, str] | None,
-        on_output: OutputCallback | None,
-    ) -> Call:
-        limit = self.settings.timeout if timeout is None else timeout
+    def _call(self, command: Command, limit: float | None, **arguments: Unpack[CallArguments]) -> Call:
         self.touch()
-        return checked_call(command, cwd=cwd, timeout=limit, stdin=stdin, stderr=stderr, env=env, on_output=on_output)
+        return checked_call(command, self.settings.timeout if limit is None else limit, **arguments)
+
+    def _may_call(self, call: Call, way: Way) -> bool:
+        """Ask about a command that was asked for. Returns False if nobody waits for it any more."""
+        place = call.cwd or self._known_cwd
+        return not call.is_cancelled and self.may_run(call.judged, place, way, call.user, lambda: call.is_cancelled)
 
     def why_killed(self) -> str | None:
         """Say which limit of the target has ended a process since this was asked last, or None if none has.
@@ -250,9 +300,10 @@ class BaseEnvironment(Gate, ABC):
     def run_beside(self, call: Call) -> CommandResult:
         """Do what `execute_oneshot` says."""
 
+    @cancellable
     def start(
         self,
-        command: str,
+        command: Command,
         *,
         cwd: str | None = None,
         pty: bool = False,
@@ -260,15 +311,18 @@ class BaseEnvironment(Gate, ABC):
         columns: int = 80,
         stdin: StdinMode = "open",
         env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        session_env: bool = False,
         sink: OutputSink | None = None,
         grace: float = GRACE,
     ) -> Process:
         """Start a command in the background and return a handle to it.
 
-        It sees the target's own environment and not what the session exported. It ends with the environment.
+        It sees the target's own environment and, without `session_env`, not what the session exported. It ends with
+        the environment.
 
         Args:
-            command: Shell text, as for `execute`.
+            command: Shell text or a program and its arguments, as for `execute`.
             cwd: Directory to run in, as for `execute`; None is the session's.
             pty: Whether to give it a terminal.
             rows: Height of that terminal in lines.
@@ -277,20 +331,28 @@ class BaseEnvironment(Gate, ABC):
                 open one of which the command is certain to read all that is written. The latter two leave the shell
                 that ran the command for others, which saves time on a distant target.
             env: Variables for it.
+            user: The user to run as, as for `execute`.
+            session_env: Whether it gets what the session has exported, as for `execute_oneshot`.
             sink: Takes the output, in a thread of its own, in place of the handle's `read`.
             grace: Seconds between TERM and KILL when it is killed.
 
         Raises:
-            UnsupportedError: The backend has no pty.
+            UnsupportedError: The backend has no pty, or cannot run a command as that user.
             EnvironmentStartError: The target could not be started.
-            DeniedError: A hook or a rule does not allow it, or its caller was cancelled while approval was asked for.
+            DeniedError: A hook or a rule does not allow it.
+            CallCancelledError: The scope of its caller was cancelled.
             TypeError: An argument is of a wrong type.
             ValueError: An argument has a value that cannot be.
         """
-        call, background = self._background_call(command, cwd, pty, rows, columns, stdin, env, sink, grace)
-        if not self.may_run(command, cwd or self._known_cwd, "background"):
-            raise DeniedError("its caller was cancelled while approval was asked for")
-        return self.run_in_background(call, background)
+        call = self._call(command, math.inf, cwd=cwd, env=env, user=user, session_env=session_env)
+        background = Background.checked(stdin, Terminal.checked(rows, columns) if pty else None, sink, grace)
+        if not self._may_call(call, "background"):
+            raise CallCancelledError("the scope was cancelled, so that the command was not started")
+        process = self.run_in_background(call, background)
+        if call.is_cancelled:
+            process.kill()
+            raise CallCancelledError("the scope was cancelled while the command was started, and it was ended")
+        return process
 
     def start_own(
         self,
@@ -298,6 +360,7 @@ class BaseEnvironment(Gate, ABC):
         *,
         cwd: str | None = None,
         stdin: StdinMode = "open",
+        session_env: bool = False,
         sink: OutputSink | None = None,
         grace: float = GRACE,
     ) -> Process:
@@ -305,27 +368,8 @@ class BaseEnvironment(Gate, ABC):
 
         Arguments, result and errors are those of `start`.
         """
-        call, background = self._background_call(command, cwd, False, 24, 80, stdin, None, sink, grace)
-        return self.run_in_background(replace(call, is_own=True), background)
-
-    def _background_call(
-        self,
-        command: str,
-        cwd: str | None,
-        pty: bool,
-        rows: int,
-        columns: int,
-        stdin: StdinMode,
-        env: Mapping[str, str] | None,
-        sink: OutputSink | None,
-        grace: float,
-    ) -> tuple[Call, Background]:
-        self.touch()
-        call = checked_call(command, cwd=cwd, env=env)
-        if stdin not in get_args(StdinMode):
-            raise ValueError(f"stdin is {stdin!r}; allowed: {', '.join(map(repr, get_args(StdinMode)))}")
-        terminal = Terminal.checked(rows, columns) if pty else None
-        return call, Background(stdin, terminal, sink, check_seconds("grace", grace))
+        call = self._call(command, math.inf, cwd=cwd, session_env=session_env)
+        return self.run_in_background(replace(call, is_own=True), Background.checked(stdin, None, sink, grace))
 
     @abstractmethod
     def run_in_background(self, call: Call, background: Background) -> Process:
@@ -336,65 +380,6 @@ class BaseEnvironment(Gate, ABC):
         """End the command `execute` is running, from any thread, or a target's start. Without one, does nothing.
 
         Whoever waits for the start gets a `StartStoppedError`.
-        """
-
-    @abstractmethod
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a file in the target, replacing it in one step.
-
-        Missing parent directories are made. A relative path is taken from the session's working directory, which is
-        not made; `~` is the target user's home. What is there already must be a regular file, or a link to one, that
-        the target's user owns or may write to.
-
-        Raises:
-            TerminalError: The file could not be written, with the target's own reason.
-        """
-
-    @abstractmethod
-    def read_bytes(self, path: str) -> bytes:
-        """Return a regular file of the target, whole.
-
-        Raises:
-            FileNotFoundError: No such file.
-            TerminalError: It could not be read, with the target's own reason.
-        """
-
-    @abstractmethod
-    def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
-        """Copy a file from here to the target, with its permissions. Paths and errors are as for `write_bytes`."""
-
-    @abstractmethod
-    def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
-        """Copy a file from the target to here, with its permissions. Paths and errors are as for `read_bytes`."""
-
-    @abstractmethod
-    def put_dir(self, local: str | Path, remote: str | PurePosixPath, *, skip_unchanged: bool = False) -> None:
-        """Copy a directory with all that is in it from here to the target, as one stream.
-
-        Files, directories and symbolic links are copied, with permissions and times in whole seconds; links are not
-        followed. Sockets, pipes and devices are left out. What is there already and has no counterpart here stays; a
-        link or a file that has one is replaced. The target needs `tar`.
-
-        Args:
-            local: The directory here.
-            remote: The directory there, which is made; a path as for `write_bytes`. One that is there already keeps
-                its own permissions and owner, as it may be a home.
-            skip_unchanged: Whether to leave out regular files that have the same size and time there.
-
-        Raises:
-            NotADirectoryError: There is no such directory here.
-            TerminalError: It could not be copied, or not all of it, with the target's own reason.
-        """
-
-    @abstractmethod
-    def get_dir(self, remote: str | PurePosixPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
-        """Copy a directory with all that is in it from the target to here, as `put_dir` does the other way.
-
-        A member that would be written outside of `local` is refused.
-
-        Raises:
-            FileNotFoundError: There is no such directory in the target.
-            TerminalError: It could not be copied, or not all of it.
         """
 
     @abstractmethod
@@ -416,3 +401,8 @@ class BaseEnvironment(Gate, ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.cleanup()
+
+
+def _starts_end_with(call: Call) -> AbstractContextManager[object]:
+    """Return what has the start of a target, if a call has to wait for one, end when the call is interrupted."""
+    return start_limit(math.inf, interrupted=call.interrupt.is_set) if call.interrupt else contextlib.nullcontext()

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Callable, Mapping
+import os
+import shlex
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
-from environments.variables import is_name
+from environments.arguments import (
+    check_count,
+    check_directory,
+    check_seconds,
+    checked_user,
+    checked_variables,
+    input_bytes,
+)
+from environments.cancellation import current_scope
+from environments.listener import LiveOutput, OutputCallback, listener
 
 StderrMode = Literal["merge", "separate"]
 StdinMode = Literal["open", "none", "consumed"]
-OutputCallback = Callable[[str], object]
+Command = str | Sequence[str | os.PathLike[str]]
+"""Shell text, or a program and its arguments, which no shell takes apart."""
 _NO_ENV: Mapping[str, str] = {}
 
 
@@ -30,121 +41,120 @@ class Call:
     """Whether stderr is captured apart."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables for this command alone."""
-    on_output: OutputCallback | None = None
+    user: str | None = None
+    """The user of the target to run as, a name or a number; None is the target's own."""
+    session_env: bool = False
+    """Whether a command that runs beside the session gets what that has exported."""
+    binary: bool = False
+    """Whether the output is wanted as bytes, too."""
+    max_output_bytes: int | None = None
+    """Bytes of output to keep; None is as the settings say."""
+    on_output: LiveOutput | None = None
+    interrupt: threading.Event | None = None
+    """Ends the command when it is set."""
     is_own: bool = False
     """Whether it is a command of the package's own, which leaves nothing behind."""
+    words: str = ""
+    """The program and its arguments as shell text, if it was asked for by these."""
+
+    @property
+    def judged(self) -> str:
+        """The shell text that hooks and rules judge: of a program and its arguments these, and not what runs them."""
+        return self.words or self.command
 
     def at(self, cwd: str) -> Call:
         """Return the same for another directory."""
         return replace(self, cwd=cwd)
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether nobody waits for it any more: its interrupt is set, or the current thread's scope is cancelled."""
+        scope = current_scope()
+        return bool((self.interrupt and self.interrupt.is_set()) or (scope and scope.cancelled))
 
-def checked_call(
-    command: str,
-    *,
-    cwd: str | None = None,
-    timeout: float = math.inf,
-    stdin: str | bytes | None = None,
-    stderr: str = "merge",
-    env: Mapping[str, str] | None = None,
-    on_output: OutputCallback | None = None,
-) -> Call:
+    @property
+    def can_be_cancelled(self) -> bool:
+        """Whether that may come to be."""
+        return self.interrupt is not None or current_scope() is not None
+
+
+class CallArguments(TypedDict, total=False):
+    """What a command may be asked for with, see `BaseEnvironment.execute` and `execute_oneshot`."""
+
+    cwd: str | None
+    stdin: str | bytes | None
+    stderr: StderrMode
+    env: Mapping[str, str] | None
+    user: str | int | None
+    session_env: bool
+    binary: bool
+    max_output_bytes: int | None
+    on_output: OutputCallback | None
+    interrupt: threading.Event | None
+
+
+def checked_call(command: Command, timeout: float = math.inf, **arguments: Unpack[CallArguments]) -> Call:
     """Check the arguments of a command.
+
+    Args:
+        command: Shell text, or a program and its arguments.
+        timeout: Seconds; infinite for no limit.
+        arguments: All others, see `Call`.
 
     Raises:
         TypeError: One of them is of a type that it cannot have.
         ValueError: One of them has a value that no backend can take.
     """
-    check_text("command", command)
-    if "\0" in command:
-        raise ValueError(
-            "the command holds a NUL character, which no shell can take; write \\0 and have printf make it"
-        )
-    if cwd is not None:
-        check_directory(cwd)
+    stderr = arguments.get("stderr", "merge")
     if stderr not in ("merge", "separate"):
         raise ValueError(f"stderr is {stderr!r}; allowed: 'merge', 'separate'")
-    if on_output is not None and not callable(on_output):
-        raise TypeError(f"on_output is of type {type(on_output).__name__}; give a function that takes text")
+    cwd, env, user = arguments.get("cwd"), arguments.get("env"), arguments.get("user")
+    if cwd is not None:
+        check_directory(cwd)
+    limit, interrupt = arguments.get("max_output_bytes"), arguments.get("interrupt")
+    if interrupt is not None and not callable(getattr(interrupt, "is_set", None)):
+        raise TypeError(f"interrupt is of type {type(interrupt).__name__}; give a threading.Event")
     return Call(
-        command,
+        command_text(command),
         cwd,
         check_seconds("timeout", timeout),
-        _input(stdin),
+        input_bytes(arguments.get("stdin")),
         stderr == "separate",
-        _checked_variables(env) if env else _NO_ENV,
-        on_output,
+        checked_variables(env) if env else _NO_ENV,
+        None if user is None else checked_user(user),
+        bool(arguments.get("session_env", False)),
+        bool(arguments.get("binary", False)),
+        None if limit is None else check_count("max_output_bytes", limit),
+        listener(arguments.get("on_output")),
+        interrupt,
+        words="" if isinstance(command, str) else shlex.join(os.fspath(word) for word in command),
     )
 
 
-def check_text(name: str, value: object) -> None:
-    """Raise TypeError unless an argument is text."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is of type {type(value).__name__}; give text")
+def command_text(command: Command) -> str:
+    """Return a command as shell text.
 
-
-def check_directory(cwd: object) -> None:
-    """Raise unless an argument can be a directory of the target."""
-    check_text("cwd", cwd)
-    if not cwd or "\0" in str(cwd):
-        raise ValueError(f"cwd is {cwd!r}; give a directory of the target, or None for the session's")
-
-
-def checked_path(path: object) -> str:
-    """Return the path of a file of the target.
+    A program and its arguments are run by `command`, so that no alias, function or reserved word of that name is.
 
     Raises:
-        TypeError: It is no path.
-        ValueError: It is empty, or holds a NUL character.
+        TypeError: It is neither text nor a sequence of texts.
+        ValueError: It holds a NUL character, or is an empty sequence.
     """
-    if not isinstance(path, (str, PurePosixPath)):
-        raise TypeError(f"path is of type {type(path).__name__}; give text or a PurePosixPath")
-    text = str(path)
-    if not text or "\0" in text:
-        raise ValueError(f"path is {text!r}; give that of a file in the target")
+    text = command if isinstance(command, str) else _joined(command)
+    if "\0" in text:
+        raise ValueError(
+            "the command holds a NUL character, which no shell can take; write \\0 and have printf make it"
+        )
     return text
 
 
-def checked_data(data: object) -> bytes:
-    """Return the contents of a file. Raises TypeError unless they are bytes."""
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"data is of type {type(data).__name__}; give bytes")
-    return bytes(data)
-
-
-def check_seconds(name: str, value: object) -> float:
-    """Return a time as a number.
-
-    Raises:
-        TypeError: It is none.
-        ValueError: It is not above 0.
-    """
-    if isinstance(value, bool) or not isinstance(value, (float, int, numbers.Real)):
-        raise TypeError(f"{name} is of type {type(value).__name__}; give seconds as a number")
-    seconds = float(value)
-    if not seconds > 0:
-        raise ValueError(f"{name} is {value} s; give a positive number, or math.inf for no limit")
-    return seconds
-
-
-def _input(stdin: object) -> bytes:
-    if stdin is None:
-        return b""
-    if isinstance(stdin, str):
-        return stdin.encode("utf-8", "surrogateescape")
-    if isinstance(stdin, (bytes, bytearray, memoryview)):
-        return bytes(stdin)
-    raise TypeError(f"stdin is of type {type(stdin).__name__}; give text or bytes")
-
-
-def _checked_variables(env: Mapping[str, str]) -> Mapping[str, str]:
-    if not isinstance(env, Mapping):
-        raise TypeError(f"env is of type {type(env).__name__}; give a mapping of names to values")
-    for name, value in env.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"env: {name!r} has a value of type {type(value).__name__}; names and values are text")
-        if not is_name(name):
-            raise ValueError(f"env: {name!r} is not the name of a variable")
-        if "\0" in value:
-            raise ValueError(f"env: the value of {name} holds a NUL character, which no variable can")
-    return dict(env)
+def _joined(command: object) -> str:
+    if isinstance(command, (bytes, bytearray, memoryview)) or not isinstance(command, Sequence):
+        raise TypeError(f"command is of type {type(command).__name__}; give text, or a list of a program and arguments")
+    words = [os.fspath(word) if isinstance(word, os.PathLike) else word for word in command]
+    for word in words:
+        if not isinstance(word, str):
+            raise TypeError(f"command: {word!r} is of type {type(word).__name__}; a program and its arguments are text")
+    if not words:
+        raise ValueError("the command is an empty list; give a program and its arguments")
+    return f"\\command -- {shlex.join(words)}"

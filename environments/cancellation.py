@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import ParamSpec, Protocol, TypeVar
 
 from environments.contexts import holding
-from environments.errors import TerminalError
+from environments.errors import CallCancelledError, TerminalError
 
 _current: ContextVar[CancelScope | None] = ContextVar("hermes_cancel_scope", default=None)
 _limit: ContextVar[StartLimit | None] = ContextVar("hermes_start_limit", default=None)
@@ -26,12 +28,18 @@ class Remains(Protocol):
 
 
 _Remains = TypeVar("_Remains", bound=Remains)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class CancelScope:
-    """Commands run inside `with scope.active():` end when `scope.cancel()` is called, from any thread.
+    """What is called inside `with scope.active():` ends when `scope.cancel()` is called, from any thread.
 
-    A script's tool calls run in the script's scope, so that nothing they started outlives the script.
+    A command is interrupted, and its result says so; `start` and what moves files raise `CallCancelledError`. The same
+    holds for what is called in the scope later on. A process that `start` has returned goes on: its handle ends it.
+
+    The scope holds for the thread that entered it, and may be entered by several. A script's tool calls run in the
+    script's scope, so that nothing they started outlives the script.
 
     Args:
         is_trusted: Whether the session's owner asked for what is done in the scope, and not a script that nobody read.
@@ -89,8 +97,9 @@ class CancelScope:
     @contextlib.contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
         """Have `callback` called once if the scope is cancelled while the block runs, or was before it."""
+        entry = partial(callback)  # one that is given twice, such as in a block within another, is there twice
         with self._lock:
-            self._callbacks.add(callback)
+            self._callbacks.add(entry)
             already = self._cancelled
         try:
             if already:
@@ -98,12 +107,45 @@ class CancelScope:
             yield
         finally:
             with self._lock:
-                self._callbacks.discard(callback)
+                self._callbacks.discard(entry)
 
 
 def current_scope() -> CancelScope | None:
     """Return the scope the current thread works in, if any."""
     return _current.get()
+
+
+def check_scope() -> None:
+    """Raise CallCancelledError if the scope that the current thread works in was cancelled."""
+    scope = _current.get()
+    if scope and scope.cancelled:
+        raise CallCancelledError("the scope that it was called in was cancelled, so that it was not done")
+
+
+def in_no_scope() -> AbstractContextManager[None]:
+    """Let the current thread be in no scope in the block, such as to remove what a cancelled call has left."""
+    return holding(_current, None)
+
+
+def ended_in_scope(callback: Callable[[], None]) -> AbstractContextManager[None]:
+    """Have `callback` called if the scope of the current thread, if there is one, is cancelled in the block."""
+    scope = _current.get()
+    return scope.calling(callback) if scope else contextlib.nullcontext()
+
+
+def cancellable(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return a function that raises CallCancelledError in a cancelled scope, and whatever fails because it is one."""
+
+    @functools.wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        check_scope()
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            check_scope()
+            raise
+
+    return call
 
 
 class StartLimit:
@@ -112,32 +154,48 @@ class StartLimit:
     Args:
         seconds: The limit. Its clock begins with the first start that is waited for.
         interrupted: Asked now and then whether to stop waiting for a start at once.
+        outer: The limit around it, which goes on to hold.
     """
 
-    def __init__(self, seconds: float, interrupted: Callable[[], bool] | None = None) -> None:
-        self.seconds = seconds
-        self.interrupted = interrupted
+    def __init__(
+        self, seconds: float, interrupted: Callable[[], bool] | None = None, outer: StartLimit | None = None
+    ) -> None:
+        self.seconds: float = min(seconds, outer.seconds) if outer else seconds
+        self._asked = [interrupted] if interrupted else []
+        self._outer = outer
         self._ends = math.inf
+
+    @property
+    def can_be_interrupted(self) -> bool:
+        """Whether there is anything to ask."""
+        return bool(self._asked) or bool(self._outer and self._outer.can_be_interrupted)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether to stop waiting at once."""
+        return any(ask() for ask in self._asked) or bool(self._outer and self._outer.interrupted)
 
     @property
     def left(self) -> float:
         """Seconds that are left; not below 0."""
         if self._ends == math.inf:
             self._ends = time.monotonic() + self.seconds
-        return max(0.0, self._ends - time.monotonic())
+        left = max(0.0, self._ends - time.monotonic())
+        return min(left, self._outer.left) if self._outer else left
 
 
 @contextlib.contextmanager
 def start_limit(seconds: float, *, interrupted: Callable[[], bool] | None = None) -> Iterator[StartLimit]:
     """Stop a target's start that the current thread waits for in the block, if it takes longer than this.
 
-    `StartStoppedError` is then raised. The time limit of a command does not bound its target's start.
+    `StartStoppedError` is then raised. The time limit of a command does not bound its target's start. A limit around
+    this one goes on to hold.
 
     Args:
         seconds: Seconds from when a start is first waited for in the block. `math.inf` sets no limit.
         interrupted: Asked some times a second while a start is waited for; true stops it.
     """
-    limit = StartLimit(seconds, interrupted)
+    limit = StartLimit(seconds, interrupted, _limit.get())
     with holding(_limit, limit):
         yield limit
 

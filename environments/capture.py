@@ -19,6 +19,8 @@ class CapturedText:
     omitted_bytes: int
     omitted_at: int
     """The index in `text` between the head and the tail; its length when nothing was left out."""
+    data: bytes | None = None
+    """The same as it came, if that was asked for."""
 
     def with_notice(self, notice: str) -> str:
         """Return the text, with `notice` on a line of its own where bytes were left out, if any were."""
@@ -88,10 +90,13 @@ class BoundedCapture:
         del tail[:excess]
         return tail
 
-    def text(self) -> CapturedText:
+    def text(self, binary: bool = False) -> CapturedText:
         """Return what was kept, decoded as UTF-8 with replacement. It is given up here, as both may be large.
 
         A character that the cut went through is left out and counted, so that the cut adds no replacement signs.
+
+        Args:
+            binary: Whether to return the bytes, too. Then a character that was cut through is left as it is.
         """
         tail = self._take_tail()
         head, self._head = self._head, bytearray()
@@ -99,12 +104,15 @@ class BoundedCapture:
         if not dropped:
             head += tail
             text = head.decode("utf-8", "replace")
-            return CapturedText(text, 0, len(text))
+            return CapturedText(text, 0, len(text), bytes(head) if binary else None)
+        if binary:
+            text = head.decode("utf-8", "replace")
+            return CapturedText(text + tail.decode("utf-8", "replace"), dropped, len(text), bytes(head + tail))
         cut = 0
         while cut < min(_CONTINUATION_LIMIT, len(tail)) and tail[cut] & 0xC0 == 0x80:
             cut += 1
         del tail[:cut]
-        dropped += cut + _incomplete_bytes(bytes(head[-4:]))
+        dropped += cut + incomplete_bytes(bytes(head[-4:]))
         first = codecs.utf_8_decode(head, "replace", False)[0]
         head.clear()
         last = tail.decode("utf-8", "replace")
@@ -112,7 +120,7 @@ class BoundedCapture:
         return CapturedText(first + last, dropped, len(first))
 
 
-def _incomplete_bytes(end: bytes) -> int:
+def incomplete_bytes(end: bytes) -> int:
     """Return how many bytes at the end of `end` begin a character without completing it."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     decoder.decode(end, final=False)

@@ -7,7 +7,7 @@ such as MY-API.KEY, and hands them on. `env -i` begins with none.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from environments.owner import MARKER_VARIABLE
 from environments.secret_names import SECRET_WORDS
@@ -66,6 +66,22 @@ def running_clean_with(variables: Mapping[str, str], argv: str, path: str = "") 
     return running_clean(f"/bin/sh -s -- {argv} <<'{end}'\n{script}{end}", path)
 
 
+def running_with_exports(variables: Mapping[str, str], argv: str, path: str = "", allowed: Iterable[str] = ()) -> str:
+    """Return the same for a program that also gets all that the shell exports, but for what is named as secrets are.
+
+    That travels over the input, too: what somebody exports is for nobody else to see.
+
+    Args:
+        variables: The variables, which take the place of what the shell exports by the same names.
+        argv: Shell text: the program and its arguments.
+        path: See `running_clean`.
+        allowed: Names that pass although they are those of secrets.
+    """
+    others = f"hermes_given=$hermes_given{shlex.quote(chr(10) + exporting(variables))}\n"
+    program = f'/bin/sh -s -- {argv} <<HERMES_GIVEN\n$hermes_given\nexec "\\$@" </dev/null\nHERMES_GIVEN'
+    return _exports(allowed) + others + running_clean(program, path)
+
+
 def exporting(variables: Mapping[str, str]) -> str:
     """Return shell text that exports variables, a line for each."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
@@ -75,6 +91,11 @@ def _any_case(word: str) -> str:
     return "".join(f"[{letter}{letter.lower()}]" if letter.isalpha() else letter for letter in word)
 
 
+def _secret_names() -> str:
+    """Return the pattern of a shell's `case` for names of secrets."""
+    return "|".join(f"*{_any_case(word)}*" for word in SECRET_WORDS)
+
+
 def _collecting() -> str:
     """Return shell text that makes the harmless variables that are set the arguments of the shell, as `NAME=VALUE`.
 
@@ -82,7 +103,7 @@ def _collecting() -> str:
     prefix is left out. A name that goes over two lines in the list is none.
     """
     named = " ".join(f'${{{name}+"{name}=${name}"}}' for name in SAFE_NAMES)
-    secret = "|".join(f"*{_any_case(word)}*" for word in SECRET_WORDS)
+    secret = _secret_names()
     bash_names = " ".join(f"${{!{prefix}@}}" for prefix in SAFE_PREFIXES)
     prefixes = "|".join(f"{prefix}?*" for prefix in SAFE_PREFIXES)
     return f"""\
@@ -101,3 +122,34 @@ fi"""
 
 
 _COLLECT = _collecting()
+
+
+def _exports(allowed: Iterable[str]) -> str:
+    """Return shell text that makes what is exported shell text again, which any `sh` can read.
+
+    The list goes by lines, and what follows on a line break in a value may look like another variable: then it is one,
+    with its own name and value, or is left out.
+    """
+    kept = "|".join(["''", "[0-9]*", "*[!A-Za-z0-9_]*", "_", *SAFE_NAMES])
+    passing = "|".join(["''", *allowed])
+    return f"""\
+hermes_given=$(
+  set -f
+  IFS='
+'
+  q="'" r="'\\\\''"
+  for n in $(export -p 2>/dev/null); do
+    case $n in 'export '*) n=${{n#export }} ;; 'declare -'*' '*) n=${{n#declare -* }} ;; *) continue ;; esac
+    n=${{n%%=*}}
+    case $n in {kept}) continue ;; {passing}) ;; {_secret_names()}) continue ;; esac
+    eval "s=\\${{$n+set}} v=\\${{$n-}} o="
+    [ -n "$s" ] || continue
+    if [ -n "${{BASH_VERSION-}}" ]; then
+      eval 'v=${{v//"$q"/"$r"}}'
+    else
+      while :; do case $v in *"$q"*) o=$o${{v%%"$q"*}}$r v=${{v#*"$q"}} ;; *) break ;; esac; done
+    fi
+    printf '%s\\n' "export $n='$o$v'"
+  done
+)
+"""

@@ -7,8 +7,10 @@ docs/moving-from-hermes-agent.md shows it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 DEFAULT_LIMITS: Mapping[str, float] = {"container_cpu": 1, "container_memory": 5120, "container_disk": 51200}
 """The limits that its `config.yaml` has when nobody chose any. A target that cannot hold them goes without."""
@@ -23,6 +25,17 @@ def _is_blank(value: object) -> bool:
 
 def _is_placeholder(value: object) -> bool:
     return _is_blank(value) or value in (".", "auto", "cwd")
+
+
+def _says_no(value: object) -> bool:
+    return not value
+
+
+def _init_files(value: object) -> list[str]:
+    """Return its files as ours that may be missing, and may fail. It had them on this machine alone."""
+    files = value if isinstance(value, list) else []
+    paths = (os.path.expandvars(Path(str(file)).expanduser()) for file in files if file)
+    return [f"-{Path(path).absolute()}" for path in paths]
 
 
 def _is_off(value: object) -> bool:
@@ -42,10 +55,14 @@ class Older:
     values: Mapping[str, object] | None = None
     """Those of its values, in lower case, that have their like here; the others are passed over. None is all, as they
     are."""
+    converted: Callable[[object], object] | None = None
+    """Makes of a value what it is here; None leaves it as it is."""
     says_nothing: Callable[[object], bool] = _is_blank
     """Whether a value means that nothing is set."""
     backend: str = ""
     """The backend it is for, where a setting of all backends stands for it here."""
+    goes_first: bool = False
+    """Whether it goes before the setting of its name here, and not that before it."""
     written: str = "both"
     """Where it is written: in the `file`, as a `variable`, or `both`."""
 
@@ -97,8 +114,9 @@ _TERMINAL = [
         name="terminal.cwd",
         here="terminal.cwd",
         says_nothing=_is_placeholder,
-        note="`.`, `auto` and `cwd` mean that none is set. It is a directory of the target; one that is not there is "
-        "an error, also in a container, where a host's path was left out of account.",
+        note="`.`, `auto` and `cwd` mean that none is set. It is a directory of the target, also in a container, where "
+        "a host's path was left out of account; one that is not there is made in a new Docker container, and else an "
+        "error.",
     ),
     *_same(
         "terminal",
@@ -134,6 +152,7 @@ _TERMINAL = [
             name=f"terminal.{backend}_persistent",
             here="terminal.persistent_shell",
             backend=backend,
+            goes_first=True,
             note="Where this backend is in use, it goes before `persistent_shell`.",
             written="variable",
         )
@@ -149,11 +168,29 @@ _TERMINAL = [
             "home_mode": "commands have the home of the target's user; set HOME with docker_env or in the command",
         },
     ),
+    Older(
+        name="terminal.shell_init_files",
+        here="terminal.init_files",
+        converted=_init_files,
+        says_nothing=_says_no,
+        backend="local",
+        note="On this machine alone, as there. One that is missing is passed over; one that ends the shell, or hangs, "
+        "is warned of.",
+        written="file",
+    ),
+    Older(
+        name="terminal.auto_source_bashrc",
+        here="terminal.init_files",
+        values={"true": ["-~/.profile", "-~/.bash_profile", "-~/.bashrc"], "false": None},
+        says_nothing=_says_no,
+        backend="local",
+        note="In the same way, where it is written down as true and `shell_init_files` names none: `~/.profile`, "
+        "`~/.bash_profile` and `~/.bashrc`. By default no file is read here.",
+        written="file",
+    ),
     *_passed_over(
         "terminal",
         {
-            "shell_init_files": "no files are read when a shell starts; source them in the first command",
-            "auto_source_bashrc": "no files are read when a shell starts; source ~/.bashrc in the first command",
             "daemon_term_grace_seconds": "what is ended always has a second between TERM and KILL",
             "credential_files": "no files are brought to the target by themselves; put_file does it",
             "sudo_password": "no password is typed for sudo; allow the command in sudoers, or log in as that user",

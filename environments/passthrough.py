@@ -33,6 +33,11 @@ class Passthrough:
         self._names = {**self._names, **dict.fromkeys(checked)}  # others may be reading the old one
         return checked
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that are allowed."""
+        return tuple(self._names)
+
     def values(self) -> dict[str, str]:
         """Return the variables that are allowed and set here, with their values."""
         return {name: os.environ[name] for name in self._names if name in os.environ}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import get_args
 
+from environments.arguments import check_seconds
 from environments.call import StdinMode
 from environments.sink import OutputSink
 from environments.terminal import Terminal
@@ -30,6 +33,29 @@ class Process(ABC):
         """Return what the command has printed since the last `read`, at once; empty if there is nothing new.
 
         At most `settings.max_output_bytes` wait to be read; beyond that the oldest are dropped.
+        """
+
+    @abstractmethod
+    def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
+        """Wait until the command has printed something, and return what it has printed up to and with that.
+
+        It counts from where the last `read` or `expect` ended, and the next one goes on behind it. Standard output and
+        standard error are one text, in the order written. A terminal ends lines with CR LF, and shows what is typed on
+        it: expect `"done\\r\\n"` there, or a pattern with `\\r?\\n`.
+
+        Args:
+            wanted: Text, or a compiled pattern. It is searched for in what has come so far, so that a `$`, or what may
+                be longer, matches as soon as there is nothing more yet.
+            timeout: Seconds to wait at most; 0 just looks, None waits for as long as the command runs.
+
+        Raises:
+            ProcessTimeoutError: It did not come in time; a TimeoutError. All that was printed is still to be read.
+            ProcessEndedError: The command ended without it; an EOFError. The same holds.
+            EnvironmentLostError: The target went away before the command's end.
+            CallCancelledError: The scope of the current thread was cancelled.
+            UnsupportedError: The command was started with a `sink` of the caller's own, which has its output.
+            TypeError: An argument is of a wrong type, such as a pattern of bytes.
+            ValueError: The text is empty, or the timeout is below 0.
         """
 
     @abstractmethod
@@ -89,3 +115,15 @@ class Background:
     terminal: Terminal | None = None
     sink: OutputSink | None = None
     grace: float = GRACE
+
+    @classmethod
+    def checked(cls, stdin: StdinMode, terminal: Terminal | None, sink: OutputSink | None, grace: float) -> Background:
+        """Return it with its values checked.
+
+        Raises:
+            TypeError: A value is of a wrong type.
+            ValueError: A value cannot be.
+        """
+        if stdin not in get_args(StdinMode):
+            raise ValueError(f"stdin is {stdin!r}; allowed: {', '.join(map(repr, get_args(StdinMode)))}")
+        return cls(stdin, terminal, sink, check_seconds("grace", grace))

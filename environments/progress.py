@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from environments.cancellation import check_scope
+
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
@@ -102,7 +104,7 @@ class Reporter:
 
 
 class Counter:
-    """Counts the bytes of one transfer.
+    """Counts the bytes of one transfer, which ends here with the scope that it is done in.
 
     Args:
         reporter: Is told of them, not too often.
@@ -124,7 +126,12 @@ class Counter:
         self.at(self.done + size)
 
     def at(self, done: int, total: int | None = None) -> None:
-        """Say how many bytes there are so far, and in all, if that is not known yet."""
+        """Say how many bytes there are so far, and in all, if that is not known yet.
+
+        Raises:
+            CallCancelledError: The scope of the current thread was cancelled.
+        """
+        check_scope()
         self.done = done
         self.total = total if self.total is None else self.total
         if (now := time.monotonic()) - self._told >= INTERVAL:

@@ -26,6 +26,10 @@ class CommandResult:
     """The command's own exit code; 124 when it timed out and 130 when it was interrupted."""
     stderr: str | None = None
     """Standard error when it was asked for apart (`stderr="separate"`), else None."""
+    output_bytes: bytes | None = field(default=None, repr=False)
+    """What `output` is made of, byte for byte, when that was asked for (`binary=True`), else None."""
+    stderr_bytes: bytes | None = field(default=None, repr=False)
+    """The same of `stderr`."""
     timed_out: bool = False
     """Whether the command was ended because its time was up. A command may also exit 124 by itself."""
     interrupted: bool = False

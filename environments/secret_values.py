@@ -32,7 +32,8 @@ class SecretValues:
     def known(self) -> dict[str, str]:
         """Return the secrets by name: of this process, of the settings, and what is passed through."""
         passed = {name: value for name, value in self._passthrough.values().items() if not _is_harmless(name, value)}
-        return {**_secret_among(os.environ), **_of_settings(self._settings.own), **passed}
+        held = _of_settings(self._settings.own) | _of_settings(self._settings.own_over or BackendSettings())
+        return {**_secret_among(os.environ), **held, **passed}
 
     @staticmethod
     def of_all() -> dict[str, str]:

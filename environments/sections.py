@@ -47,6 +47,23 @@ def translated(section: str, sections: Mapping[str, Layer]) -> Layer:
     return layer
 
 
+def of_backend(layer: Layer, backend: str) -> Layer:
+    """Return a layer with what the older system had for one backend alone taken for what it is here.
+
+    Args:
+        layer: Settings of the section `terminal`.
+        backend: The backend. What there was for others is left out.
+    """
+    layer = dict(layer)
+    for older in OLDER:
+        if older.backend and (given := layer.pop(older.key, None)) and older.backend == backend:
+            if older.goes_first and given.value is not None:
+                layer.pop(older.here.partition(".")[2], None)
+            if not older.says_nothing(given.value):
+                _move(older, given, layer)
+    return layer
+
+
 def warn_once(about: str, message: str) -> None:
     """Log a warning, unless this process has had one about the same."""
     with _lock:
@@ -97,6 +114,8 @@ def _move(older: Older, given: Given, layer: Layer) -> None:
             warn_once(older.name, f"{given.where}: {value!r:.50} is passed over: {older.note}")
             return
         value = older.values[word]
+    if older.converted:
+        value = older.converted(value)
     key = older.here.partition(".")[2]
     if layer.get(key) is None or layer[key].value is None:
         layer[key] = Given(value, given.where)

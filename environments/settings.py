@@ -6,7 +6,7 @@ Where the values come from is in `sources`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -37,6 +37,13 @@ class BackendSettings:
     """What the names of its fields begin with everywhere but here, such as `docker_`."""
     enforces: ClassVar[frozenset[str]] = frozenset()
     """Those of `RESOURCE_SETTINGS` that the backend holds commands to. The others are refused."""
+    carries: ClassVar[bool] = False
+    """Whether other backends can have their engine on a target of this one, which is then named by `over`."""
+    goes_over: ClassVar[bool] = False
+    """Whether the backend can have its engine on another machine, see `over`."""
+    puts_aside: ClassVar[Mapping[str, Collection[str]]] = {}
+    """By the full name of a setting, such as `docker_container`: the full names of those that contradict it. They are
+    as if unset where a lower source has them: an argument names a container, and `config.yaml` an image."""
 
     @classmethod
     def of(cls, settings: EnvironmentSettings) -> Self:
@@ -77,6 +84,14 @@ class BackendSettings:
         """
         return frozenset(RESOURCE_SETTINGS) - self.enforces
 
+    def at(self, url: str) -> Self:
+        """Return settings that lead to the host of a URL such as `ssh://user@host:22`, and else are these.
+
+        Raises:
+            SettingsError: The URL is none of such a host.
+        """
+        raise SettingsError(f"{url!r} leads to no machine that has an engine")
+
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables that these settings set for everything in the target; none, if not overridden."""
         return {}
@@ -97,8 +112,12 @@ class EnvironmentSettings:
 
     env: str = "local"
     """The backend: a name, or a class as `package.module:Class`. `config.yaml` may call it `backend`."""
+    over: str | None = None
+    """The backend that leads to the machine which the engine is on, where that is not this one: `ssh`, for Docker and
+    Singularity. Its own settings, such as `ssh_host`, then hold too."""
     cwd: str | None = None
-    """Directory in the target where the session starts; the backend's own choice if not set."""
+    """Directory in the target where the session starts; the backend's own choice if not set. A missing one is made in a
+    new Docker container, and else an error."""
     timeout: PositiveFloat = 180.0
     """Seconds a command may run that is given no limit of its own."""
     lifetime_seconds: PositiveFloat = 300.0
@@ -116,6 +135,15 @@ class EnvironmentSettings:
     scrub_env: bool = False
     """Whether commands see, of all other variables of the target (on this machine: of this process), only those that
     are known to be harmless, and what settings such as `docker_env` set. Scripts always do."""
+    login_shell: bool = False
+    """Whether a session begins with what a login shell of the target's user has: `/etc/profile`, and then
+    `~/.bash_profile`, `~/.bash_login` or `~/.profile` are sourced, as for `module`, `conda` or `nvm`."""
+    init_files: tuple[Annotated[str, Field(pattern="^-?(/|~/)")], ...] = ()
+    """Files of the target that are sourced behind that, in this order, such as `["~/.bashrc"]`; `~` is the home of the
+    target's user. What they export, commands beside the session have too. One that is missing is an error, unless `-`
+    stands before it, as in `-~/.bashrc`."""
+    init_timeout: PositiveFloat = 30.0
+    """Seconds that each of these files may take."""
 
     redact_secrets: bool = True
     """Whether `[REDACTED:NAME]` stands for the values of secrets in what a model gets: of variables that are passed
@@ -146,14 +174,17 @@ class EnvironmentSettings:
 
     own: BackendSettings = field(default_factory=BackendSettings, metadata=NOT_A_SETTING)
     """The settings of the backend alone. They are also there by its prefix: `settings.docker.image`."""
+    own_over: BackendSettings | None = field(default=None, metadata=NOT_A_SETTING)
+    """Those of the backend that `over` names, if it names one."""
 
     # Only a wing knows the type of its own settings; `DockerSettings.of(settings)` is the same with its type.
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
         """Return the settings of the backend, by its prefix without the underscore."""
-        if name.startswith("_") or name == "own":  # what copying and pickling look for in an empty object
+        if name.startswith("_") or name in ("own", "own_over"):  # what copying and pickling look for in an empty object
             raise AttributeError(name)
-        if name == self.own.prefix.removesuffix("_"):
-            return self.own
+        for own in (self.own, self.own_over):
+            if own and name == own.prefix.removesuffix("_"):
+                return own
         raise AttributeError(
             f"there is no setting {name!r}; these are settings of backend {self.env!r}, and load_settings returns "
             "those of another"

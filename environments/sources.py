@@ -13,10 +13,10 @@ from dataclasses import fields, replace
 
 from environments.default_limits import told_apart
 from environments.errors import SettingsError
-from environments.legacy import OLDER
+from environments.over import chosen_over
 from environments.registry import BUILT_IN, backend_names, backend_settings_class, check_backend_name
-from environments.sections import Layer, config_layer, translated
-from environments.settings import EnvironmentSettings
+from environments.sections import Layer, config_layer, of_backend, translated
+from environments.settings import BackendSettings, EnvironmentSettings
 from environments.validation import Given, closest, setting_names, validated
 from environments.value_forms import from_file, from_variable
 
@@ -44,13 +44,13 @@ def load_settings(backend: str | None = None, **overrides: object) -> Environmen
         MissingExtraError: A backend installed apart lacks its client library.
     """
     file, variables = _file_layer(), _variable_layer()
-    env = _chosen_backend(backend, overrides, variables, file)
-    names = _Names(env)
+    env, over = _chosen(backend, overrides, variables, file)
+    names = _Names(env, over)
     names.refuse_secrets(file)
-    file = {name: from_file(given, names.default(name)) for name, given in names.of_older(file).items()}
+    file = {name: from_file(given, names.default(name)) for name, given in of_backend(file, env).items()}
     variables = {
         name: from_variable(given, names.default(name))
-        for name, given in names.of_older(variables).items()
+        for name, given in of_backend(variables, env).items()
         if names.may_be_meant(name)
     }
     arguments = _argument_layer(names, overrides, named=backend is not None)
@@ -68,20 +68,26 @@ def with_full_names(backend: str | None, overrides: Mapping[str, object]) -> dic
     Raises:
         SettingsError: The backend is unknown, or a setting is given under two names.
     """
-    env = _chosen_backend(backend, overrides, _variable_layer(), _file_layer())
-    layer = _argument_layer(_Names(env), overrides, named=backend is not None)
+    names = _Names(*_chosen(backend, overrides, _variable_layer(), _file_layer()))
+    layer = _argument_layer(names, overrides, named=backend is not None)
     return {name: given.value for name, given in layer.items()}
 
 
 class _Names:
-    """The names that may be set for one backend: the general ones, and its own behind its prefix."""
+    """The names that may be set for one backend: the general ones, and its own behind its prefix.
 
-    def __init__(self, backend: str) -> None:
+    Beside them stand those of the backend that it is had over, if it is.
+    """
+
+    def __init__(self, backend: str, over: str | None) -> None:
         self.backend = backend
+        self._over = over
         self._own_class = backend_settings_class(backend)
         self._prefix = self._own_class.prefix
-        self._own = {self._prefix + name: name for name in setting_names(self._own_class)}
-        self._known = frozenset(GENERAL | self._own.keys())
+        self._own = _prefixed(self._own_class)
+        self._over_class = backend_settings_class(over) if over else BackendSettings
+        self._of_over = _prefixed(self._over_class)
+        self._known = frozenset(GENERAL | self._own.keys() | self._of_over.keys())
 
     def full_name(self, key: str, *, named: bool) -> str:
         """Put back the backend's prefix where an argument left it out.
@@ -99,18 +105,15 @@ class _Names:
         return name in self._known or self._is_under_our_prefix(name) or bool(closest(name, self._known, cutoff=_CLOSE))
 
     def _is_under_our_prefix(self, name: str) -> bool:
-        return name.startswith(_LIMITS) or bool(self._prefix and name.startswith(self._prefix))
-
-    def of_older(self, layer: Layer) -> Layer:
-        """Take what the older system had for this backend alone for the setting of all backends that it is here."""
-        found = {older.here.partition(".")[2]: older.key for older in OLDER if older.backend == self.backend}
-        renamed = {name: layer[key] for name, key in found.items() if key in layer}
-        return {**{name: given for name, given in layer.items() if name not in found.values()}, **renamed}
+        prefixes = (self._prefix, self._over_class.prefix)
+        return name.startswith(_LIMITS) or any(prefix and name.startswith(prefix) for prefix in prefixes)
 
     def default(self, name: str) -> object:
         """Return the default of a setting; None also for one of another backend."""
         if name in GENERAL:
             return getattr(EnvironmentSettings(), name)
+        if name in self._of_over:
+            return getattr(self._over_class(), self._of_over[name])
         return getattr(self._own_class(), self._own[name]) if name in self._own else None
 
     def refuse_secrets(self, file: Layer) -> None:
@@ -119,11 +122,12 @@ class _Names:
         Raises:
             SettingsError: There is one. It names the variable to set instead.
         """
-        for found in fields(self._own_class):
-            name = self._prefix + found.name
-            if found.metadata.get("secret") and name in file and file[name].value is not None:
-                variable = VARIABLE_PREFIX + name.upper()
-                raise SettingsError(f"{file[name].where}: secrets are not read from a file; set {variable} instead")
+        for own in (self._own_class, self._over_class):
+            for found in fields(own):
+                name = own.prefix + found.name
+                if found.metadata.get("secret") and name in file and file[name].value is not None:
+                    variable = VARIABLE_PREFIX + name.upper()
+                    raise SettingsError(f"{file[name].where}: secrets are not read from a file; set {variable} instead")
 
     def without_foreign(self, layer: Layer) -> Layer:
         """Leave out what is set for other backends."""
@@ -134,7 +138,7 @@ class _Names:
         if not name.startswith(tuple(prefixes)):
             prefixes = [_prefix(other) for other in backend_names()]  # which takes a look at all that is installed
         longest = max((prefix for prefix in (*prefixes, self._prefix) if name.startswith(prefix)), key=len, default="")
-        return longest not in ("", self._prefix)
+        return longest not in ("", self._prefix, self._over_class.prefix)
 
     def settings(self, layers: Iterable[Layer]) -> EnvironmentSettings:
         """Check every value of the layers, the later over the earlier, and build the settings.
@@ -144,16 +148,38 @@ class _Names:
         """
         general: list[Layer] = []
         own: list[Layer] = []
-        for layer in layers:
+        of_over: list[Layer] = []
+        for layer in self._without_put_aside(layers):
             for name, given in layer.items():
                 if name not in self._known:
                     raise self._unknown(name, given)
             general.append({name: given for name, given in layer.items() if name in GENERAL})
             own.append({self._own[name]: given for name, given in layer.items() if name in self._own})
-        return replace(validated(EnvironmentSettings, *general), env=self.backend, own=validated(self._own_class, *own))
+            of_over.append({self._of_over[name]: given for name, given in layer.items() if name in self._of_over})
+        return replace(
+            validated(EnvironmentSettings, *general),
+            env=self.backend,
+            over=self._over,
+            own=validated(self._own_class, *own),
+            own_over=validated(self._over_class, *of_over) if self._over else None,
+        )
+
+    def _without_put_aside(self, layers: Iterable[Layer]) -> list[Layer]:
+        """Leave out of each layer what contradicts a setting of a later one."""
+        kept: list[Layer] = []
+        for layer in layers:
+            gone = {
+                other
+                for name, given in layer.items()
+                if given.value is not None
+                for other in self._own_class.puts_aside.get(name, ())
+            }
+            kept = [{name: given for name, given in lower.items() if name not in gone} for lower in kept]
+            kept.append(layer)
+        return kept
 
     def _unknown(self, name: str, given: Given) -> SettingsError:
-        allowed = [*sorted(GENERAL), *self._own]
+        allowed = [*sorted(GENERAL), *self._own, *self._of_over]
         near = [*allowed, *_names_of_built_in()]
         # An argument may have been meant without the prefix, and rather so than as another backend's.
         hint = closest(self._prefix + name, self._own, cutoff=_CLOSE) or closest(name, near)
@@ -193,6 +219,19 @@ def _argument_layer(names: _Names, overrides: Mapping[str, object], *, named: bo
     return layer
 
 
+def _chosen(
+    backend: str | None,
+    overrides: Mapping[str, object],
+    variables: Mapping[str, Given],
+    file: Mapping[str, Given],
+) -> tuple[str, str | None]:
+    """Return the backend, and the one that it is had over, if it is."""
+    env = _chosen_backend(backend, overrides, variables, file)
+    configured = [given for given in (variables.get("over"), file.get("over")) if given]
+    is_named = backend is not None or overrides.get("env") is not None
+    return env, chosen_over(env, Given(overrides.get("over"), "argument over"), configured, is_named=is_named)
+
+
 def _chosen_backend(
     backend: str | None,
     overrides: Mapping[str, object],
@@ -215,6 +254,10 @@ def _names_of_built_in() -> list[str]:
     """Return the names of the settings of all backends of this package, one of which may have been meant."""
     classes = [backend_settings_class(backend) for backend in BUILT_IN]
     return [own.prefix + name for own in classes for name in setting_names(own)]
+
+
+def _prefixed(own: type[BackendSettings]) -> dict[str, str]:
+    return {own.prefix + name: name for name in setting_names(own)}
 
 
 def _prefix(backend: str) -> str:

@@ -191,12 +191,18 @@ def unstoppable() -> AbstractContextManager[None]:
     return holding(_current, None)
 
 
+def is_unwanted() -> bool:
+    """Whether nobody waits any more for what the current thread does: its scope was cancelled, or its event set."""
+    scope, limit = current_scope(), current_start_limit()
+    return bool((scope and scope.cancelled) or (limit and limit.interrupted))
+
+
 def reason_to_leave() -> tuple[str, bool] | None:
     """Return why the current thread is to wait no longer for a start, and whether that is a time limit; or None."""
     scope, limit = current_scope(), current_start_limit()
     if scope and scope.cancelled:
         return "what it was for was cancelled", False
-    if limit and limit.interrupted and limit.interrupted():
+    if limit and limit.interrupted:
         return "it was interrupted", False
     if limit and limit.left <= 0:
         return f"the target was not up within {plain_number(limit.seconds)} s", True

@@ -106,4 +106,6 @@ def _explained(error: pydantic.ValidationError) -> str:
     place = "".join(f"[{part!r}]" for part in first["loc"])
     message = first["msg"].replace("valid tuple", "list").replace("valid dictionary", "mapping")
     message = message.replace("Input should", "it should").replace("valid boolean", "truth value (true or false)")
+    if "should match pattern" in message and "(/|~/" in message:
+        message = "it should be a path from the root (/...) or from the home directory (~/...)"
     return f"{place} {message}".strip()

@@ -21,6 +21,8 @@ class CommandRequest:
     task_id: str
     way: Way
     """`session` for `execute`, `oneshot` for `execute_oneshot`, `background` for `start`."""
+    user: str | None = None
+    """The user of the target that it is to run as, a name or a number; None is the target's own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,16 +38,25 @@ class Gate:
     rules: Rules | None = None
     """The rules of config.yaml, which hold beside the hooks."""
 
-    def may_run(self, command: str, cwd: str | None, way: Way) -> bool:
+    def may_run(
+        self,
+        command: str,
+        cwd: str | None,
+        way: Way,
+        user: str | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> bool:
         """Ask about a command.
 
         Args:
             command: Its shell text.
             cwd: Where it is to run; None if that is not known.
             way: How it is to run.
+            user: The user of the target that it is to run as; None is the target's own.
+            cancelled: Says that nobody waits for it any more, beside the scope of the caller.
 
         Returns:
-            Whether it may run; False if the scope of the caller was cancelled meanwhile.
+            Whether it may run; False if it was cancelled meanwhile.
 
         Raises:
             DeniedError: It may not.
@@ -56,8 +65,8 @@ class Gate:
             return True
         from environments.approvals.decision import CommandRequest
 
-        request = CommandRequest(command, cwd, self.settings.env, self.settings.task_id, way)
-        return self._allowed(request, (self.rules.command if self.rules else None, self.before_command))
+        request = CommandRequest(command, cwd, self.settings.env, self.settings.task_id, way, user)
+        return self._allowed(request, (self.rules.command if self.rules else None, self.before_command), cancelled)
 
     def may_run_script(
         self, code: str, mode: str, hook: ScriptHook | None = None, cancelled: Callable[[], bool] | None = None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from environments.base import BaseEnvironment
 from environments.conformance.check import Check, Subject, expect, expect_output, running, unique, wait_until
+from environments.errors import TerminalError
 from environments.process import Process
 
 
@@ -21,8 +24,16 @@ def it_runs_beside_the_session(subject: Subject) -> None:
     expect(process.poll() is None and process.wait(0.1) is None, "it runs")
     expect_output(env, "echo session", "session\n")
     process.write("this\n")
+    expect(process.expect("got ", 30) == "got ", "what it prints can be waited for")
+    expect(process.expect(re.compile("t.*s"), 30) == "this", "by a pattern, too")
     expect(process.wait(30) == 4, "its exit code is its own", process.poll())
-    expect(process.read() == "got this\n", "it read what was written")
+    try:
+        process.expect("more", 30)
+    except EOFError as error:
+        expect(isinstance(error, TerminalError), "what will not come any more raises an error of ours", error)
+    else:
+        expect(False, "what will not come any more raises")
+    expect(process.read() == "\n", "which reads nothing")
     expect(process.read() == "", "nothing is read twice")
 
 
@@ -62,6 +73,7 @@ def a_terminal_is_a_terminal(subject: Subject) -> None:
     process.write("\x03")
     expect(process.wait(30) in (1, 130), "control-C ends it", process.poll())
     _resized(env)
+    _others_go_on(env)
 
 
 def _resized(env: BaseEnvironment) -> None:
@@ -70,6 +82,16 @@ def _resized(env: BaseEnvironment) -> None:
     process.write("go\n")
     process.wait(30)
     expect("40 100" in process.read(), "it can be resized")
+
+
+def _others_go_on(env: BaseEnvironment) -> None:
+    process = env.start("trap '' TERM; echo on; sleep 1000", pty=True, grace=0.1)
+    _read_until(process, "on")
+    other = env.start("exec 2>/dev/null; echo on; sleep 1000")  # its errors go where those of a terminal's shell do
+    _read_until(other, "on")
+    process.kill()
+    expect(other.poll() is None, "to end one ends no other", other.poll())
+    other.kill()
 
 
 def what_is_left_of_a_command_reaches_no_later_one(subject: Subject) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -94,15 +95,11 @@ def unique(prefix: str = "check") -> str:
 def running(env: BaseEnvironment, argument: str) -> int:
     """Return how many processes of the target have a word among their arguments.
 
-    It is looked for in `/proc`, as a target may lack `ps`. The look itself holds the word in two halves.
+    It is looked for in `/proc`, as a target may lack `ps`, by a pattern that is not what it matches.
     """
-    half = len(argument) // 2
-    result = env.execute_oneshot(
-        f"a={argument[:half]}; b={argument[half:]}; n=0; for f in /proc/[0-9]*/cmdline; do "
-        'if grep -zqsF -- "$a$b" "$f" && [ "$f" != /proc/$$/cmdline ]; then n=$((n+1)); fi; done; echo $n',
-        timeout=60,
-    )
-    return int(result.output)
+    pattern = f"[{argument[0]}]{argument[1:]}"
+    result = env.execute_oneshot(f"grep -zls -- {shlex.quote(pattern)} /proc/[0-9]*/cmdline", timeout=60)
+    return len(result.output.split())
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:

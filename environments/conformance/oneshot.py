@@ -72,6 +72,7 @@ def twenty_at_once_work(subject: Subject) -> None:
 def a_session_interrupted_leaves_it_alone(subject: Subject) -> None:
     """`interrupt()` is for the session's command."""
     env = subject.env
+    env.execute("true")  # an interrupt would stop the start, for both
     results = []
     beside = threading.Thread(target=lambda: results.append(env.execute_oneshot("sleep 1; echo whole", timeout=60)))
     session = threading.Thread(target=lambda: results.append(env.execute("sleep 60", timeout=60)))

@@ -58,11 +58,11 @@ def an_error_of_the_callback_ends_the_command_and_comes_out(subject: Subject) ->
         raise OwnError(text)
 
     try:
-        subject.env.execute("echo a; sleep 1000", timeout=120, on_output=fail)
+        result = subject.env.execute("echo a; sleep 1000", timeout=120, on_output=fail)
     except OwnError:
         pass
     else:
-        expect(False, "the callback's error is raised")
+        expect(False, "the callback's error is raised", result)
     expect_output(subject.env, "echo fine", "fine\n")
 
 

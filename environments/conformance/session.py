@@ -61,6 +61,7 @@ def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subje
         ("kill -TERM $$; sleep 1", 143, ""),
         ("exit 0", 0, ""),
         ("printf() { echo no; }; cd() { echo no; }; echo fine", 0, "fine\n"),
+        ("command() { echo no; }; echo fine", 0, "fine\n"),
         ("PATH=; echo fine", 0, "fine\n"),
         ("IFS=x; echo fine", 0, "fine\n"),
         ("trap 'echo bye' EXIT; exit 4", 4, "bye\n"),
@@ -76,7 +77,8 @@ def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subje
         expect((result.exit_code, result.output) == (code, output), f"{command!r} gives {code} and {output!r}", result)
         after = env.execute("set +eu; echo after", timeout=60)
         expect(after.output == "after\n", f"the command after {command!r} works", after)
-        env.execute("unset -f printf cd 2>/dev/null; unset IFS; PATH=/usr/local/bin:/usr/bin:/bin; trap - EXIT TERM")
+        env.execute("unset -f printf cd command 2>/dev/null; unset IFS; trap - EXIT TERM")
+        env.execute("PATH=/usr/local/bin:/usr/bin:/bin")
 
 
 def broken_syntax_is_an_error_of_its_own(subject: Subject) -> None:

@@ -12,9 +12,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import urlsplit
 
+from environments.address import Address
 from environments.daytona.garbage import find_orphans
-from environments.daytona.sandbox import create, key_of, make_ready, state_of
+from environments.daytona.joined import join
+from environments.daytona.sandbox import END_TIMEOUT, create, end, key_of, make_ready, state_of
 from environments.daytona.service import (
     HOW_TO_LOG_IN,
     SERVICE_ERRORS,
@@ -25,6 +28,7 @@ from environments.daytona.service import (
     reported,
     retried,
     sdk,
+    service_host,
 )
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import DaytonaTerminal
@@ -38,9 +42,10 @@ from environments.shared_claim import SharedClaim
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.starting import current_start
+from environments.target import Target
 
-STOP_TIMEOUT = 60.0
-"""Seconds for a sandbox to stop."""
+TOKEN_HEADER = "X-Daytona-Preview-Token"  # noqa: S105 - its name
+"""What a request for a port of a sandbox that is not public says it is allowed by."""
 _END_OF_SCRIPT = "HERMES_END_OF_SCRIPT"
 
 log = logger(__name__)
@@ -54,13 +59,19 @@ class DaytonaEnvironment(PerCommandEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
+        self._joins = DaytonaSettings.of(settings).sandbox
         self._sandbox: sdk.Sandbox | None = None
         self._claim: SharedClaim[sdk.Sandbox] | None = None
 
     @property
     def stop_ends_all(self) -> bool:
         """Whether the sandbox, with all that runs in it, is gone when it is stopped."""
-        return not self.settings.container_persistent
+        return not (self.settings.container_persistent or self._joins)
+
+    @property
+    def enforced_limits(self) -> frozenset[str]:
+        """Names of the limits that Daytona holds commands to; none of ours, if the sandbox is somebody else's."""
+        return frozenset() if self._joins else super().enforced_limits
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
@@ -75,9 +86,16 @@ class DaytonaEnvironment(PerCommandEnvironment):
         return find_orphans()
 
     def start_target(self) -> None:
-        """Create a sandbox or take up the one that was kept; after a loss, the one there was if it still exists."""
+        """Create a sandbox, or take up one: that which was kept, or after a loss the one there was, if it still exists.
+
+        Somebody else's is looked up by its name each time.
+        """
         current_start().tell("connecting to Daytona")
         service = connect()
+        if self._joins:
+            with reported("no sandbox can be joined"):
+                self._sandbox = join(service, self._joins)
+            return
         with reported("no sandbox can be started"):
             if self._sandbox and make_ready(self._sandbox):
                 return
@@ -109,7 +127,7 @@ class DaytonaEnvironment(PerCommandEnvironment):
 
     def _take_over(self, sandbox: sdk.Sandbox, key: str) -> bool:
         if state_of(sandbox) == "started":  # its last user was killed, and may have left commands running
-            apart(lambda: sandbox.stop(timeout=STOP_TIMEOUT, force=True))
+            apart(lambda: sandbox.stop(timeout=END_TIMEOUT, force=True))
         if not make_ready(sandbox):
             return False
         own = sandbox_labels(self.settings.task_id, key)
@@ -117,9 +135,26 @@ class DaytonaEnvironment(PerCommandEnvironment):
         return True
 
     def _target(self) -> sdk.Sandbox:
-        if self._sandbox is None:
+        sandbox = self._sandbox  # once, as another thread may take it away
+        if sandbox is None:
             raise EnvironmentStartError("backend 'daytona': there is no sandbox; it could not be started")
-        return self._sandbox
+        return sandbox
+
+    def describe_target(self, cwd: str) -> Target:
+        """Say which sandbox it is, see `PersistentShellEnvironment`."""
+        sandbox = self._target()
+        return Target("daytona", "sandbox", sandbox.id, sandbox.name, service_host(), ("daytona", "ssh", sandbox.id))
+
+    def find_address(self, port: int) -> Address:
+        """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`: by HTTPS alone."""
+        self.life.ensure_started()
+        sandbox = self._target()
+        with reported(f"port {port} cannot be asked for"):
+            link = retried(lambda: sandbox.get_preview_link(port), f"port {port} cannot be asked for")
+        place = urlsplit(link.url)
+        standard = 80 if place.scheme == "http" else 443
+        headers = {TOKEN_HEADER: link.token} if link.token else {}
+        return Address(place.hostname or "", place.port or standard, link.url.rstrip("/"), headers)
 
     def run_once(self, text: str, timeout: float) -> CommandResult:
         """Run shell text, see `PerCommandEnvironment`."""
@@ -162,7 +197,7 @@ class DaytonaEnvironment(PerCommandEnvironment):
         """Start a process on a terminal, see `StreamOpener`."""
         sandbox = self._target()
         with reported("no terminal can be opened"):
-            return DaytonaTerminal(sandbox, argv, terminal, self._scratch.put)
+            return DaytonaTerminal(sandbox, argv, terminal, self._account.scratch.put)
 
     def target_loss(self) -> str | None:
         """Say why the sandbox is of no use any more, see `PersistentShellEnvironment.target_loss`."""
@@ -179,18 +214,18 @@ class DaytonaEnvironment(PerCommandEnvironment):
         return None if state == "started" else f"sandbox {sandbox.id} is {state}"
 
     def stop_target(self) -> None:
-        """Delete the sandbox, or stop it if it is kept and no other environment of this process has it."""
+        """Delete the sandbox, or stop it if it is kept and no other environment of this process has it.
+
+        Somebody else's goes on as it did before.
+        """
         sandbox, self._sandbox = self._sandbox, None
         if self._claim:
             self._claim.leave(self._end)
-        elif sandbox is not None:
+        elif sandbox is not None and not self._joins:
             self._end(sandbox)
 
     def _end(self, sandbox: sdk.Sandbox) -> None:
-        act = sandbox.stop if self.settings.container_persistent else sandbox.delete
         try:
-            apart(lambda: retried(lambda: act(timeout=STOP_TIMEOUT), "a sandbox cannot be ended"))
-        except sdk.DaytonaNotFoundError:
-            pass
+            end(sandbox, kept=self.settings.container_persistent)
         except SERVICE_ERRORS as error:
             log.warning("sandbox %s may still be there; `hermes-env gc` ends it: %s", sandbox.id, reason(error))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from environments.daytona.sandbox import state_of
-from environments.daytona.service import apart, connect, has_credentials, reported, retried, sdk
+from environments.daytona.sandbox import end, state_of
+from environments.daytona.service import connect, has_credentials, reported, retried, sdk
 from environments.owner import Orphan, mark_is_orphaned
 from environments.sandbox_labels import KEPT, OWNER, TASK
-
-STOP_TIMEOUT = 60.0
 
 
 def find_orphans() -> Iterator[Orphan]:
@@ -36,6 +34,5 @@ def find_orphans() -> Iterator[Orphan]:
 
 
 def _end(sandbox: sdk.Sandbox, kept: bool) -> None:
-    act = sandbox.stop if kept else sandbox.delete
     with reported(f"sandbox {sandbox.id} cannot be ended"):
-        apart(lambda: act(timeout=STOP_TIMEOUT))
+        end(sandbox, kept=kept)

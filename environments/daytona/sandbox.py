@@ -23,8 +23,8 @@ DEFAULT_IMAGE = "python:3.12-slim"
 """What runs when limits are asked for, but no image: Daytona's own default, a snapshot, has limits of its own."""
 START_TIMEOUT = 600.0
 """Seconds for a sandbox to start: Daytona may have to build an image first, or bring files back from its archive."""
-REMOVE_TIMEOUT = 60.0
-"""Seconds for a sandbox to be deleted."""
+END_TIMEOUT = 60.0
+"""Seconds for a sandbox to be stopped or deleted."""
 
 _PASSING_STATES = frozenset(
     {
@@ -89,7 +89,14 @@ def _remove_late(service: sdk.Daytona, name: str) -> None:
     """Delete a sandbox that was created when nobody waited for it any more, if it was."""
     with contextlib.suppress(sdk.DaytonaNotFoundError):
         sandbox = retried(lambda: service.get(name), "a sandbox cannot be looked for")
-        apart(lambda: retried(lambda: sandbox.delete(timeout=REMOVE_TIMEOUT), "a sandbox cannot be deleted"))
+        end(sandbox, kept=False)
+
+
+def end(sandbox: sdk.Sandbox, *, kept: bool) -> None:
+    """Delete a sandbox, or stop it if its files are to be kept. One that is gone already is none to end."""
+    act = sandbox.stop if kept else sandbox.delete
+    with contextlib.suppress(sdk.DaytonaNotFoundError):
+        apart(lambda: retried(lambda: act(timeout=END_TIMEOUT), "a sandbox cannot be ended"))
 
 
 def _parameters(
@@ -144,7 +151,7 @@ def make_ready(sandbox: sdk.Sandbox, attempts: int = 2) -> bool:
         EnvironmentStartError: It is broken.
     """
     try:
-        state = _settled_state(sandbox)
+        state = settled_state(sandbox)
         if state in ("stopped", "archived", "paused"):
             apart(lambda: retried(lambda: sandbox.start(timeout=START_TIMEOUT), "a sandbox cannot be started"))
         elif state == "error" and sandbox.recoverable:
@@ -168,7 +175,8 @@ def _is_recoverable(sandbox: sdk.Sandbox) -> bool:
     return state_of(sandbox) == "error" and bool(sandbox.recoverable)
 
 
-def _settled_state(sandbox: sdk.Sandbox) -> str:
+def settled_state(sandbox: sdk.Sandbox) -> str:
+    """Return the state of a sandbox, once it is none that it leaves by itself."""
     deadline = time.monotonic() + START_TIMEOUT
     while True:
         retried(sandbox.refresh_data, "the state of a sandbox is unknown")

@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
+import urllib3
 
 from environments.errors import EnvironmentStartError
 from environments.log import logger
@@ -37,6 +39,7 @@ VARIABLES = (
     "DAYTONA_SERVER_URL",
     "DAYTONA_TARGET",
 )
+USUAL_SERVICE = "https://app.daytona.io/api"
 SECRETS = ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN")
 SERVICE_ERRORS = (sdk.DaytonaError, httpx.HTTPError, OSError)
 """All that the client raises: its own errors, and those of the network under it."""
@@ -70,6 +73,12 @@ def connect() -> sdk.Daytona:
         return _clients[key]
 
 
+def service_host() -> str:
+    """Return the name of the service's host."""
+    url = os.environ.get("DAYTONA_API_URL") or os.environ.get("DAYTONA_SERVER_URL") or USUAL_SERVICE
+    return urlsplit(url).hostname or ""
+
+
 def has_credentials() -> bool:
     """Whether anything says who we are to the service. Whether that is taken is another question."""
     return any(os.environ.get(name) for name in SECRETS)
@@ -99,10 +108,20 @@ def _may_pass(error: BaseException) -> bool:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in PASSING
     if isinstance(error, sdk.DaytonaError):
-        # Some faults of the network the client only calls an error.
-        network = isinstance(error, sdk.DaytonaConnectionError) or isinstance(error.__cause__, httpx.TransportError)
-        return network or error.status_code in PASSING
+        return error.status_code in PASSING or _is_of_network(error)
     return True
+
+
+def _is_of_network(error: BaseException) -> bool:
+    """Whether it is one of the network, which the client may only call an error, as a connection that was refused.
+
+    A name that nobody knows will hardly be known a moment later.
+    """
+    kinds = (sdk.DaytonaConnectionError, httpx.TransportError, urllib3.exceptions.NewConnectionError)
+    cause: BaseException | None = error
+    while cause and not isinstance(cause, kinds):
+        cause = cause.__cause__
+    return cause is not None and not isinstance(cause, urllib3.exceptions.NameResolutionError)
 
 
 def apart(call: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:
@@ -157,4 +176,5 @@ __all__ = [
     "reported",
     "retried",
     "sdk",
+    "service_host",
 ]

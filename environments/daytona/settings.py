@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.joining import of_new_targets, refuse_beside
 from environments.plain_number import plain_number
-from environments.settings import BackendSettings, EnvironmentSettings
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
 from environments.variables import check_names, for_target
 
 if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveInt
+
+
+_SANDBOX = re.compile(r"[\w.-]+")
+_OF_NEW = ("image", "snapshot", "auto_archive", "auto_delete", "network", "env", "forward_env")
+"""Settings that say what a sandbox is to be, and nothing of one that there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +27,10 @@ class DaytonaSettings(BackendSettings):
     """The settings of backend `daytona`."""
 
     prefix: ClassVar[str] = "daytona_"
+    puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
+        "daytona_sandbox": of_new_targets("daytona_", _OF_NEW),
+        "daytona_image": ("daytona_sandbox",),
+    }
     enforces: ClassVar[frozenset[str]] = frozenset({"container_cpu", "container_memory", "container_disk"})
 
     image: str | None = None
@@ -38,12 +49,18 @@ class DaytonaSettings(BackendSettings):
     """Minutes after which Daytona deletes a kept sandbox that is not in use; never if not set."""
     network: bool = True
     """Whether the sandbox has a network."""
+    sandbox: str | None = None
+    """Id or name of a sandbox that runs already, to run commands in. It is neither stopped nor deleted, so that
+    settings of a new sandbox cannot be given along with it."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
         """Return the limits that a sandbox never has, see `BackendSettings`.
 
-        A disk of the size that is the older system's default is not to be had at Daytona.
+        A disk of the size that is the older system's default is not to be had at Daytona. A sandbox that is somebody
+        else's never has any of ours.
         """
+        if self.sandbox:
+            return frozenset(RESOURCE_SETTINGS)
         never = super(DaytonaSettings, self).unheld(settings) | {"container_disk"}
         return never | self.enforces if self.snapshot else never
 
@@ -53,6 +70,10 @@ class DaytonaSettings(BackendSettings):
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""
+        if self.sandbox is not None:
+            if not _SANDBOX.fullmatch(self.sandbox):
+                raise SettingsError(f"daytona_sandbox is {self.sandbox!r}; give the id or the name of one sandbox")
+            refuse_beside(settings, "daytona_sandbox", _OF_NEW)
         if self.image and self.snapshot:
             raise SettingsError("daytona_image and daytona_snapshot are both set; keep one")
         check_names("daytona_env and daytona_forward_env", (*self.env, *self.forward_env))

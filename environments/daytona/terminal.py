@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from environments.daytona.service import reason, sdk
-from environments.errors import EnvironmentStartError
+from environments.errors import EnvironmentStartError, TerminalError
 from environments.shell.stream import Chunk, Terminal
 from environments.sink import Channel
 
@@ -66,7 +66,10 @@ class DaytonaTerminal:
     ) -> None:
         begin = os.urandom(8).hex()
         # What is typed is echoed, so that the word that begins the output must not stand in it.
-        script = put_script(f"printf %s {begin}\nexec {shlex.join(argv)}\n".encode())
+        try:
+            script = put_script(f"printf %s {begin}\nexec {shlex.join(argv)}\n".encode())
+        except TerminalError as error:
+            raise EnvironmentStartError(f"the terminal could not be set up: {error}") from error
         size = sdk.PtySize(rows=terminal.rows, cols=terminal.columns)
         _let_the_client_wait()
         self._handle = sandbox.process.create_pty_session(f"hermes-{begin}", pty_size=size)

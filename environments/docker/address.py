@@ -15,6 +15,7 @@ from docker.utils.config import load_general_config
 from environments.errors import SettingsError
 
 UNIX = "unix://"
+SSH = "ssh"
 _ROOTLESS = ("docker.sock", "podman/podman.sock")
 """Where a user's own engine listens, below XDG_RUNTIME_DIR."""
 
@@ -35,8 +36,15 @@ def engine_address() -> str:
         ) from error
     except DockerException as error:
         raise SettingsError(
-            f"backend 'docker': DOCKER_HOST is {host!r} ({error}); it should be like unix:///var/run/docker.sock or tcp://host:2375"
+            f"backend 'docker': DOCKER_HOST is {host!r} ({error}); it should be like unix:///var/run/docker.sock, "
+            "tcp://host:2375 or ssh://user@host"
         ) from error
+
+
+def engine_host() -> str | None:
+    """Return the URL of the machine that the engine is on, if DOCKER_HOST names one to log in at, and else None."""
+    address = os.environ.get("DOCKER_HOST", "").strip()
+    return address if address.startswith(f"{SSH}://") else None
 
 
 def unreachable(error: BaseException) -> str:

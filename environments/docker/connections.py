@@ -6,17 +6,26 @@ import contextlib
 import socket
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from docker import APIClient
+from docker.transport.basehttpadapter import BaseHTTPAdapter
+from urllib3 import HTTPConnectionPool
+from urllib3.connection import HTTPConnection
 
 from environments.starting import current_start
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
     from requests.adapters import BaseAdapter
-    from urllib3 import HTTPConnectionPool
-    from urllib3.connection import HTTPConnection
+
+    from environments.docker.wire import StreamSocket
+
+SPARE = 8
+"""Dialled connections that may wait for a request: one for each process that is being started at the same time."""
+_ANY_SOCKET = "unix:///docker.sock"
+"""What docker-py is told of an engine that it does not connect to by itself."""
 
 
 class BreakableClient(APIClient):
@@ -25,17 +34,34 @@ class BreakableClient(APIClient):
     What it asks for while an environment starts, also while it is made itself, ends when that start is stopped.
 
     Args:
+        engine: Where the engine is, for people, and for the programs that take such an address.
+        dial: Connects to it; None leaves that to docker-py.
         options: As for `APIClient`.
     """
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401 - they are those of docker-py
+    def __init__(
+        self,
+        engine: str,
+        dial: Callable[[], StreamSocket] | None = None,
+        **options: Any,  # noqa: ANN401 - they are those of docker-py
+    ) -> None:
+        self.engine = engine
         self._lock = threading.Lock()
         self._connections: weakref.WeakSet[HTTPConnection] = weakref.WeakSet()
-        super().__init__(**options)
+        self._dialling = _DiallingAdapter(dial) if dial else None
+        super().__init__(**{**options, "base_url": _ANY_SOCKET} if dial else options)
+
+    def _retrieve_server_version(self) -> str:
+        """Ask for the version of the interface, see `APIClient`, in the way that costs an engine least.
+
+        For `version` Podman has the package manager of its machine look for all programs that it is made of.
+        """
+        answer = self.get(f"{self.base_url}/_ping", timeout=self.timeout)
+        return answer.headers.get("Api-Version") or str(self.version(api_version=False)["ApiVersion"])
 
     def get_adapter(self, url: str) -> BaseAdapter:
         """Return what sends requests to a URL, see `requests.Session`."""
-        adapter: BaseAdapter = super().get_adapter(url)
+        adapter: BaseAdapter = self._dialling or super().get_adapter(url)
         own = vars(adapter)
         if "get_connection_with_tls_context" not in own:
             find = adapter.get_connection_with_tls_context  # type: ignore[attr-defined]
@@ -67,3 +93,68 @@ class BreakableClient(APIClient):
             if wire := connection.sock:
                 with contextlib.suppress(OSError):
                     wire.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close the connections that wait for the next request, see `requests.Session`."""
+        super().close()
+        if self._dialling:
+            self._dialling.close()
+
+
+class _DiallingAdapter(BaseHTTPAdapter):
+    """Sends requests over connections that are dialled, in place of docker-py's own adapters."""
+
+    def __init__(self, dial: Callable[[], StreamSocket]) -> None:
+        super().__init__()
+        self._pool = _DiallingPool(dial)
+
+    def get_connection_with_tls_context(self, *_: object, **__: object) -> HTTPConnectionPool:
+        """Return the one pool there is, see `requests.adapters.HTTPAdapter`."""
+        return self._pool
+
+    def request_url(self, request: PreparedRequest, proxies: object) -> str:
+        """Return the path alone: no proxy of this machine leads there."""
+        return str(request.path_url)
+
+    def close(self) -> None:
+        """Close the connections that wait for the next request."""
+        super().close()
+        self._pool.close()
+
+
+class _DiallingPool(HTTPConnectionPool):
+    """Keeps few connections for further requests, as each takes a session of the host's SSH server.
+
+    A process that is started takes over the connection that the last request before went over.
+    """
+
+    def __init__(self, dial: Callable[[], StreamSocket]) -> None:
+        super().__init__("localhost", maxsize=SPARE)
+        self._dial = dial
+
+    def _new_conn(self) -> HTTPConnection:
+        return _DialledConnection(self._dial)
+
+    def _put_conn(self, conn: Any) -> None:  # noqa: ANN401 - as in urllib3
+        if conn and (self.pool is None or self.pool.full()):
+            conn.close()
+        else:
+            super()._put_conn(conn)
+
+
+class _DialledConnection(HTTPConnection):
+    """A connection that is dialled when it is first used."""
+
+    def __init__(self, dial: Callable[[], StreamSocket]) -> None:
+        super().__init__("localhost")
+        self._dial = dial
+        self._dialled: StreamSocket | None = None
+
+    def connect(self) -> None:
+        """Dial."""
+        self._dialled = self.sock = self._dial()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the next request can go over it."""
+        return self.sock is not None and self._dialled is not None and self._dialled.is_quiet

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from docker.errors import NotFound
 
-from environments.docker.address import engine_address
-from environments.docker.creation import Creation, remove
-from environments.docker.engine import connect, reason, reported
+from environments.base import BaseEnvironment
+from environments.docker.build import Build, ensure_built
+from environments.docker.container import ContainerEnvironment, paused
+from environments.docker.creation import Creation
+from environments.docker.engine import reason
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
+from environments.docker.joined import JoinedEnvironment
 from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.memory import Memory
-from environments.docker.options import container_options
+from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
-from environments.docker.stream import ENGINE_ERRORS, ExecStream
-from environments.errors import EnvironmentStartError, TerminalError
+from environments.docker.stream import ENGINE_ERRORS
+from environments.docker.working_directory import make_working_directory
+from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.log import logger
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shared_claim import SharedClaim
-from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.memory import counting_kills
-from environments.shell.stream import Stream, Terminal
+from environments.sources import load_settings
 from environments.starting import current_start
 
 if TYPE_CHECKING:
@@ -38,33 +39,30 @@ STOP_TIMEOUT = 2
 """Seconds between TERM and KILL for a container that is kept. Its commands have been ended before."""
 CANNOT_RUN = (126, 127)
 """Exit codes of a container whose program could not be started."""
-SETTLING, SETTLING_PAUSE = 0.3, 0.02
-"""Seconds in which the engine notices that a container has ended, which is after its last process has."""
 
 log = logger(__name__)
 
 
-class DockerEnvironment(PersistentShellEnvironment):
-    """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`.
-
-    Files are moved through a shell and not through the engine's archive API, which is no faster and wrong in places:
-    it writes under a tmpfs such as our /tmp instead of into it, writes as root whoever the user is, and is refused
-    by a container with a read-only root.
-    """
-
-    backend = "docker"
-    settings_class = DockerSettings
+class DockerEnvironment(ContainerEnvironment):
+    """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self._own = DockerSettings.of(settings)
-        self._options = container_options(settings)
-        self._api: BreakableClient | None = None
-        self._container: str | None = None
+        if self._own.container:
+            raise SettingsError(
+                "DockerEnvironment makes a container, and docker_container names one that runs already; make it with "
+                "create_environment"
+            )
+        self._build = Build.of(self._own.build) if self._own.build else None
         self._claim: SharedClaim[str] | None = None
         self._began = True
         self._creation = Creation(settings, self._options)
         self._memory = Memory(settings, self._options)
+
+    @classmethod
+    def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
+        """Build an environment, in a container that runs already if the settings name one, see `BaseEnvironment`."""
+        return JoinedEnvironment(settings) if DockerSettings.of(settings).container else cls(settings)
 
     @property
     def stop_ends_all(self) -> bool:
@@ -85,39 +83,27 @@ class DockerEnvironment(PersistentShellEnvironment):
         return frozenset({name for name in limits if getattr(self.settings, name) != 0} | disk)
 
     @classmethod
-    def probe(cls, settings: EnvironmentSettings) -> str:
-        """Ask the engine for its version, see `BaseEnvironment`."""
-        with contextlib.closing(connect()) as api, reported("the engine cannot be asked"):
-            return f"engine {api.version()['Version']} at {engine_address()}"
-
-    @classmethod
     def find_orphans(cls) -> Iterable[Orphan]:
         """Go through our containers whose owner has ended, see `BaseEnvironment`."""
-        return find_orphans()
+        return find_orphans(load_settings("docker"))
 
-    def start_target(self) -> None:
-        """Make a container and start it; after a loss, take up the one there was if it still exists."""
-        start = current_start()
-        start.tell(f"connecting to the engine at {engine_address()}")
-        api = self._api or connect()
-        self._api = api
-        try:
-            with reported("no container can be started"):
-                image = ensure_image(api, self._options.image)
-                start.tell("starting a container")
-                if not (self._container and self._revive(api, self._container)):
-                    self._container = self._begun(api, image)
-        finally:
-            self._api = api  # also when it was closed while this went on, so that it is closed once more
-
-    def _begun(self, api: APIClient, image: str) -> str:
-        """Start a container, one that was kept or a new one."""
+    def ready_container(self, api: BreakableClient) -> str:
+        """Return the container there was, one that was kept, or a new one, see `ContainerEnvironment`."""
+        if self._build:
+            self._options.image = image = ensure_built(api, self._build)
+        else:
+            image = ensure_image(api, self._options.image)
+        current_start().tell("starting a container")
+        if self._container and self._revive(api, self._container):
+            return self._container
         self._memory.begin_anew()
         return self._shared(api, image) if self.settings.container_persistent else self._made(api, image)
 
-    def _made(self, api: APIClient, image: str) -> str:
+    def _made(self, api: BreakableClient, image: str) -> str:
         container = self._creation.started(api, image)
         self.settings = self._creation.settings
+        if self.settings.cwd:
+            make_working_directory(api, container, self.settings.cwd)
         return container
 
     def _revive(self, api: APIClient, container: str) -> bool:
@@ -125,14 +111,16 @@ class DockerEnvironment(PersistentShellEnvironment):
             state = api.inspect_container(container)["State"]
         except NotFound:
             return False
+        if state.get("Status") == "removing":
+            return False
         if state["Paused"]:
-            raise EnvironmentStartError(f"backend 'docker': {_paused(container)}")
+            raise EnvironmentStartError(f"backend 'docker': {paused(container)}")
         if not state["Running"]:
             self._memory.begin_anew()
             api.start(container)
         return True
 
-    def _shared(self, api: APIClient, image: str) -> str:
+    def _shared(self, api: BreakableClient, image: str) -> str:
         """Return a container that is kept for the task: that of others in this process, an earlier, or a new one."""
         fingerprint = self._options.fingerprint(image)
         self._claim = self._claim or SharedClaim(claim_name(self.settings.task_id, fingerprint))
@@ -163,44 +151,6 @@ class DockerEnvironment(PersistentShellEnvironment):
             api.kill(container)
         return container
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process in the container, see `StreamOpener`. Its environment holds what `docker_env` says."""
-        api, container = self._target()
-        with reported("no process can be started in the container"):
-            made = api.exec_create(
-                container,
-                list(argv),
-                stdin=True,
-                tty=terminal is not None,
-                environment=self._options.environment,
-            )
-            return ExecStream(api, made["Id"], terminal)
-
-    def _target(self) -> tuple[APIClient, str]:
-        if self._api is None or self._container is None:
-            raise EnvironmentStartError("backend 'docker': there is no container; it could not be started")
-        return self._api, self._container
-
-    def target_loss(self) -> str | None:
-        """Say why the container is of no use any more, see `PersistentShellEnvironment.target_loss`."""
-        if self._api is None or self._container is None:
-            return "the environment was cleaned up"
-        deadline = time.monotonic() + SETTLING
-        while True:
-            try:
-                state = self._api.inspect_container(self._container)["State"]
-                settled = time.monotonic() > deadline
-                loss = self._loss_in(self._container[:12], state)
-                if loss is None and settled and self._memory.ran_out(self._api, self._container, state):
-                    loss = self._out_of_memory(self._container[:12])
-            except NotFound:
-                return f"container {self._container[:12]} was removed"
-            except ENGINE_ERRORS as error:
-                return reason(error)
-            if loss or settled:
-                return loss
-            time.sleep(SETTLING_PAUSE)
-
     def why_killed(self) -> str | None:
         """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
         try:
@@ -211,18 +161,24 @@ class DockerEnvironment(PersistentShellEnvironment):
         api, container = self._api, self._container
         if api is None or container is None or not self._memory.has_killed(api, files):
             return None
-        return self._out_of_memory(container[:12], ", and a process was ended")
+        return self.out_of_memory(container[:12], ", and a process was ended")
 
-    def _out_of_memory(self, short: str, further: str = "") -> str:
+    def has_run_out(self, api: APIClient, container: str, state: Mapping[str, Any]) -> bool:
+        """Whether the container ran out of memory, see `ContainerEnvironment`."""
+        return self._memory.ran_out(api, container, state)
+
+    def out_of_memory(self, short: str, further: str = "") -> str:
+        """Say so, see `ContainerEnvironment`."""
         return f"container {short} ran out of memory ({self._memory.limit}){further}; allow it more"
 
-    def _loss_in(self, short: str, state: Mapping[str, object]) -> str | None:
+    def loss_in(self, short: str, state: Mapping[str, Any]) -> str | None:
+        """Say why the container is of no use any more, see `ContainerEnvironment`."""
         if state["Paused"]:
-            return _paused(short)
+            return paused(short)
         if state["Running"] and state.get("Status") != "removing":
             return None
         if state["OOMKilled"]:
-            return self._out_of_memory(short)
+            return self.out_of_memory(short)
         if state["ExitCode"] in CANNOT_RUN:
             return f"container {short} stopped, as image {self._options.image} has no /bin/sh; use one that has a shell"
         return f"container {short} stopped with exit code {state['ExitCode']}"
@@ -231,8 +187,17 @@ class DockerEnvironment(PersistentShellEnvironment):
         """Remove the container, or stop it if it is kept and no other environment of this process has it."""
         api, container = self._api, self._container
         self._api = self._container = None
-        if api is None:
-            return
+        try:
+            if api:
+                self._take_down(self._engine.client(api), container)
+        except TerminalError as error:  # its host cannot be reached
+            log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, error)
+        finally:
+            if self._claim:
+                self._claim.leave(lambda kept: None)
+            self._engine.leave()
+
+    def _take_down(self, api: BreakableClient, container: str | None) -> None:
         try:
             if self._claim:
                 self._claim.leave(lambda kept: api.stop(kept, timeout=STOP_TIMEOUT))
@@ -243,8 +208,3 @@ class DockerEnvironment(PersistentShellEnvironment):
                 log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
         finally:
             api.close()
-
-
-def _paused(container: str) -> str:
-    short = container[:12]
-    return f"container {short} is paused; go on with `docker unpause {short}`"

@@ -10,21 +10,39 @@ from typing import TYPE_CHECKING
 from docker.errors import NotFound
 
 from environments.claim import Claim
-from environments.docker.engine import connect, reported
+from environments.docker.engine import Engine, connect, reported
 from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_here
+from environments.docker.removal import remove
+from environments.errors import EnvironmentStartError
 from environments.owner import Orphan, Owner
+from environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
     from docker import APIClient
 
+    from environments.docker.connections import BreakableClient
 
-def find_orphans() -> Iterator[Orphan]:
+
+def find_orphans(settings: EnvironmentSettings) -> Iterator[Orphan]:
     """Go through our containers whose owner is a process of this machine that has ended.
+
+    Args:
+        settings: May name an engine on another machine, where they are looked for too. This one then need not have any.
 
     Raises:
         EnvironmentStartError: The engine does not answer.
     """
-    api = connect()
+    engine = Engine(settings)
+    try:
+        yield from _orphans(engine.client())
+    finally:
+        engine.leave()
+    if settings.over:
+        with contextlib.suppress(EnvironmentStartError):
+            yield from _orphans(connect())
+
+
+def _orphans(api: BreakableClient) -> Iterator[Orphan]:
     try:
         with reported("the containers cannot be listed"):
             found = api.containers(all=True, filters={"label": [OWNER]})
@@ -61,12 +79,12 @@ def _stop(api: APIClient, container: str, labels: Mapping[str, str]) -> None:
     claim = _claim(labels)
     if claim.take():  # nobody has taken the container up since it was found
         try:
-            with reported(f"container {container[:12]} cannot be stopped"):
-                api.kill(container)
+            with reported(f"container {container[:12]} cannot be stopped"), contextlib.suppress(NotFound):
+                api.stop(container, timeout=0)  # no error if it has stopped since it was found
         finally:
             claim.release()
 
 
 def _remove(api: APIClient, container: str) -> None:
-    with reported(f"container {container[:12]} cannot be removed"), contextlib.suppress(NotFound):
-        api.remove_container(container, force=True, v=True)
+    with reported(f"container {container[:12]} cannot be removed"):
+        remove(api, container)

@@ -56,21 +56,32 @@ class Memory:
         return True
 
     def ran_out(self, api: APIClient, container: str, state: Mapping[str, object]) -> bool:
-        """Whether it has, as the engine tells, where the container's files cannot be read; since this was asked last.
-
-        The engine's state of a container tells it of the first process alone, so that its events are asked for. They
-        are bounded by the engine's own clock, as it would wait for a moment that it has not come to.
-        """
+        """Whether it has since this was asked last, as the engine tells, where the container's files cannot be read."""
         since = self._asked or _timestamp(str(state["StartedAt"]))
-        self._note_time(api)
-        # Whole seconds, which the stubs want, are too coarse.
-        events = api.events(  # type: ignore[call-overload]
-            since=since, until=self._asked, filters={"container": container, "event": "oom"}, decode=True
-        )
-        return any(True for _ in events)
+        found, self._asked = ran_out(api, container, since)
+        return found
 
     def _note_time(self, api: APIClient) -> None:
-        self._asked = _timestamp(str(api.info()["SystemTime"]))
+        self._asked = now_there(api)
+
+
+def ran_out(api: APIClient, container: str, since: str) -> tuple[bool, str]:
+    """Return whether a container ran out of memory since a moment, and the moment until which that was asked.
+
+    The engine's state of a container tells it of the first process alone, so that its events are asked for. They are
+    bounded by the engine's own clock, as it would wait for a moment that it has not come to.
+    """
+    until = now_there(api)
+    # Whole seconds, which the stubs want, are too coarse.
+    events = api.events(  # type: ignore[call-overload]
+        since=since, until=until, filters={"container": container, "event": "oom"}, decode=True
+    )
+    return any(True for _ in events), until
+
+
+def now_there(api: APIClient) -> str:
+    """Return the time by the engine's clock, as it wants to be asked."""
+    return _timestamp(str(api.info()["SystemTime"]))
 
 
 def _timestamp(text: str) -> str:

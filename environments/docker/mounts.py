@@ -69,14 +69,26 @@ def near_source(missing: str) -> str:
         return ""
 
 
-def mounts(volumes: Iterable[str]) -> Mounts:
-    """Turn mounts that `check_volume` has let pass into what the engine is asked for."""
+def mounts(volumes: Iterable[str], *, elsewhere: bool = False) -> Mounts:
+    """Turn mounts that `check_volume` has let pass into what the engine is asked for.
+
+    Args:
+        volumes: The mounts.
+        elsewhere: Whether the engine is on another machine, where nothing is known of `~` and `.`.
+
+    Raises:
+        SettingsError: A path of another machine is not absolute.
+    """
     paths, named = [], []
     targets = set()
     for volume in volumes:
         source, target, *options = volume.split(":")
         targets.add(target.rstrip("/"))
         if source.startswith(_PATH_BEGINS):
+            if elsewhere and not source.startswith("/"):
+                raise SettingsError(
+                    f"docker_volumes: {volume!r} is of the machine that the engine is on; write its absolute path there"
+                )
             source = str(Path(source).expanduser().absolute())
             if mount := _mount(source, target, options[0].split(",") if options else ()):
                 paths.append(mount)

@@ -48,6 +48,8 @@ class ContainerOptions:
     environment: dict[str, str] = field(default_factory=dict, repr=False)
     """Variables for every process that we start. They are no part of the container, whose description anybody who may
     use the engine can read, and which lies on its disk."""
+    engine: str = ""
+    """What tells its engine from others, where it is on another machine."""
 
     def fingerprint(self, image_id: str) -> str:
         """Return a text that differs when the image, the mounts, the limits or other options of the container differ.
@@ -55,7 +57,8 @@ class ContainerOptions:
         Args:
             image_id: The id of the image, as its name may come to mean another one.
         """
-        wanted = json.dumps([image_id, self.host, self.config], sort_keys=True, default=str)
+        elsewhere = [self.engine] if self.engine else []
+        wanted = json.dumps([image_id, self.host, self.config, *elsewhere], sort_keys=True, default=str)
         return hashlib.sha256(wanted.encode()).hexdigest()[:24]
 
 
@@ -105,7 +108,7 @@ def _set_mounts(options: ContainerOptions, settings: EnvironmentSettings, own: D
     volumes, tmpfs = options.host.pop("volumes"), options.host["tmpfs"]
     assert isinstance(volumes, list)
     assert isinstance(tmpfs, dict)
-    found = mounts(volumes)
+    found = mounts(volumes, elsewhere=settings.over is not None)
     options.host |= {"mounts": list(found.paths), "binds": list(found.volumes)}
     if TMP not in tmpfs and TMP not in found.targets:
         size = _tmp_size(settings, own)

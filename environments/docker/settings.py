@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.docker.mounts import check_volume
-from environments.errors import SettingsError
+from environments.errors import SettingsError, UnsupportedError
+from environments.joining import of_new_targets, refuse_beside
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
 from environments.variables import check_names, for_target
 
@@ -15,15 +17,41 @@ if TYPE_CHECKING:
     from pydantic import NonNegativeInt
 
 
+_CONTAINER = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]*")
+_OF_NEW_CONTAINERS = (
+    "image",
+    "build",
+    "volumes",
+    "extra_args",
+    "mount_cwd_to_workspace",
+    "network",
+    "tmp_size",
+    "gpus",
+)
+"""Settings that say what a container is to be, and nothing of one that there is."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSettings(BackendSettings):
     """The settings of backend `docker`."""
 
     prefix: ClassVar[str] = "docker_"
+    puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
+        "docker_container": of_new_targets("docker_", _OF_NEW_CONTAINERS),
+        "docker_image": ("docker_container", "docker_build"),
+        "docker_build": ("docker_container", "docker_image"),
+    }
+    goes_over: ClassVar[bool] = True
     enforces: ClassVar[frozenset[str]] = frozenset(RESOURCE_SETTINGS)
 
     image: str | None = None
     """Image, pulled when the engine does not have it; `python:3.12-slim` if not set."""
+    build: str | None = None
+    """A folder here with a Dockerfile, or the path of one, to build the image from in place of `docker_image`. What is
+    unchanged is not built anew."""
+    container: str | None = None
+    """Name or id of a container that runs already, to run commands in. It is neither stopped nor removed, and nothing
+    of it is changed, so that settings of a new container cannot be given along with it."""
     volumes: tuple[str, ...] = ()
     """Mounts, each `host_path:/container_path` or with `:ro` behind it. The host path must be there."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -45,6 +73,10 @@ class DockerSettings(BackendSettings):
     gpus: str | None = None
     """GPUs to give to the container: `all`, a number, or `device=ID,ID`."""
 
+    def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
+        """Return the limits that a container never has, see `BackendSettings`: any, if it is somebody else's."""
+        return frozenset(RESOURCE_SETTINGS) if self.container else super(DockerSettings, self).unheld(settings)
+
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
         return for_target(self.env, self.forward_env)
@@ -54,5 +86,25 @@ class DockerSettings(BackendSettings):
         check_names("docker_env and docker_forward_env", (*self.env, *self.forward_env))
         if self.run_as_host_user and self.user:
             raise SettingsError("docker_user and docker_run_as_host_user contradict each other; keep one")
+        if settings.over:
+            self._refuse_of_this_machine(settings.over)
+        if self.build and self.image:
+            raise SettingsError("docker_build and docker_image contradict each other; keep one")
+        if self.container is not None:
+            self._refuse_beside_container(self.container, settings)
         for volume in self.volumes:
             check_volume("docker_volumes", volume)
+
+    def _refuse_of_this_machine(self, over: str) -> None:
+        remedies = {"mount_cwd_to_workspace": "use docker_volumes", "run_as_host_user": "use docker_user"}
+        for name, remedy in remedies.items():
+            if getattr(self, name):
+                raise UnsupportedError(
+                    f"backend 'docker' over {over} cannot do what docker_{name} asks for, as the engine is on another "
+                    f"machine than this process; {remedy}, which is of that machine"
+                )
+
+    def _refuse_beside_container(self, container: str, settings: EnvironmentSettings) -> None:
+        if not _CONTAINER.fullmatch(container):
+            raise SettingsError(f"docker_container is {container!r}; give the name or the id of one container")
+        refuse_beside(settings, "docker_container", _OF_NEW_CONTAINERS)

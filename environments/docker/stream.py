@@ -1,9 +1,8 @@
-"""A stream to a process that `exec` started in a container: the engine's own socket, without docker-py in between."""
+"""A stream to a process that `exec` started in a container: what is under docker-py, without that in between."""
 
 from __future__ import annotations
 
 import contextlib
-import select
 import socket
 import struct
 import threading
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import DockerException
 from requests.exceptions import RequestException
 
+from environments.docker.wire import SocketWire, StreamSocket, Wire
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.shell.stream import Chunk, Terminal
 from environments.sink import Channel
@@ -22,12 +22,9 @@ from environments.sink import Channel
 if TYPE_CHECKING:
     from docker import APIClient
 
-READ_SIZE = 256 * 1024
 RESIZE_LIMIT = 5.0
 """Seconds for a new terminal to exist: the engine answers before it has started the process."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
-_KEEPALIVE_IDLE = 30
-"""Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
 
 ENGINE_ERRORS = (DockerException, RequestException, OSError)
 """All that docker-py raises: its own errors, and those of the HTTP library under it."""
@@ -66,7 +63,7 @@ class FrameDecoder:
 
 
 class ExecStream:
-    """A process in a container, as the socket that the engine joins its standard streams to.
+    """A process in a container, as the wire that the engine joins its standard streams to.
 
     Args:
         api: The engine.
@@ -87,9 +84,7 @@ class ExecStream:
         self._ended = self._closed = False
         self._ready: deque[Chunk] = deque()
         connection = api.exec_start(exec_id, tty=terminal is not None, socket=True)
-        self._socket, early, self._release = _take_over(connection)
-        self._poll = select.poll()
-        self._poll.register(self._socket, select.POLLIN)
+        self._wire, early, self._release = _take_over(connection)
         self._take(early)
         if terminal:
             self._await_terminal(terminal)
@@ -118,13 +113,13 @@ class ExecStream:
                     return self._ready.popleft()
                 if self._ended or self._closed:
                     return Chunk(Channel.STDOUT, b"")
-                left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
-                if not self._poll.poll(left):
-                    return None
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 try:
-                    data = self._socket.recv(READ_SIZE)
+                    data = self._wire.receive(left)
                 except OSError:  # the link broke, and what the process printed last with it
                     data = b""
+                if data is None:
+                    return None
                 self._ended = not data
                 self._take(data)
 
@@ -136,7 +131,7 @@ class ExecStream:
         """Send all of `data`, see `Stream.write`."""
         with self._write_lock:
             try:
-                self._socket.sendall(data)
+                self._wire.sendall(data)
             except OSError as error:
                 raise BrokenPipeError(error.errno, "the process in the container does not read any more") from error
 
@@ -146,7 +141,7 @@ class ExecStream:
             self.write(b"\x04")
             return
         with self._write_lock, contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_WR)
+            self._wire.shutdown(socket.SHUT_WR)
 
     def resize(self, terminal: Terminal) -> None:
         """Change the size of the terminal, if there is one and its process has not ended."""
@@ -158,7 +153,9 @@ class ExecStream:
         self._api.exec_resize(self._id, height=terminal.rows, width=terminal.columns)
 
     def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended, see `Stream.exit_code`."""
+        """Return how the process ended, see `Stream.exit_code`. None at once when the link is known to be gone."""
+        if self._wire.is_broken:  # it may have ended for that
+            return None
         deadline = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         while True:
@@ -177,39 +174,33 @@ class ExecStream:
     def close(self) -> None:
         """Close the socket. The engine lets the process see end of file, and does not end it."""
         with contextlib.suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes a reader and a writer, so that the locks are free soon
+            self._wire.shutdown(socket.SHUT_RDWR)  # wakes a reader and a writer, so that the locks are free soon
         with self._read_lock, self._write_lock:
             if not self._closed:
                 self._closed = True
                 self._release()
 
 
-def _take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], None]]:
-    """Return the socket under docker-py's answer, what came on it already, and what frees it all.
+def _take_over(connection: object) -> tuple[Wire, bytes, Callable[[], None]]:
+    """Return what is under docker-py's answer, what came on it already, and what frees it all.
 
     docker-py has read the answer's header through a buffer, and that may have taken in the process's first bytes.
     """
     response: Any = getattr(connection, "_response", None)
-    raw = getattr(connection, "_sock", None)
+    raw: Any = getattr(connection, "_sock", None)
     owners: list[Any] = [owner for owner in (response, connection, raw) if owner is not None]
 
     def release() -> None:
         for owner in owners:
             owner.close()
 
-    if type(raw) is not socket.socket or response is None:
+    if type(raw) not in (socket.socket, StreamSocket) or response is None:
         release()
         raise UnsupportedError(
-            "backend 'docker' reaches an engine through a Unix socket or plain TCP, not through TLS or ssh://; forward "
-            "its socket with `ssh -N -L /tmp/engine.sock:/var/run/docker.sock HOST`, and set "
-            "DOCKER_HOST=unix:///tmp/engine.sock"
+            "backend 'docker' reaches an engine through a Unix socket, plain TCP or SSH, not through TLS; set "
+            "DOCKER_HOST=ssh://user@host, or over=ssh (TERMINAL_OVER) and ssh_host"
         )
     raw.setblocking(False)
     early: bytes = response.raw._fp.fp.peek()
     raw.setblocking(True)
-    if raw.family != socket.AF_UNIX:
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if hasattr(socket, "TCP_KEEPIDLE"):
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE)
-    return raw, early, release
+    return raw if type(raw) is StreamSocket else SocketWire(raw), early, release

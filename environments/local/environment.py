@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-from environments.atomic_file import replace_file
+from environments.address import Address
+from environments.arguments import checked_data, checked_limit, checked_mode, checked_path, checked_removable
+from environments.atomic_file import checked_destination, replace_file
 from environments.base import BaseEnvironment
-from environments.call import checked_data, checked_path
 from environments.errors import TerminalError, UnsupportedError
-from environments.local.files import copy_file, read_file
+from environments.file_status import FileStatus
+from environments.local.entries import LocalEntry
+from environments.local.files import LocalFile, in_target
 from environments.local.settings import LocalSettings
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
@@ -18,6 +21,8 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import orphans_in
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
+from environments.target import Target, this_machine
+from environments.target_files import TargetPath
 
 
 class LocalEnvironment(PersistentShellEnvironment):
@@ -72,33 +77,78 @@ class LocalEnvironment(PersistentShellEnvironment):
     def stop_target(self) -> None:
         """There is nothing to take down."""
 
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a file, see `BaseEnvironment`."""
+    def describe_target(self, cwd: str) -> Target:
+        """Say which machine this is, see `PersistentShellEnvironment`. Who reads that is in it."""
+        here = this_machine()
+        return Target("local", "machine", here, here, here, (self.capabilities.shell,))
+
+    def find_address(self, port: int) -> Address:
+        """Return where a port of this machine can be reached, see `BaseEnvironment.address`."""
+        self.life.ensure_started()
+        return Address("127.0.0.1", port)
+
+    def write_bytes(self, path: TargetPath, data: bytes) -> None:
+        """Write a file, see `TargetFiles`."""
         content = checked_data(data)
-        replace_file(self._resolve(path), lambda file: file.write(content))
+        self._file(path).write(content)
 
-    def read_bytes(self, path: str) -> bytes:
-        """Return a file, see `BaseEnvironment`."""
-        return read_file(self._resolve(path))
+    def read_bytes(self, path: TargetPath, limit: int | None = None) -> bytes:
+        """Return a file, see `TargetFiles`."""
+        most = checked_limit(limit)
+        return self._file(path).read(most)
 
-    def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
-        """Copy a file, see `BaseEnvironment`."""
-        copy_file(Path(local), self._resolve(remote), f"uploading {remote}", self.progress)
+    def put_file(self, local: str | Path, remote: TargetPath) -> None:
+        """Copy a file, see `TargetFiles`."""
+        self._file(remote).put(Path(local), self.progress)
 
-    def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
-        """Copy a file, see `BaseEnvironment`."""
-        copy_file(self._resolve(remote), Path(local), f"downloading {remote}", self.progress)
+    def get_file(self, remote: TargetPath, local: str | Path) -> None:
+        """Copy a file, see `TargetFiles`."""
+        self._file(remote).get(checked_destination(local), self.progress)
+
+    def stat(self, path: TargetPath, *, follow_symlinks: bool = True) -> FileStatus:
+        """Return what is at a path, see `TargetFiles`."""
+        return self._entry(path).stat(follow=follow_symlinks)
+
+    def list_dir(self, path: TargetPath = ".") -> list[FileStatus]:
+        """Return what is in a directory, see `TargetFiles`."""
+        return self._entry(path).listed()
+
+    def mkdir(self, path: TargetPath, *, parents: bool = True, exist_ok: bool = True, mode: int | None = None) -> None:
+        """Make a directory, see `TargetFiles`."""
+        bits = checked_mode(mode)
+        self._entry(path).make(parents=parents, exist_ok=exist_ok, mode=bits)
+
+    def remove(self, path: TargetPath, *, recursive: bool = False, missing_ok: bool = False) -> None:
+        """Remove what is at a path, see `TargetFiles`."""
+        try:
+            self._entry(checked_removable(path)).remove(recursive=recursive, missing_ok=missing_ok)
+        except RecursionError:  # Python's own way calls itself for each level
+            super().remove(path, recursive=recursive, missing_ok=missing_ok)
+
+    def exists(self, path: TargetPath) -> bool:
+        """Return whether something is at a path, see `TargetFiles`."""
+        return self._entry(path).exists()
 
     def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file of ours, see `PersistentShellEnvironment`."""
-        replace_file(Path(path), lambda file: file.write(data), 0o600)
+        with in_target("write", path):
+            replace_file(Path(path), lambda file: file.write(data), 0o600)
 
-    def _resolve(self, path: str | PurePosixPath) -> Path:
-        """Return a path; what is relative is taken from the session's directory, which is not made anew."""
+    def _file(self, path: TargetPath) -> LocalFile:
+        given = checked_path(path)
+        return LocalFile(given, self._place(given))
+
+    def _entry(self, path: TargetPath) -> LocalEntry:
+        given = checked_path(path)
+        return LocalEntry(given, self._place(given))
+
+    def _place(self, path: str) -> str:
+        """Return a path as an absolute one, with the slash that it may end in. The session's directory is not made."""
         self.life.ensure_started()
-        expanded = Path(checked_path(path)).expanduser()
-        if expanded.is_absolute():
-            return expanded
+        if path == "~" or path.startswith("~/"):
+            return f"{Path.home()}{path[1:]}"
+        if path.startswith("/"):
+            return path
         if not (place := Path(self.cwd)).is_dir():
             raise TerminalError(f"cannot take {path} from the session's directory {place}, which is not there any more")
-        return place / expanded
+        return f"{place}/{path}"

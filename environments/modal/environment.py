@@ -12,11 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from environments.address import Address
+from environments.cancellation import check_scope
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.modal.garbage import find_orphans
+from environments.modal.joined import JoinedTarget
 from environments.modal.loop import LoopThread
-from environments.modal.service import HOW_TO_LOG_IN, SERVICE_ERRORS, has_credentials, reason
+from environments.modal.service import HOW_TO_LOG_IN, SERVICE_ERRORS, has_credentials, reason, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.stream import ModalStream
 from environments.modal.target import ModalTarget
@@ -28,6 +31,7 @@ from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import CONTROL_TIMEOUT, PerCommandEnvironment
 from environments.starting import current_start
+from environments.target import Target
 
 PROBE_TIMEOUT = 15
 """Seconds for a line of input to reach a process."""
@@ -61,15 +65,21 @@ class ModalEnvironment(PerCommandEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self._target = ModalTarget(settings)
+        self._joins = ModalSettings.of(settings).sandbox is not None
+        self._target = JoinedTarget(settings) if self._joins else ModalTarget(settings)
         self._loop = LoopThread(f"hermes-modal-{self.id[-8:]}")
         self._duplex = True
         self._native_files = self._files
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether nothing of a sandbox is left when it is stopped. A snapshot would have our own files in it."""
-        return not self._target.keeps_files
+        """Whether nothing is left when it is stopped. A snapshot would have our files in it, as would what stays."""
+        return not (self._target.keeps_files or self._joins)
+
+    @property
+    def enforced_limits(self) -> frozenset[str]:
+        """Names of the limits that Modal holds commands to; none of ours, if the sandbox is somebody else's."""
+        return frozenset() if self._joins else super().enforced_limits
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
@@ -126,6 +136,16 @@ class ModalEnvironment(PerCommandEnvironment):
         """Say why the sandbox is gone, see `PersistentShellEnvironment.target_loss`."""
         return self._target.loss()
 
+    def describe_target(self, cwd: str) -> Target:
+        """Say which sandbox it is, see `PersistentShellEnvironment`."""
+        sandbox = self._target.id
+        return Target("modal", "sandbox", sandbox, "", service_host(), ("modal", "shell", sandbox))
+
+    def find_address(self, port: int) -> Address:
+        """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`."""
+        self.life.ensure_started()
+        return self._target.address(port)
+
     # Over streams.
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
@@ -180,6 +200,7 @@ class ModalEnvironment(PerCommandEnvironment):
     def put_native(self, source: bytes | Path, path: str) -> None:
         """Write a file in pieces, see `PerCommandEnvironment`."""
         for number, piece in enumerate(_pieces(source)):
+            check_scope()
             env = {_TEXT: base64.b64encode(piece).decode()}
             self._check(self._run_short(_PUT_PIECE, io.BytesIO(), f"{path}.{number}", env=env), "write", path)
         self._check(self._run_short(_JOIN_PIECES, io.BytesIO(), path), "write", path)

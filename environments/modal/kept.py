@@ -12,6 +12,7 @@ from pathlib import Path
 from environments.atomic_file import replace_file
 from environments.claim import Claim
 from environments.config import hermes_home
+from environments.errors import TerminalError
 from environments.modal.settings import ModalSettings
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings
@@ -52,7 +53,10 @@ class Kept:
 
     @snapshot.setter
     def snapshot(self, image: str) -> None:
-        replace_file(self._path, lambda file: file.write(f"{image}\n".encode()), 0o600)
+        try:
+            replace_file(self._path, lambda file: file.write(f"{image}\n".encode()), 0o600)
+        except OSError as error:
+            raise TerminalError(f"cannot note what was kept: {error}") from error
 
     def forget(self) -> None:
         """Forget a snapshot that there is no more."""
@@ -64,5 +68,6 @@ def key_of(settings: EnvironmentSettings) -> str:
     own = ModalSettings.of(settings)
     parts: dict[str, object] = {name: getattr(settings, name) or None for name in _GENERAL}  # 0 is no limit
     parts |= {f"{own.prefix}{name}": getattr(own, name) for name in _OWN}
+    parts |= {"modal_ports": own.ports} if own.ports else {}
     parts |= {"host": Owner.this_process().host, "home": str(hermes_home().absolute())}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

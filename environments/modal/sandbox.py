@@ -24,6 +24,7 @@ class SandboxOptions(TypedDict):
     cpu: tuple[float, float] | None
     memory: tuple[int, int] | None
     block_network: bool
+    encrypted_ports: list[int]
     volumes: dict[str | os.PathLike[str], modal.Volume | modal.CloudBucketMount]
 
 
@@ -52,6 +53,7 @@ def options(settings: EnvironmentSettings) -> SandboxOptions:
         cpu=(cpu, cpu) if cpu else None,
         memory=(memory, memory) if memory else None,
         block_network=not own.network,
+        encrypted_ports=list(own.ports),
         volumes=dict(_volume(text) for text in own.volumes),
     )
 

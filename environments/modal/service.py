@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 import modal
 from grpclib.exceptions import GRPCError, StreamTerminatedError
@@ -56,6 +57,11 @@ def connect() -> modal.Client:
 def has_credentials() -> bool:
     """Whether anything says who we are to the service. Whether that is taken is another question."""
     return any(config.get(name) for name in ("token_id", "oauth_refresh_token"))
+
+
+def service_host() -> str:
+    """Return the name of the service's host."""
+    return urlsplit(str(config.get("server_url"))).hostname or ""
 
 
 class Backoff:

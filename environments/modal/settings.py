@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from environments.errors import SettingsError
-from environments.settings import BackendSettings, EnvironmentSettings
+from environments.joining import of_new_targets, refuse_beside
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
 from environments.variables import check_names, for_target
 
 if TYPE_CHECKING:
     from pydantic import Field, PositiveInt
+
+
+_SANDBOX = re.compile(r"sb-\w+")
+_ITS_MAKE = ("image", "dockerfile_commands", "gpu", "region", "volumes", "network", "ports")
+_OF_NEW = (*_ITS_MAKE, "sandbox_timeout", "idle_timeout")
+"""Settings that say what a sandbox is to be, and nothing of one that there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +27,10 @@ class ModalSettings(BackendSettings):
     """The settings of backend `modal`."""
 
     prefix: ClassVar[str] = "modal_"
+    puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
+        "modal_sandbox": of_new_targets("modal_", _OF_NEW),
+        "modal_image": ("modal_sandbox",),
+    }
     enforces: ClassVar[frozenset[str]] = frozenset({"container_cpu", "container_memory"})
 
     image: str | None = None
@@ -44,6 +56,15 @@ class ModalSettings(BackendSettings):
     """Names of variables of this process, set there, as a secret, to the value they have here."""
     network: bool = True
     """Whether the sandbox has a network."""
+    ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = ()
+    """Ports of the sandbox that anybody may connect to, through TLS, where `address()` says."""
+    sandbox: str | None = None
+    """Id of a sandbox that runs already (`sb-...`), to run commands in. It is not terminated, so that settings of a new
+    sandbox cannot be given along with it."""
+
+    def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
+        """Return the limits that a sandbox never has, see `BackendSettings`: any, if it is somebody else's."""
+        return frozenset(RESOURCE_SETTINGS) if self.sandbox else super(ModalSettings, self).unheld(settings)
 
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
@@ -52,6 +73,12 @@ class ModalSettings(BackendSettings):
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""
         check_names("modal_env and modal_forward_env", (*self.env, *self.forward_env))
+        if self.sandbox is not None:
+            if not _SANDBOX.fullmatch(self.sandbox):
+                raise SettingsError(f"modal_sandbox is {self.sandbox!r}; give the id of one sandbox, such as sb-abc123")
+            refuse_beside(settings, "modal_sandbox", _OF_NEW)
+        if self.ports and not self.network:
+            raise SettingsError("modal_ports and modal_network = false contradict each other; keep one")
         for volume in self.volumes:
             name, path, mode = volume_parts(volume)
             if not name or not path.startswith("/") or mode not in ("", "ro"):

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import modal
 from modal import exception
 
-from environments.errors import EnvironmentStartError
+from environments.address import Address
+from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.log import logger
 from environments.modal.kept import Kept, key_of
 from environments.modal.sandbox import image, options, variables
@@ -73,14 +74,14 @@ class ModalTarget:
         """
         start = current_start()
         start.tell("connecting to Modal")
-        self._client = start.alone(connect, undo=_nothing)
+        self._client = start.alone(connect, undo=nothing)
         with reported("no sandbox can be started"):
-            if self._sandbox and start.alone(partial(self._still_runs, self._sandbox), undo=_nothing):
+            if self._sandbox and start.alone(partial(self._still_runs, self._sandbox), undo=nothing):
                 return False
             self._detach()
             name = self._own.app
             find = partial(modal.App.lookup, name, create_if_missing=True, client=self._client)
-            app = start.alone(lambda: retried(find, f"app {name} cannot be found"), undo=_nothing)
+            app = start.alone(lambda: retried(find, f"app {name} cannot be found"), undo=nothing)
             self._sandbox = self._shared(app, self._claim) if self._claim else self._create(app)
             return True
 
@@ -90,8 +91,8 @@ class ModalTarget:
         found: list[modal.Sandbox] = []
 
         def begin(others: str | None) -> str:
-            sandbox = start.alone(partial(self._running, others), undo=_nothing) if others else None
-            sandbox = sandbox or start.alone(partial(self._left_running, app), undo=_nothing)
+            sandbox = start.alone(partial(self._running, others), undo=nothing) if others else None
+            sandbox = sandbox or start.alone(partial(self._left_running, app), undo=nothing)
             found.append(sandbox or self._create(app))
             return found[0].object_id
 
@@ -196,9 +197,7 @@ class ModalTarget:
         Raises:
             EnvironmentStartError: It could not be started.
         """
-        sandbox = self._sandbox
-        if sandbox is None:
-            raise EnvironmentStartError("backend 'modal': there is no sandbox; it could not be started")
+        sandbox = self._there()
         own = [self._variables] if self._variables else []
         variables: dict[str, str | None] = dict(env or {})
         with reported("no process can be started in the sandbox"):
@@ -209,8 +208,8 @@ class ModalTarget:
 
     def run(self, script: str, *arguments: str) -> None:
         """Run shell text of our own, as far as that can be done. What comes of it is not told."""
-        if self._sandbox:
-            self._run(self._sandbox, script, *arguments)
+        if sandbox := self._sandbox:
+            self._run(sandbox, script, *arguments)
 
     @staticmethod
     def _run(sandbox: modal.Sandbox, script: str, *arguments: str) -> None:
@@ -218,6 +217,43 @@ class ModalTarget:
             sandbox.exec("/bin/sh", "-c", script, "sh", *arguments, text=False, timeout=OWN_COMMAND_TIMEOUT).wait()
         except SERVICE_ERRORS as error:
             log.debug("modal: a command of our own failed: %s", reason(error))
+
+    @property
+    def id(self) -> str:
+        """The id of the sandbox.
+
+        Raises:
+            EnvironmentStartError: There is none.
+        """
+        return self._there().object_id
+
+    def _there(self) -> modal.Sandbox:
+        sandbox = self._sandbox  # once, as another thread may take it away
+        if sandbox is None:
+            raise EnvironmentStartError("backend 'modal': there is no sandbox; it could not be started")
+        return sandbox
+
+    def address(self, port: int) -> Address:
+        """Return where a port of the sandbox can be reached: at Modal's end of a tunnel that it was created with.
+
+        Raises:
+            UnsupportedError: It was created without.
+            EnvironmentStartError: The service does not say.
+        """
+        sandbox = self._there()
+        with reported(f"port {port} cannot be asked for"):
+            tunnel = retried(sandbox.tunnels, "the tunnels cannot be asked for").get(port)
+        if tunnel is None:
+            raise UnsupportedError(
+                f"backend 'modal': sandbox {sandbox.object_id} was created without a tunnel to port {port}; "
+                f"{self._how_to_have_it(port)}"
+            )
+        if tunnel.unencrypted_host:
+            return Address(tunnel.unencrypted_host, tunnel.unencrypted_port)
+        return Address(tunnel.host, tunnel.port, tunnel.url)
+
+    def _how_to_have_it(self, port: int) -> str:
+        return f"have {port} among modal_ports (TERMINAL_MODAL_PORTS)"
 
     def loss(self) -> str | None:
         """Say why the sandbox is gone, or None while it is there."""
@@ -230,20 +266,21 @@ class ModalTarget:
             return f"sandbox {sandbox.object_id} is gone"
         except SERVICE_ERRORS as error:
             return f"the service does not answer: {reason(error)}"
-        if code is None:
-            return None
+        return None if code is None else f"sandbox {sandbox.object_id} has ended ({code}){self._why_ended()}"
+
+    def _why_ended(self) -> str:
         limits = f"modal_sandbox_timeout of {self._own.sandbox_timeout} s"
         if self._own.idle_timeout:
             limits += f" and its modal_idle_timeout of {self._own.idle_timeout} s"
-        return f"sandbox {sandbox.object_id} has ended ({code}); it is ended at the latest by its {limits}"
+        return f"; it is ended at the latest by its {limits}"
 
     def stop(self) -> None:
         """Terminate the sandbox. One that is kept ends with the last environment of this process, after a snapshot."""
         try:
             if self._claim and self._kept:
                 self._claim.leave(partial(self._keep_and_end, self._kept))
-            elif self._sandbox:
-                self._terminate(self._sandbox)
+            elif sandbox := self._sandbox:
+                self._terminate(sandbox)
         finally:
             self._detach()
 
@@ -294,5 +331,5 @@ class ModalTarget:
                 log.debug("modal: the sandbox was not detached: %s", reason(error))
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Undo what leaves nothing."""

@@ -7,28 +7,39 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from environments.call import Call
-from environments.cancellation import current_scope
-from environments.errors import EnvironmentLostError
+from environments.errors import CallCancelledError, EnvironmentLostError, StartStoppedError
 from environments.process import Background
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
+from environments.shell.exported import Exported
 from environments.shell.lifecycle import Lifecycle
-from environments.shell.output import UnreadOutput
 from environments.shell.pool import ShellPool
 from environments.shell.process import ShellProcess
 from environments.shell.request import Request, Where
 from environments.shell.requests import Requests
 from environments.shell.runner import Runner, Sent
+from environments.shell.running import RunningCommand
 from environments.shell.shell import Shell
 from environments.shell.target_shells import TargetShells
+from environments.shell.target_user import IDENTITY
+from environments.shell.unread import UnreadOutput
 from environments.sink import OutputSink
 from environments.terminal import Terminal
 
 _WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
 _Result = TypeVar("_Result")
+
+
+class Origin(NamedTuple):
+    """A session, as far as commands beside it begin with what that has."""
+
+    variable: Callable[[str], str]
+    """Tells `PWD`, which other directories are taken from."""
+    exported: Callable[[], Exported]
+    """Tells what it has exported."""
 
 
 class Beside:
@@ -41,7 +52,7 @@ class Beside:
         runner: Runs a request in a shell.
         life: Says who may use a process that was started.
         settings: How much of an output is kept.
-        session_variable: Tells `PWD`, which other directories are taken from.
+        origin: The session that they are beside of.
         variables: Return those that each command gets along with its own.
     """
 
@@ -53,7 +64,7 @@ class Beside:
         runner: Runner,
         life: Lifecycle,
         settings: EnvironmentSettings,
-        session_variable: Callable[[str], str],
+        origin: Origin,
         variables: Callable[[], Mapping[str, str]],
     ) -> None:
         self._shells = shells
@@ -62,7 +73,7 @@ class Beside:
         self._runner = runner
         self._life = life
         self._limit = settings.max_output_bytes
-        self._session_variable = session_variable
+        self._origin = origin
         self._variables = variables
         self._lock = threading.Lock()
         self._processes: set[ShellProcess] = set()
@@ -72,21 +83,42 @@ class Beside:
         """Whether a process runs in the background."""
         return any(process.running for process in self._all())
 
-    def run(self, call: Call) -> CommandResult:
-        """Run a command, see `BaseEnvironment.execute_oneshot`."""
-        scope = current_scope()
-        if scope and scope.cancelled:
-            return CommandResult.never_ran(self._session_variable("PWD"))
-        there = self._there(call)
-        return self._lent(
-            there, call.separate, lambda sent: self._runner.result(sent, call, self._limit, self._directory(there))
-        )
+    def run(
+        self,
+        call: Call,
+        origin: Origin | None = None,
+        announce: Callable[[RunningCommand | None], None] | None = None,
+    ) -> CommandResult:
+        """Run a command, see `BaseEnvironment.execute_oneshot`.
 
-    def _there(self, call: Call) -> Call:
+        Args:
+            call: The command.
+            origin: The session that it is beside of, if it is another.
+            announce: See `Runner.run`.
+        """
+        origin, cwd = origin or self._origin, ""
+        try:
+            if call.is_cancelled:
+                return CommandResult.never_ran(origin.variable("PWD"))
+            there = self._there(call, origin)
+            cwd = self._directory(there)
+            run = partial(self._runner.result, call=call, cwd=cwd, announce=announce)
+            return self._runner.until_begun(lambda: self._lent(there, call.separate, run))
+        except (CallCancelledError, StartStoppedError):  # while it waited for a shell, or was on its way to one
+            if not call.is_cancelled:
+                raise
+            return CommandResult.never_ran(cwd)
+
+    def _there(self, call: Call, origin: Origin) -> Call:
         """Return a call for a shell that is not the session's, with the variables that are handed on to it."""
-        there = self._requests.beside(call, self._session_variable("PWD"))
+        there = self._requests.beside(call, origin.variable("PWD"))
+        exported = origin.exported() if call.session_env else Exported()
+        if exported.known:
+            kept = {*call.env, *(IDENTITY if call.user else ())}
+            command = exported.taken_up_by(call.command, kept)
+            return replace(there, command=command, env={**exported.due, **call.env})
         variables = self._variables()
-        return replace(there, env={**variables, **there.env}) if variables else there
+        return replace(there, env={**variables, **call.env}) if variables else there
 
     def _directory(self, call: Call) -> str:
         return self._requests.directory(call.cwd or "")
@@ -97,7 +129,7 @@ class Beside:
         Raises:
             EnvironmentLostError: The target went away while it ran.
         """
-        there = self._there(call)
+        there = self._there(call, self._origin)
         return self._lent(there, sink.separate, lambda sent: self._runner.run(sent, sink, math.inf)).exit_code
 
     def _lent(self, call: Call, separate: bool, run: Callable[[Sent], _Result]) -> _Result:
@@ -112,7 +144,7 @@ class Beside:
         """Start a command, see `BaseEnvironment.start`."""
         sink = background.sink or UnreadOutput(self._limit)
         where = Where.LAST_ON_TERMINAL if background.terminal else _WHERE[background.stdin]
-        there = self._there(call)
+        there = self._there(call, self._origin)
         terminal = background.terminal
         release: Callable[[Shell], object] = self._shells.end if terminal else self._pool.give_back
         send = partial(self._sent_on, terminal) if terminal else self._pool.sent

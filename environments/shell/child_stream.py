@@ -24,6 +24,11 @@ PIPE_SIZE, LARGE_PIPE_SIZE = 64 * 1024, 256 * 1024
 hold 64 MB in all, beyond which new ones are tiny, so that none is large without need."""
 WRITE_POLL = 0.1
 """Seconds between looks at whether the stream is being closed, while its child does not read."""
+LEAVE_LIMIT = 2.0
+"""Seconds for a child to end by itself that may not be killed."""
+_running: set[Child] = set()
+"""The children of open streams. One that goes with an environment that nobody holds any more is so found by that alone,
+which ends it, and not by the collector first, which would warn of it."""
 _OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
 """A session leader without a terminal gets the first one that it opens."""
 
@@ -67,6 +72,7 @@ class ChildStream:
                 self._open_terminal(argv, env, cwd, terminal)
         except OSError as error:
             raise EnvironmentStartError(f"cannot start {argv[0]}: {error.strerror or error}") from error
+        _running.add(self._child)
         os.set_blocking(self._stdin, False)
         self._poll = select.poll()
         for descriptor in (*self._channels, self._end):
@@ -187,15 +193,27 @@ class ChildStream:
         return code if code >= 0 else 128 - code
 
     def close(self) -> None:
-        """Kill the child, reap it, and close the descriptors."""
+        """Kill the child, reap it, and close the descriptors. One that is another user's is left to end by itself."""
         self._closing = True
+        limit = None
         if not self._closed and self._child.poll() is None:
-            self._child.kill()  # which also wakes a reader, so that the lock below is free soon
+            try:
+                self._child.kill()  # which also wakes a reader, so that the lock below is free soon
+            except PermissionError:  # such as sudo, which ends with its shell, and that with its input
+                limit = LEAVE_LIMIT
+                self._leave()
         with self._read_lock, self._write_lock:
             if self._closed:
                 return
             self._closed = True
-            self._child.wait()
+            _running.discard(self._child)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(limit)
             for descriptor in {*self._channels, self._end, self._stdin} - {-1}:
                 os.close(descriptor)
             self._stdin = -1
+
+    def _leave(self) -> None:
+        with contextlib.suppress(OSError):
+            self.close_write()
+        self.exit_code(LEAVE_LIMIT)

@@ -16,6 +16,9 @@ from environments.shell.target_shells import TargetShells
 
 CONTROL_TIMEOUT = 10.0
 """Seconds a command of our own may take: what does not answer by then is lost."""
+ALONE_TIMEOUT = 30.0
+"""The same for what starts no process. Among the processes of a bomb it gets its turn late; one that was given up would
+stop them all when it does, and with them the shell that is being opened in its place."""
 RESERVE_DELAY = 0.02
 """Seconds until a shell is opened for what has not come up yet."""
 ATTEMPTS = 2
@@ -92,7 +95,7 @@ class ControlShells(ShellPool):
             shell = self._take()
             try:
                 output = CommandOutput(CONTROL_OUTPUT, separate=False)
-                ended = shell.ask(partial(shell.dialect.alone, text), output, CONTROL_TIMEOUT)
+                ended = shell.ask(partial(shell.dialect.alone, text), output, ALONE_TIMEOUT)
                 return CommandResult(output.stdout.text().text, ended.exit_code or 0)
             except BrokenPipeError:  # it had died while it was idle, or does not answer
                 continue

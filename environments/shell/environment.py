@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 from environments.base import BaseEnvironment
-from environments.call import Call, checked_data, checked_path
-from environments.errors import TerminalError
+from environments.call import Call
 from environments.log import logger
 from environments.owner import Owner
-from environments.process import GRACE, Background, Process
+from environments.process import Background, Process
 from environments.result import Capabilities, CommandResult
+from environments.session import EnvironmentSession
 from environments.settings import EnvironmentSettings
-from environments.shell.beside import Beside
-from environments.shell.control import CONTROL_TIMEOUT, ControlShells
-from environments.shell.crowd import Crowd
-from environments.shell.dialect.commands import making_scratch
+from environments.shell.account import Account
+from environments.shell.accounts import Accounts
+from environments.shell.control import CONTROL_TIMEOUT
+from environments.shell.exported import Exported
+from environments.shell.file_methods import FileMethods
 from environments.shell.files import ShellFiles
-from environments.shell.leftovers import Leftovers
 from environments.shell.lifecycle import Lifecycle
-from environments.shell.pool import ShellPool
-from environments.shell.process_tree import ProcessTree, Quarry
-from environments.shell.requests import Requests
-from environments.shell.runner import Runner
-from environments.shell.scratch import Scratch
+from environments.shell.named_sessions import NamedSessions
+from environments.shell.pool import Slots
+from environments.shell.scratch import made_scratch
+from environments.shell.seat import Seat
 from environments.shell.session import Session
 from environments.shell.stream import Stream, Terminal
-from environments.shell.target_shells import TargetShells
-
-if TYPE_CHECKING:
-    from environments.shell.directories import Directories
+from environments.shell.target_user import TargetUser, find_user
+from environments.target import Target
 
 log = logger(__name__)
 
 
-class PersistentShellEnvironment(BaseEnvironment):
+class PersistentShellEnvironment(FileMethods, BaseEnvironment):
     """Everything but the target: a backend says how to start it, open a stream to it, and stop it.
 
     A command goes to the session (its turn), to a shell (its state) and to that shell's stream, and its result comes
@@ -54,6 +50,8 @@ class PersistentShellEnvironment(BaseEnvironment):
     """Whether what a process printed may arrive after a later request was sent."""
     has_reserve: ClassVar[bool] = True
     """Whether a shell waits in the target for what has to be done when no process can be started there."""
+    control_timeout: ClassVar[float] = CONTROL_TIMEOUT
+    """Seconds that a command of our own may take."""
     starts_apart: ClassVar[bool] = True
     """Whether `start_target` runs on a thread of its own, so that it can be stopped, see `environments.starting`."""
 
@@ -71,34 +69,32 @@ class PersistentShellEnvironment(BaseEnvironment):
             stays=self.target_stays,
             reporter=self.progress,
         )
-        beside = self.max_streams - 1 if self.max_streams else None
-        shells = TargetShells(
-            self.id, self.life, self.open_stream, self.target_loss, lambda: self.streams_lag, settings
-        )
-        self._shells = shells
-        self._control = ControlShells(shells)
-        self._pool = ShellPool(shells, beside)
-        self._scratch = Scratch(self.id, self.life, self.make_scratch, self.run_control, self.write_scratch)
-        requests = Requests(shells, self._scratch)
-        pids = settings.container_pids
-        self._crowd = Crowd(self._control.run_alone, lambda: self.is_alone, pids) if self.has_reserve else None
-        self._runner = Runner(shells, self.run_control, self.life, GRACE, self._crowd, self.why_killed)
-        leftovers = Leftovers(shells, self.run_control)
-        self._session = Session(
-            shells,
-            self._runner,
-            requests,
-            leftovers,
-            settings,
-            on_sent=self.command_sent,
-            variables=lambda: {**shells.variables(), **self.passthrough.values()},
-        )
-        self._beside, self._ours = (
-            Beside(shells, pool, requests, self._runner, self.life, settings, self._session.variable, variables)
-            for pool, variables in ((self._pool, self.passthrough.values), (self._control, dict[str, str]))
-        )
+        self._accounts = Accounts(self, Slots(self.max_streams - 1) if self.max_streams else None)
+        self._account = own = self._accounts.own
+        self._session = self.new_session()
+        self._named = NamedSessions(self, own)
+        self._ours = own.ours
         self._files = ShellFiles(self._ours, settings.env, self.progress)
         self.life.watch(self)
+
+    def new_session(self, seat: Seat | None = None, cwd: str | None = None) -> Session:
+        """Make a session.
+
+        Args:
+            seat: Where its shells are; None is the default one's.
+            cwd: The directory to begin in; None is as the settings say.
+        """
+        own = self._account
+        return Session(
+            own.shells,
+            own.runner,
+            own.requests,
+            own.leftovers,
+            replace(self.settings, cwd=cwd) if cwd else self.settings,
+            on_sent=self.command_sent,
+            variables=lambda: {**own.shells.variables(), **self.passthrough.values()},
+            seat=seat,
+        )
 
     # What a backend answers.
 
@@ -119,6 +115,21 @@ class PersistentShellEnvironment(BaseEnvironment):
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the target, see `StreamOpener`."""
 
+    def find_user(self, user: str) -> TargetUser:
+        """Look for a user of the target, and for a way to become that user.
+
+        Args:
+            user: A name or a number.
+
+        Raises:
+            UnsupportedError: There is no such user, or no way.
+        """
+        return find_user(user, self.run_control, self.settings.env)
+
+    def open_stream_as(self, user: TargetUser, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process in the target as another user than its own, see `StreamOpener`."""
+        return self.open_stream(user.becoming(argv), terminal)
+
     @abstractmethod
     def stop_target(self) -> None:
         """Take the target down and free what it holds here. Called once, also when the target is lost."""
@@ -137,6 +148,14 @@ class PersistentShellEnvironment(BaseEnvironment):
         """Say why the target is gone, or None while it is there. Asked when a stream ended unexpectedly."""
         return None
 
+    def describe_target(self, cwd: str) -> Target:
+        """Say what the target is, once it is up, see `Target`; a backend's name alone, if not overridden.
+
+        Args:
+            cwd: The session's working directory, where a person who enters would like to begin.
+        """
+        return super().find_target()
+
     @property
     def enforced_limits(self) -> frozenset[str]:
         """Names of the resource settings that the target enforces."""
@@ -147,58 +166,89 @@ class PersistentShellEnvironment(BaseEnvironment):
     @property
     def capabilities(self) -> Capabilities:
         """What this backend can do here, see `BaseEnvironment`."""
-        self.session_variable("PWD")  # which has a shell opened, if there has been none
+        self.variable_of_ours("PWD")  # which has a shell opened, if there has been none
+        dialect = self._account.shells.dialect
         return Capabilities(
             persistent_session=self.settings.persistent_shell,
             same_machine=self.same_machine,
-            shell=self._shells.dialect.name if self._shells.dialect else "",
+            shell=dialect.name if dialect else "",
             enforced_limits=self.enforced_limits,
         )
+
+    def find_target(self) -> Target:
+        """Say what the target is, see `BaseEnvironment.target`."""
+        cwd = self.cwd  # which has the first shell opened
+        self.life.ensure_started()
+        return self.describe_target(cwd)
 
     @property
     def busy(self) -> bool:
         """Whether something runs, see `BaseEnvironment`."""
-        return self._runner.busy or self._beside.busy
+        return any(account.busy for account in self._accounts.all())
 
     @property
     def cwd(self) -> str:
         """The session's working directory, see `BaseEnvironment`."""
-        return self.session_variable("PWD")
+        return self.variable_of_ours("PWD")
+
+    def handed_on(self) -> Mapping[str, str]:
+        """Return the variables of this process that commands get."""
+        return self.passthrough.values()
 
     def session_variable(self, name: str) -> str:
         """Return one of the `WATCHED` variables as the session's last command left it; empty if it is not set."""
         return self._session.variable(name)
 
+    def session_exports(self) -> Exported:
+        """Return what the session's last ended command left exported."""
+        return self._session.exported()
+
+    def variable_of_ours(self, name: str) -> str:
+        """Return it for a command of our own, which also runs where a file that the session begins with is at fault."""
+        return self._session.variable(name, sourced=False)
+
     def run_in_session(self, call: Call) -> CommandResult:
         """Run a command in the session, see `BaseEnvironment.execute`."""
-        self.life.ensure_started()
-        self._await_reserve()
+        return self.run_in(self._session, call)
+
+    def run_in(self, session: Session, call: Call) -> CommandResult:
+        """Run a command in one of the sessions."""
+        account = self._account_for(call)
         try:
-            return self._session.run(call)
+            return session.run(call) if call.user is None else session.run_apart(call, account.beside)
         finally:
             self.touch()
+
+    def _account_for(self, call: Call) -> Account:
+        """Return whose shells run a command.
+
+        Raises:
+            UnsupportedError: It is to run as a user that cannot be had.
+        """
+        self.life.ensure_started()
+        account = self._accounts.of(call.user)
+        account.await_reserve()
+        return account
+
+    def open_session(self, name: str, terminal: Terminal | None, cwd: str | None) -> EnvironmentSession:
+        """Make a session of a name, see `Sessions`."""
+        self.life.check()
+        return self._named.open(name, terminal, cwd)
 
     def run_beside(self, call: Call) -> CommandResult:
         """Run a command beside the session, see `BaseEnvironment.execute_oneshot`."""
-        self.life.ensure_started()
-        self._await_reserve()
-        self.command_sent()
+        account = self._account_for(call)
+        account.command_sent()
         try:
-            return self._beside.run(call)
+            return account.beside.run(call)
         finally:
             self.touch()
 
-    def _await_reserve(self) -> None:
-        """Let no command but the first begin where processes may run out, before that is there which ends it."""
-        if self.is_alone:
-            self._control.await_reserve()
-
     def run_in_background(self, call: Call, background: Background) -> Process:
         """Start a command in the background, see `BaseEnvironment.start`."""
-        self.life.ensure_started()
-        self._await_reserve()
-        self.command_sent()
-        return self._beside.start(call, background)
+        account = self._account_for(call)
+        account.command_sent()
+        return account.beside.start(call, background)
 
     def run_control(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:
         """Run a command of our own: without the limits of `max_streams`, the settings or a cancelled scope.
@@ -210,7 +260,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         Raises:
             EnvironmentLostError: The target did not answer in time.
         """
-        return self._control.run(text, timeout)
+        return self._account.control.run(text, timeout)
 
     def interrupt(self) -> None:
         """End the command `execute` is running, or the start that it waits for, see `BaseEnvironment`."""
@@ -220,10 +270,12 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def command_sent(self) -> None:
         """Have what ends commands ready, now that there is one that may have to be ended."""
-        self._control.reserve()
+        self._account.control.reserve()
 
     def cleanup(self) -> None:
         """End everything, see `BaseEnvironment`."""
+        if self.life.is_ours:
+            self.end_file_calls()
         if not self.life.begin_closing():
             return
         done = False
@@ -241,76 +293,37 @@ class PersistentShellEnvironment(BaseEnvironment):
 
     def _end_all(self) -> None:
         self.life.end_starts()
-        self._runner.abandon_all()
-        self._beside.abandon_all()
-        self._ours.abandon_all()
+        accounts = self._accounts.all()
+        for account in accounts:
+            account.abandon_all()
         try:
             if not self.stop_ends_all:
-                self._end_everything()
+                for account in accounts:
+                    account.end_everything()
         finally:
             self._close()
 
-    def _end_everything(self) -> None:
-        """End all processes, side by side, and remove our files."""
-        with contextlib.suppress(TerminalError):
-            self._scratch.remove()
-            self._shells.end_all(but=self._control.idle)
-            if self._shells.dialect:
-                quarry = Quarry(f"{self.id}/", self._shells.dialect)
-                if survivors := ProcessTree(self.run_control, quarry, self._crowd).end(GRACE):
-                    log.warning("backend %r: processes could not be ended: %s", self.settings.env, survivors)
-
     def _close(self) -> None:
         """Free what is held here, and take the target down."""
+        accounts = self._accounts.all()
         try:
-            self._control.close()
-            self._shells.end_all()
-            self._pool.close()
+            for account in accounts:
+                account.close()
             self._session.close()
-            self._shells.end_all()  # also one that the session was opening, to set apart what a command had left
+            self._named.close()
+            self._account.shells.end_all()  # also one that was being opened, to set apart what a command had left
         finally:
             self.stop_target()
-        self._beside.join()
-        self._ours.join()
+        for account in accounts:
+            account.join()
 
     def __del__(self) -> None:
         if life := getattr(self, "life", None):
             life.abandoned(self)
 
-    # Files, through the shell where a backend has nothing better.
-
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a file, see `BaseEnvironment`."""
-        self._files.write(checked_path(path), checked_data(data))
-
-    def read_bytes(self, path: str) -> bytes:
-        """Return a file, see `BaseEnvironment`."""
-        return self._files.read(checked_path(path))
-
-    def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
-        """Copy a file, see `BaseEnvironment`."""
-        self._files.put(Path(local), checked_path(remote))
-
-    def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
-        """Copy a file, see `BaseEnvironment`."""
-        self._files.get(checked_path(remote), Path(local))
-
-    def put_dir(self, local: str | Path, remote: str | PurePosixPath, *, skip_unchanged: bool = False) -> None:
-        """Copy a directory, see `BaseEnvironment`."""
-        self._directories().put(Path(local), checked_path(remote), skip_unchanged)
-
-    def get_dir(self, remote: str | PurePosixPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
-        """Copy a directory, see `BaseEnvironment`."""
-        self._directories().get(checked_path(remote), Path(local), skip_unchanged)
-
-    def _directories(self) -> Directories:
-        from environments.shell.directories import Directories  # few need it, and tarfile takes its time
-
-        return Directories(self._ours, self.settings.env, self.progress)
-
     def scratch_directory(self) -> str:
         """Return our private directory in the target, made on first use."""
-        return self._scratch.directory()
+        return self._account.scratch.directory()
 
     def make_scratch(self, name: str) -> str:
         """Make a private directory of a name in the target, and return its path.
@@ -318,13 +331,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         Raises:
             TerminalError: It could not be made.
         """
-        result = self.run_control(making_scratch(name))
-        if result.exit_code != 0:
-            raise TerminalError(
-                f"no temporary directory can be made on backend {self.settings.env!r}, which standard input and long "
-                f"commands need: {result.output.strip()}; set TMPDIR there to one that is writable"
-            )
-        return result.output
+        return made_scratch(name, self.run_control, self.settings.env)
 
     def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file into that directory, for the target's user alone."""

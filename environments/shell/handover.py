@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from environments.shell.state import SessionState
 
@@ -21,6 +21,11 @@ class Handover:
         self._variables = variables
         self._given: dict[str, int] = {}
         self._offered: dict[str, int] = {}
+
+    @property
+    def given(self) -> Collection[str]:
+        """The names of those that it has."""
+        return self._given.keys()
 
     def due(self) -> dict[str, str]:
         """Return what is to go along with the next request."""

@@ -28,6 +28,8 @@ class Leftovers:
     def settle(self, shell: Shell) -> None:
         """Have a shell speak where nothing of an earlier command could, if something is left that might.
 
+        One on a terminal goes on there: as on every terminal, what is left may show something at any time.
+
         Raises:
             BrokenPipeError: The shell has ended.
             TerminalError: It could not be done.
@@ -35,7 +37,8 @@ class Leftovers:
         shell.await_report(REPORT_LIMIT)  # which is lost with the stream that it is on
         noisy = shell.is_noisy
         left = shell.ask(shell.dialect.asking_for_leftovers).left
-        if (left or noisy or shell.is_noisy) and self._output_is_held(shell):
+        suspect = (left or noisy or shell.is_noisy) and not shell.dialect.on_terminal
+        if suspect and self._output_is_held(shell):
             self._redirect(shell)
         if left:
             shell.tell(shell.dialect.new_leash())
@@ -56,7 +59,8 @@ class Leftovers:
             directory = outlet.new_pipes()
             shell.tell(shell.dialect.redirecting(directory))
             if not isinstance(stream, RedirectedStream):
-                shell.stream = RedirectedStream(stream, outlet)
+                shell.stream = redirected = RedirectedStream(stream, outlet)
+                self._shells.note_reader(redirected.reader)
             shell.ask(shell.dialect.asking_for_leftovers)  # which it answers through the pipes
             outlet.opened()
         except BrokenPipeError:

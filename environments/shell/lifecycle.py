@@ -13,9 +13,10 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
-from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError
+from environments.errors import CLEANED_UP, EnvironmentLostError, EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.progress import Reporter
+from environments.shell.losses import Losses
 from environments.shell.startup import Startup
 from environments.starting import Start, reason_to_leave, stopped_error
 
@@ -72,7 +73,6 @@ class Lifecycle:
         self._backend = backend
         self._stop = stop
         self._apart = apart
-        self._stays = stays
         self._reporter = reporter
         self._startup: Startup | None = None
         self._ending: list[Startup] = []
@@ -88,12 +88,9 @@ class Lifecycle:
         """Whether there may be something to stop."""
         self.generation = 0
         """How many targets there have been: what was opened in an earlier one is of no use any more."""
-        self._of_loss: weakref.WeakSet[EnvironmentLostError] = weakref.WeakSet()
-        """What was raised of the last loss."""
-        self._told = 0
-        """How many of these reach whoever uses the environment."""
-        self._postponed = ""
-        """What the others say, which were raised where nobody can be told."""
+        self.stays = stays
+        """Whether the target is the same behind a loss."""
+        self._losses = Losses(backend, target_stays=stays)
 
     @property
     def is_ours(self) -> bool:
@@ -121,7 +118,7 @@ class Lifecycle:
         """
         self.check_process()
         if not self.is_open:
-            raise TerminalError("the environment was cleaned up; create a new one")
+            raise TerminalError(CLEANED_UP)
 
     def check_patience(self, interrupted: Callable[[], bool]) -> None:
         """Raise StartStoppedError if the current thread is to wait no longer for what comes behind a start.
@@ -171,7 +168,7 @@ class Lifecycle:
 
     def _begin_start(self) -> Startup | None:
         """Bring the target up, or have it brought up by a thread, which is returned. Called with the lock."""
-        self._raise_postponed()
+        self._losses.raise_postponed()
         self.ever_started = True  # from here on there may be something to stop, also if this fails
         self.generation += 1
         if not self._apart:
@@ -232,23 +229,13 @@ class Lifecycle:
             generation: Which target is meant; one that has been replaced is not lost again.
         """
         with self._lock:
+            error = self._losses.error(why)
             if generation not in (None, self.generation):
-                return self._loss(why)
+                return error
             if self.stage is Stage.STARTED:
                 self.stage = Stage.NEW
-                self._of_loss, self._told, self._postponed = weakref.WeakSet(), 0, ""
-            return self._noted(self._loss(why))
-
-    def _noted(self, error: EnvironmentLostError) -> EnvironmentLostError:
-        self._of_loss.add(error)
-        self._told += 1
-        return error
-
-    def _loss(self, why: str) -> EnvironmentLostError:
-        return EnvironmentLostError(
-            f"backend {self._backend!r} was lost: {why}. What the command had done by then is done, and it was "
-            "not run again; the next command connects anew"
-        )
+                self._losses.begin()
+            return self._losses.noted(error)
 
     def postpone(self, error: TerminalError) -> None:
         """Have the next command raise what was raised where nobody can be told, if it is a loss that nobody else saw.
@@ -257,19 +244,12 @@ class Lifecycle:
         Where the target stays, the session goes on behind a dropped link.
         """
         with self._lock:
-            if error in self._of_loss and not self._stays:
-                self._told -= 1
-                self._postponed = str(error)
+            self._losses.postpone(error)
 
     def told(self, error: Exception) -> None:
         """Note that an error which was postponed is raised after all, to somebody who had asked."""
         with self._lock:
-            if error in self._of_loss:
-                self._told += 1
-
-    def _raise_postponed(self) -> None:
-        if self._postponed and not self._told:
-            raise self._noted(EnvironmentLostError(self._postponed))
+            self._losses.told(error)
 
     def begin_closing(self) -> bool:
         """Let nobody in any more. Returns whether the caller is the one to close; waits for whoever is at it.

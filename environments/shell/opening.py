@@ -45,6 +45,8 @@ class Beginning:
     """Whether what the process prints may arrive late, see `Shell`."""
     on_terminal: bool = False
     """Whether the stream is a terminal, whose echo must be off before anything is sent."""
+    script_apart: bool = False
+    """Whether it is a terminal that commands read from, see `terminal_stream`."""
 
 
 def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object] = lambda: None) -> tuple[Shell, str]:
@@ -64,8 +66,8 @@ def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object]
     deadline = time.monotonic() + ANSWER_TIMEOUT
     try:
         if beginning.on_terminal:
-            _await_raw_terminal(stream, deadline)
-        prelude = Prelude(beginning.marker, beginning.known)
+            await_raw_terminal(stream, deadline)
+        prelude = Prelude(beginning.marker, beginning.known, beginning.script_apart)
         text = prelude.text(beginning.state, beginning.functions, beginning.cwd, beginning.nowhere, beginning.exports)
         scanners = {channel: FrameScanner(prelude.nonce) for channel in Channel}
         ready = _await_ready(stream, scanners, text.encode("utf-8", "surrogateescape"), deadline, check)
@@ -78,7 +80,12 @@ def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object]
         raise
 
 
-def _await_raw_terminal(stream: Stream, deadline: float) -> None:
+def await_raw_terminal(stream: Stream, deadline: float) -> None:
+    """Wait until a process that was started on a terminal has turned its echo off.
+
+    Raises:
+        EnvironmentStartError: It could not.
+    """
     seen = b""
     while not seen.endswith(b"ok"):  # the login shell of an SSH user may greet first
         chunk = stream.read(max(0.0, deadline - time.monotonic()))

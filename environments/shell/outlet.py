@@ -79,8 +79,9 @@ class RedirectedStream:
         self.outlet = outlet
         self._closed = threading.Event()
         self._ended = False
-        self._drain = threading.Thread(target=self._drop_first, name="hermes-drain", daemon=True)
-        self._drain.start()
+        self.reader = threading.Thread(target=self._drop_first, name="hermes-drain", daemon=True)
+        """Listens to `first`. It ends with the shell, or with a read that was under way when this was closed."""
+        self.reader.start()
 
     def _drop_first(self) -> None:
         """Read what nobody wants until the shell has ended, and then let the reader of the outlet know."""
@@ -120,5 +121,3 @@ class RedirectedStream:
         self.first.close()
         with contextlib.suppress(OSError):
             self.outlet.stream.close()
-        if self._drain is not threading.current_thread():
-            self._drain.join()

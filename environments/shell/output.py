@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-
 from environments.capture import BoundedCapture, LiveText
+from environments.listener import LiveOutput, channel_name
 from environments.sink import Channel
 
 
@@ -22,14 +20,23 @@ class Nowhere:
 
 
 class CommandOutput:
-    """Where the output of one command goes: into bounded captures, and live to a callback."""
+    """Where the output of one command goes: into bounded captures, and live to a callback.
 
-    def __init__(self, limit: int, separate: bool, on_output: Callable[[str], object] | None = None) -> None:
+    Args:
+        limit: Bytes to keep of each channel.
+        separate: Whether stderr is kept apart.
+        on_output: Told of it as it comes.
+        binary: Whether that is told bytes, and not text.
+    """
+
+    def __init__(
+        self, limit: int, separate: bool, on_output: LiveOutput | None = None, *, binary: bool = False
+    ) -> None:
         self.separate = separate
         self.stdout = BoundedCapture(limit)
         self.stderr = BoundedCapture(limit) if separate else None
         self._on_output = on_output
-        self._live = {channel: LiveText() for channel in Channel} if on_output else {}
+        self._live = {channel: LiveText() for channel in Channel} if on_output and not binary else {}
         self._frozen = False
 
     def add(self, channel: Channel, data: bytes) -> None:
@@ -40,8 +47,8 @@ class CommandOutput:
         if capture is None:
             return
         capture.add(data)
-        if self._on_output and (text := self._live[channel].feed(data)):
-            self._on_output(text)
+        if self._on_output and (piece := self._live[channel].feed(data) if self._live else data):
+            self._on_output(piece, channel_name(channel))
 
     def skip(self, channel: Channel, size: int) -> None:
         """Count bytes of the middle that a channel does not bring, see `BoundedCapture.skip`."""
@@ -57,34 +64,6 @@ class CommandOutput:
         """Pass on what the callback is still owed."""
         if not self._on_output:
             return
-        for live in self._live.values():
+        for channel, live in self._live.items():
             if text := live.feed(b"", final=True):
-                self._on_output(text)
-
-
-class UnreadOutput:
-    """Output that waits to be read. Above its limit the oldest is dropped, so that a command never has to wait."""
-
-    separate = False
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lock = threading.Lock()
-        self._data = bytearray()
-        self._text = LiveText()
-
-    def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of output."""
-        with self._lock:
-            self._data += data
-            if (excess := len(self._data) - self._limit) > 0:
-                del self._data[:excess]
-
-    def freeze(self) -> None:
-        """What is said at the end is wanted here: it may be read after `kill`."""
-
-    def take(self, final: bool) -> str:
-        """Return what has come since the last call. A character that is not complete yet stays, unless `final`."""
-        with self._lock:
-            data, self._data = bytes(self._data), bytearray()
-            return self._text.feed(data, final)
+                self._on_output(text, channel_name(channel))

@@ -6,10 +6,11 @@ import contextlib
 import os
 import stat
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from environments.atomic_file import PERMISSIONS, PIECE
+from environments.atomic_file import PERMISSIONS, PIECE, told_within
 from environments.errors import TerminalError
 from environments.shell.dialect.directories import OWNER
 
@@ -56,10 +57,19 @@ def _reading(top: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise TerminalError(f"cannot read {error.filename or top}: {error.strerror or error}") from error
+        raise told_within(error, top, "read") from error
 
 
-def archive(top: Path, folders: Mapping[str, int], there: Files) -> Iterator[bytes]:
+class Begun(NamedTuple):
+    """A regular file that is being packed."""
+
+    name: str
+    size: int
+
+
+def archive(
+    top: Path, folders: Mapping[str, int], there: Files, begin: Callable[[Begun], object] = lambda _: None
+) -> Iterator[bytes]:
     """Return an archive of what is in a directory, but not of that directory itself.
 
     A directory comes before what is in it, such that this can be written, and once more at the end, as some tars
@@ -69,6 +79,7 @@ def archive(top: Path, folders: Mapping[str, int], there: Files) -> Iterator[byt
         top: The directory.
         folders: Directories in it; others have been made meanwhile, maybe by the one who reads this.
         there: Files that need not come again.
+        begin: Told of each file that comes, before it does.
 
     Raises:
         TerminalError: Something could not be read.
@@ -90,7 +101,7 @@ def archive(top: Path, folders: Mapping[str, int], there: Files) -> Iterator[byt
                     if status.st_nlink > 1 and (first := first_names.setdefault(inode, name)) != name:
                         yield _header(name, status, tarfile.LNKTYPE, target=first)
                     else:
-                        yield from _packed_file(path, name)
+                        yield from _packed_file(path, name, begin)
     yield from reversed(last)
     yield bytes(2 * tarfile.BLOCKSIZE)
 
@@ -109,11 +120,12 @@ def _walk(top: Path, folders: Mapping[str, int]) -> Iterator[tuple[Path, str, os
                 waiting += [(child, f"{name}/{child.name}") for child in sorted(path.iterdir(), reverse=True)]
 
 
-def _packed_file(path: Path, name: str) -> Iterator[bytes]:
+def _packed_file(path: Path, name: str, begin: Callable[[Begun], object]) -> Iterator[bytes]:
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise TerminalError(f"cannot read {path}: it became something else")
+        begin(Begun(name, status.st_size))
         yield _header(name, status, tarfile.REGTYPE, size=status.st_size)
         left = status.st_size
         while left:

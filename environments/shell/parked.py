@@ -26,14 +26,15 @@ class ParkedShells:
     def __init__(self, shells: TargetShells) -> None:
         self._shells = shells
         self._lock = threading.Lock()
-        self._parked: dict[Shell, threading.Thread] = {}
+        self._parked: list[Shell] = []
 
     def park(self, shell: Shell) -> None:
         """Take over a shell."""
         thread = threading.Thread(target=self._drain, args=(shell,), name="hermes-parked", daemon=True)
         with self._lock:
             thread.start()
-            self._parked[shell] = thread
+            self._parked.append(shell)
+        self._shells.note_reader(thread)
 
     def _drain(self, shell: Shell) -> None:
         pause = FIRST_LOOK
@@ -48,13 +49,11 @@ class ParkedShells:
         finally:
             self._shells.end(shell)
             with self._lock:
-                self._parked.pop(shell, None)
+                self._parked.remove(shell)
 
     def close(self) -> None:
         """End all of them."""
         with self._lock:
-            parked = dict(self._parked)
+            parked = list(self._parked)
         for shell in parked:
             self._shells.end(shell)
-        for thread in parked.values():
-            thread.join()

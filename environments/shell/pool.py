@@ -3,17 +3,51 @@
 from __future__ import annotations
 
 import threading
+import time
 
-from environments.errors import TerminalError
+from environments.cancellation import current_scope, current_start_limit
+from environments.errors import CallCancelledError, TerminalError
 from environments.shell.parked import ParkedShells
 from environments.shell.request import Request
 from environments.shell.shell import Shell
 from environments.shell.target_shells import TargetShells
+from environments.starting import is_unwanted
 
 IDLE_LIMIT = 4
 """How many idle shells are kept. More are opened when more commands run at once, and closed behind them."""
+CANCEL_POLL = 0.1
+"""Seconds between looks at whether a call was cancelled while it waits for one."""
 SLOT_TIMEOUT = 300.0
 """Seconds to wait for one of a limited number of shells."""
+
+
+class Slots(threading.BoundedSemaphore):
+    """How many shells may be lent at once, where the target sets a limit.
+
+    Args:
+        limit: How many.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self._limit = limit
+
+    def wait(self) -> None:
+        """Take one, and wait until it is free.
+
+        Raises:
+            CallCancelledError: Nobody wants it any more.
+            TerminalError: None came free for too long.
+        """
+        deadline = time.monotonic() + SLOT_TIMEOUT
+        while not self.acquire(timeout=CANCEL_POLL if current_scope() or current_start_limit() else SLOT_TIMEOUT):
+            if is_unwanted():
+                raise CallCancelledError("the call was cancelled while it waited for another command's end")
+            if time.monotonic() >= deadline:
+                raise TerminalError(
+                    f"the {self._limit} commands that the target allows at once were all running for "
+                    f"{SLOT_TIMEOUT:.0f} s; end one of them, or a background process"
+                )
 
 
 class ShellPool:
@@ -21,16 +55,15 @@ class ShellPool:
 
     Args:
         shells: Opens and ends them.
-        limit: How many may be in use at once, where the target sets a limit; a further borrower then waits.
+        slots: How many may be in use at once, where the target sets a limit; a further borrower then waits.
     """
 
-    def __init__(self, shells: TargetShells, limit: int | None = None) -> None:
+    def __init__(self, shells: TargetShells, slots: Slots | None = None) -> None:
         self._shells = shells
         self._parked = ParkedShells(shells)
         self._changed = threading.Condition()
         self._idle: list[Shell] = []
-        self._limit = limit
-        self._slots = threading.Semaphore(limit) if limit else None
+        self._slots = slots
 
     def sent(self, request: Request) -> tuple[Shell, str]:
         """Send a request to a shell, which is to be given back; returns it and the request's marker.
@@ -52,11 +85,8 @@ class ShellPool:
         raise self._shells.lost("no shell of it could be reached")
 
     def _take(self) -> Shell:
-        if self._slots and not self._slots.acquire(timeout=SLOT_TIMEOUT):
-            raise TerminalError(
-                f"the {self._limit} commands that the target allows at once were all running for {SLOT_TIMEOUT:.0f} s; "
-                "end one of them, or a background process"
-            )
+        if self._slots:
+            self._slots.wait()
         try:
             return self._idle_shell() or self._open()
         except BaseException:
@@ -65,7 +95,7 @@ class ShellPool:
             raise
 
     def _open(self) -> Shell:
-        return self._shells.open()
+        return self._shells.open(self._shells.base)
 
     def _idle_shell(self) -> Shell | None:
         while True:

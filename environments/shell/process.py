@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import re
 import threading
 from collections.abc import Callable
 
-from environments.call import check_text
-from environments.errors import EnvironmentLostError, TerminalError
+from environments.arguments import check_patience, check_text
+from environments.errors import (
+    EnvironmentLostError,
+    ProcessEndedError,
+    ProcessTimeoutError,
+    TerminalError,
+    UnsupportedError,
+)
 from environments.log import logger
+from environments.plain_number import plain_number
 from environments.process import Process
 from environments.result import KILLED_EXIT_CODE
 from environments.shell.lifecycle import Lifecycle
@@ -17,8 +26,12 @@ from environments.shell.request import Where
 from environments.shell.runner import SIGNAL_TIMEOUT, Runner, Sent
 from environments.shell.running import RunningCommand
 from environments.shell.shell import Shell
+from environments.shell.unread import UnreadOutput, search_for
 from environments.sink import OutputSink, ReadableSink
 from environments.terminal import Terminal
+
+TAIL = 500
+"""Bytes of what was printed last that an error quotes."""
 
 log = logger(__name__)
 
@@ -77,6 +90,8 @@ class ShellProcess(Process):
             with self._lock:
                 self._done.set()
                 callbacks, self._callbacks = self._callbacks, []
+            if isinstance(self._sink, UnreadOutput):
+                self._sink.end()
             for callback in callbacks:
                 self._call(callback)
 
@@ -114,6 +129,21 @@ class ShellProcess(Process):
         if not isinstance(self._sink, ReadableSink):
             return ""
         return self._sink.take(final=self._done.is_set())
+
+    def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
+        """Wait for what the command prints, see `Process`."""
+        search = search_for(wanted)
+        seconds = math.inf if timeout is None else check_patience(timeout)
+        if not isinstance(self._sink, UnreadOutput):
+            raise UnsupportedError("the process was started with a sink of its own, which has what it prints")
+        try:
+            return self._sink.take_to(search, seconds)
+        except EOFError:
+            ended = f"the process ended with exit code {self.poll()} {_without(wanted, self._sink)}"
+            raise ProcessEndedError(ended, self.poll()) from None
+        except TimeoutError:
+            late = f"after {plain_number(seconds)} s the process runs {_without(wanted, self._sink)}"
+            raise ProcessTimeoutError(late) from None
 
     def write(self, data: str | bytes) -> None:
         """Send to the command, see `Process`."""
@@ -172,9 +202,20 @@ class ShellProcess(Process):
         if self._life.is_open:  # otherwise everything has been ended
             self._running.sweep()
 
+    def begin_ending(self) -> None:
+        """Have the command ended as `kill` does, and wait for nothing."""
+        self._running.interrupt()
+
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal, see `Process`."""
         size = Terminal.checked(rows, columns)
         if not self._done.is_set():
             with contextlib.suppress(OSError, ValueError):  # it ends just now
                 self._shell.stream.resize(size)
+
+
+def _without(wanted: str | re.Pattern[str], output: UnreadOutput) -> str:
+    """Say what was not printed, and what was."""
+    tail = output.tail(TAIL)
+    printed = f"the last of it is {tail!r}" if tail else "nothing was printed since the last read"
+    return f"and has not printed {(wanted if isinstance(wanted, str) else wanted.pattern)!r}; {printed}"

@@ -50,7 +50,7 @@ class ProcessTable(NamedTuple):
         heads = [line.split() for line in lines[:5]]
         counts = len(lines) >= 5 and len(heads[0]) in (2, 3)
         if not counts or not all(map(is_number, itertools.chain(*heads))):
-            raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500]}")
+            raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500] or 'no answer'}")
         own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
         rows = dict(_rows(lines[5:]))
         now = own[2] if len(own) > 2 else None

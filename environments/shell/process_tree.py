@@ -221,7 +221,9 @@ class ProcessTree:
             most=self._crowd.most_running if self._crowd else None,
         )
         runs_for = max(0.0, time.monotonic() - quarry.began)
-        table = ProcessTable.parse(self._ask(text, LOOK_TIMEOUT + LOOK_SHARE * len(self._known)))
+        patience = LOOK_TIMEOUT + LOOK_SHARE * len(self._known)
+        seen = self._ask(text, patience) or self._ask(text, patience)  # what looked may have been killed before it did
+        table = ProcessTable.parse(seen)
         found = table.family(self._roots(table, runs_for)) - table.own
         if shell and not quarry.ends_shell:
             found.discard(shell)

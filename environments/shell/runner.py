@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +30,8 @@ EXIT_CODE_TIMEOUT = 5.0
 """Seconds for the exit code of a shell that ended without a word."""
 SIGNAL_TIMEOUT = 0.3
 """Seconds for that of one that said 0: it says so too when a signal ended it, and what it left may hold its end up."""
+ATTEMPTS = 3
+"""How many shells are tried that have died while they were idle."""
 SKIP_MARGIN = 256 * 1024
 """Bytes brought beyond what is kept of an output's end, for what the shell itself says there."""
 
@@ -53,6 +57,13 @@ class Outcome(NamedTuple):
     """The process ids of what could not be ended."""
 
 
+class NotBegunError(EnvironmentLostError):
+    """A shell had been killed before it began a request, and nothing of that was run."""
+
+    def __init__(self) -> None:
+        super().__init__("the shell that was to run the command had been killed from outside; nothing was run")
+
+
 class Runner:
     """Runs requests.
 
@@ -63,6 +74,7 @@ class Runner:
         grace: Seconds between TERM and KILL.
         crowd: How to end what leaves no process to us, if there is a way.
         why_killed: Says which limit has ended a process, see `BaseEnvironment.why_killed`.
+        limit: Bytes of output to keep of a call that does not say.
     """
 
     def __init__(
@@ -73,6 +85,7 @@ class Runner:
         grace: float,
         crowd: Crowd | None,
         why_killed: Callable[[], str | None],
+        limit: int,
     ) -> None:
         self._shells = shells
         self._run_control = run_control
@@ -80,12 +93,27 @@ class Runner:
         self._grace = grace
         self._crowd = crowd
         self._why_killed = why_killed
+        self._limit = limit
         self._running: set[RunningCommand] = set()
 
     @property
     def busy(self) -> bool:
         """Whether a request runs."""
         return bool(self._running)
+
+    def until_begun(self, run: Callable[[], CommandResult]) -> CommandResult:
+        """Return what a request comes to, which goes to another shell where one had died while it was idle.
+
+        Args:
+            run: Takes a shell and runs it there. It raises NotBegunError if that shell was dead.
+
+        Raises:
+            EnvironmentLostError: All shells that were tried were.
+        """
+        for _ in range(ATTEMPTS):
+            with contextlib.suppress(NotBegunError):
+                return run()
+        raise self._shells.lost("its shells end as soon as they are opened")
 
     def abandon_all(self) -> None:
         """Take all requests for interrupted, as everything is about to be ended."""
@@ -125,6 +153,7 @@ class Runner:
         output: OutputSink,
         timeout: float,
         announce: Callable[[RunningCommand | None], None] | None = None,
+        interrupt: threading.Event | None = None,
     ) -> Outcome:
         """Read a request to its end.
 
@@ -133,6 +162,7 @@ class Runner:
             output: Takes what it prints.
             timeout: Seconds until it is ended; infinite for no limit.
             announce: Told of the means to end it, and of None when it has ended.
+            interrupt: Ends it when it is set.
 
         Raises:
             EnvironmentLostError: The target went away while it ran.
@@ -144,7 +174,7 @@ class Runner:
         try:
             if announce:
                 announce(running)
-            ended = running.read_to_end(output, timeout)
+            ended = running.read_to_end(output, timeout, interrupt)
         finally:
             if announce:
                 announce(None)
@@ -174,6 +204,8 @@ class Runner:
         loss = self._shells.why_lost()
         if code is None or loss:
             raise self._lost(shell, loss)
+        if not shell.has_begun:
+            raise NotBegunError
         # Had it been the command itself, nothing of it would be left.
         if code == KILLED_EXIT_CODE and running.end_orphans():
             raise EnvironmentLostError(
@@ -189,7 +221,6 @@ class Runner:
         self,
         sent: Sent,
         call: Call,
-        limit: int,
         cwd: str | None = None,
         announce: Callable[[RunningCommand | None], None] | None = None,
     ) -> CommandResult:
@@ -198,7 +229,6 @@ class Runner:
         Args:
             sent: The request.
             call: What it was made of.
-            limit: Bytes of output to keep.
             cwd: Where it ran; None is where the shell is behind it.
             announce: See `run`.
 
@@ -206,13 +236,14 @@ class Runner:
             EnvironmentLostError: As `run` does, with the output so far.
         """
         began = time.monotonic()
-        output = CommandOutput(limit, call.separate, call.on_output)
+        limit = call.max_output_bytes or self._limit
+        output = CommandOutput(limit, call.separate, call.on_output, binary=call.binary)
         shell = sent.shell
         skipping = _skipping_stream(shell) if shell.lags and call.on_output is None else None
         try:
             if skipping:  # the middle of a large output, which nobody wants to see
                 skipping.keep_ends(limit // 2 + SKIP_MARGIN, output.skip)
-            outcome = self.run(sent, output, call.timeout, announce)
+            outcome = self.run(sent, output, call.timeout, announce, call.interrupt)
         except EnvironmentLostError as error:
             error.output = output.stdout.text().text
             raise
@@ -222,12 +253,14 @@ class Runner:
         if not call.is_own and (remains := self.remains()):
             remains.add_command(shell, sent.marker)
         output.finish()
-        out = output.stdout.text()
-        err = output.stderr.text() if output.stderr else None
+        out = output.stdout.text(call.binary)
+        err = output.stderr.text(call.binary) if output.stderr else None
         return CommandResult(
             out.text,
             outcome.exit_code,
             stderr=err.text if err else None,
+            output_bytes=out.data,
+            stderr_bytes=err.data if err else None,
             timed_out=outcome.reason == "timeout",
             interrupted=outcome.reason == "interrupt",
             cwd=sent.shell.variables.get("PWD", "") if cwd is None else cwd,

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import threading
 import time
 from collections.abc import Callable
 
-from environments.cancellation import current_scope
+from environments.cancellation import ended_in_scope
 from environments.errors import TerminalError
 from environments.shell.process_tree import KILL_LIMIT, ProcessTree
 from environments.shell.shell import Ended, Shell
 from environments.sink import OutputSink
 
+INTERRUPT_POLL = 0.05
+"""Seconds between looks at an event that may end a command."""
 LEAVE_TIMEOUT = 2.0
 """Seconds a shell has to leave a command of which no process is left, before it is killed itself, and what the command
 has changed is lost. It takes milliseconds, but on a loaded machine."""
@@ -52,6 +52,7 @@ class RunningCommand:
         self._on_cancel = on_cancel
         self._lock = threading.Lock()
         self._is_over = False
+        self._killed_shell = False
         self._over: threading.Event | None = None  # as long as nobody waits for it, it need not be made
         self._thread: threading.Thread | None = None
 
@@ -105,6 +106,7 @@ class RunningCommand:
                 self._on_cancel()
             self.survivors = tree.end(self._grace)
             if not over.wait(LEAVE_TIMEOUT):
+                self._killed_shell = True
                 tree.kill_shell()
         except TerminalError as error:
             self.failure = error
@@ -112,18 +114,28 @@ class RunningCommand:
         if not over.wait(KILL_LIMIT):
             self._shell.close()
 
-    def read_to_end(self, output: OutputSink, timeout: float) -> Ended:
+    def read_to_end(self, output: OutputSink, timeout: float, interrupt: threading.Event | None = None) -> Ended:
         """Read until the command has ended, by itself or because of us, and nothing is left in the latter case.
 
         Args:
             output: Takes what it prints. An error of its own ends the command, and is raised.
             timeout: Seconds until the command is ended; infinite for no limit.
+            interrupt: Ends the command when it is set.
         """
-        deadline = None if timeout == math.inf else time.monotonic() + timeout
-        scope = current_scope()
+        deadline = time.monotonic() + timeout
+
+        def look() -> float | None:
+            if interrupt and interrupt.is_set():
+                self.interrupt()
+            elif (now := time.monotonic()) >= deadline:
+                self.time_out()
+            else:
+                return min(deadline, now + INTERRUPT_POLL) if interrupt else deadline
+            return None
+
         try:
-            with scope.calling(self.interrupt) if scope else contextlib.nullcontext():
-                return self._shell.receive(output, deadline, self.time_out)
+            with ended_in_scope(self.interrupt):
+                return self._shell.receive(output, look(), look)
         except BaseException:  # of the output, or control-C: nobody will wait for the command any more
             output.freeze()
             self.interrupt()
@@ -142,7 +154,7 @@ class RunningCommand:
         if thread and thread is not threading.current_thread():
             thread.join()
             # The signal that makes it leave the command may reach it behind the command's end.
-            self._shell.was_told_to_leave()
+            self._shell.was_told_to_leave(killed=self._killed_shell)
 
     def sweep(self) -> None:
         """End what a command that has ended by itself left in the background."""

@@ -6,9 +6,26 @@ import os
 import threading
 from collections.abc import Callable
 
+from environments.errors import TerminalError
 from environments.removal import removing
+from environments.shell.dialect.commands import in_temporary_directory, making_scratch
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.process_tree import RunInTarget
+
+
+def made_scratch(name: str, run: RunInTarget, backend: str) -> str:
+    """Make a private directory of a name in the target, and return its path.
+
+    Raises:
+        TerminalError: It could not be made.
+    """
+    result = run(making_scratch(name))
+    if result.exit_code != 0:
+        raise TerminalError(
+            f"no temporary directory can be made on backend {backend!r}, which standard input and long commands need: "
+            f"{result.output.strip()}; set TMPDIR there to one that is writable"
+        )
+    return result.output
 
 
 class Scratch:
@@ -64,6 +81,9 @@ class Scratch:
         return path
 
     def remove(self, path: str = "") -> None:
-        """Remove a file, or all of it if it was made."""
-        if target := path or self.made:
-            self._run(removing(target))
+        """Remove a file; or all of it if it was made, with what shells of ours that were killed have left beside it."""
+        if path:
+            self._run(removing(path))
+        elif self._path:
+            # An earlier one may still be there, as a target that was lost may be the same machine.
+            self._run(f"{removing(self._path)}; rm -rf -- {in_temporary_directory(f'hermes-{self._owner}-')}*")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -28,8 +29,12 @@ LONGEST_WAIT = 3600.0
 """Seconds for which a stream is asked to wait at a time: longer ones overflow what the kernel takes."""
 LATE_READS = 64
 """How often to look for late output; a background job that never stops printing must not hold up a command."""
+AT_ONCE = 0.0005
+"""Seconds behind the end of a command in which the shell is taken to be alive still: nobody could have killed it."""
 FIRST_QUESTION = 10**9
 """The number before that of the first question, which are not counted among the commands."""
+REPORTS = (Kind.STATE, Kind.PIECE, Kind.PIECES)
+"""What a shell says of what it holds."""
 _BOTH = frozenset(Channel)
 _ONE = frozenset({Channel.STDOUT})
 
@@ -97,16 +102,21 @@ class Shell:
         """Whether it said that it ends."""
         self.sync_first = False
         """Whether a signal may be on its way to it, which is not to meet its next command."""
+        self.on_begin: Callable[[], object] | None = None
+        """Called when the shell says that a command has begun."""
         self._reports = StateReports(reported)
         self._scanners = scanners
         self._count = 0
         self._asked = FIRST_QUESTION
-        self._number = self._reported_number = self._due = 0
+        self._number = self._reported_number = self._due = self._due_before = 0
         self._unread: deque[tuple[Channel, bytes | Message]] = deque()
         self._waiting: set[Channel] = set()
         self._ended: Ended | None = None
         self.lags = lags
         self._unannounced: set[Channel] = set()
+        self._rests_since = -math.inf
+        self.has_begun = True
+        """Whether the request that it was sent last may have begun. What was killed while it was idle takes one too."""
 
     @property
     def reported(self) -> SessionState:
@@ -130,19 +140,23 @@ class Shell:
             BrokenPipeError: The shell is gone; it did not get the whole request, so nothing was run.
             TerminalError: It is not idle.
         """
+        self._due_before = self._due
         self._begin()
         self._count += 1
         self._number = number = self._count
         reports = not self._knows_that_nothing_changes(request)
-        if reports:
-            self._due = number
-        announced = (self.lags or self.is_noisy) and not request.where.takes_input
+        rested = time.monotonic() - self._rests_since > AT_ONCE
+        doubtful = rested or self.lags or self.is_noisy or self.dialect.on_terminal
+        announced = doubtful and not request.where.takes_input
         text = self.dialect.request(request, number, announced=announced, reports=reports)
         self._waiting = set(_BOTH if request.separate else _ONE)
+        self.has_begun = not announced
         if announced:
             self._unannounced = set(self._waiting)
         self.stream.write(b":\n" + text if self.sync_first else text)
         self.sync_first = False
+        if reports:
+            self._due = number
         return f"{self.marker}{number}/"
 
     def _knows_that_nothing_changes(self, request: Request) -> bool:
@@ -225,10 +239,14 @@ class Shell:
                 self.is_noisy = True
         return True
 
-    def was_told_to_leave(self) -> None:
-        """Note that a signal may be on its way, which is not to meet the next command."""
+    def was_told_to_leave(self, *, killed: bool) -> None:
+        """Note that a signal may be on its way, which is not to meet the next command.
+
+        Args:
+            killed: Whether it is one that ends the shell.
+        """
         self.sync_first = True
-        if self.state is ShellState.IDLE and not self.dialect.can_leave:
+        if self.state is ShellState.IDLE and (killed or not self.dialect.can_leave):
             self.state = ShellState.UNFIT
 
     def await_begin(self) -> None:
@@ -255,15 +273,15 @@ class Shell:
         self,
         output: OutputSink,
         deadline: float | None = None,
-        on_deadline: Callable[[], object] | None = None,
+        on_deadline: Callable[[], float | None] | None = None,
     ) -> Ended:
         """Read until the request that was sent has ended.
 
         Args:
             output: Takes the command's output.
             deadline: When to call `on_deadline`, on the monotonic clock; None is never.
-            on_deadline: Called once when that time comes; reading then goes on, so it must see to an end. Without
-                it, reading just stops, and the shell stays as it is: running.
+            on_deadline: Called when that time comes, and returns the next one. When it returns None it has seen to an
+                end, up to which is read. Without it, reading just stops, and the shell stays as it is: running.
         """
         self._hand_on(output)
         while self._waiting:
@@ -273,8 +291,7 @@ class Shell:
                 if wait <= 0:
                     if on_deadline is None:
                         return Ended(None)
-                    deadline = None
-                    on_deadline()
+                    deadline = on_deadline()
                     continue
             chunk = self.stream.read(wait)
             if chunk is None:
@@ -290,6 +307,7 @@ class Shell:
         ended = self._ended or Ended(None)
         if ended.exit_code is not None and self.state is ShellState.RUNNING:
             self.state = ShellState.IDLE
+            self._rests_since = time.monotonic()
             self.has_leftovers = ended.left
         return ended
 
@@ -308,6 +326,9 @@ class Shell:
             elif part.kind is Kind.BEGIN:
                 if part.number == self._number:
                     self._unannounced.discard(channel)
+                    self.has_begun = True
+                    if self.on_begin:
+                        self.on_begin()
             elif (end := self._note(part)) is not None and channel in self._waiting:
                 self._waiting.discard(channel)
                 self._ended = end
@@ -315,7 +336,7 @@ class Shell:
     def _note(self, message: Message) -> Ended | None:
         """Note what a message says, and return how the request ended if it says that of the one that runs."""
         kind = message.kind
-        if kind in (Kind.STATE, Kind.PIECE, Kind.PIECES):
+        if kind in REPORTS:
             if message.number >= self._reported_number and self._reports.take(message):
                 self._reported_number = message.number
             return None
@@ -336,11 +357,36 @@ class Shell:
             while self._reported_number < self._due and (left := deadline - time.monotonic()) > 0:
                 self._overhear(left)
 
+    @property
+    def has_reported(self) -> bool:
+        """Whether it has said what the last command that has ended left it with."""
+        return self._reported_number >= (self._due_before if self.state is ShellState.RUNNING else self._due)
+
+    def catch_up(self, limit: float = REPORT_TIMEOUT) -> None:
+        """Do what `await_report` does, also while a request runs that the current thread reads: then behind the last.
+
+        What the request prints meanwhile is kept for whoever reads that.
+        """
+        if self.state is not ShellState.RUNNING:
+            self.await_report(limit)
+            return
+        deadline = time.monotonic() + limit
+        while not self.has_reported and (left := deadline - time.monotonic()) > 0:
+            chunk = self.stream.read(left)
+            if chunk is None or not chunk.data:  # its end is read once more by whoever waits for that
+                return
+            self._feed(chunk)
+            for channel, part in list(self._unread):
+                if isinstance(part, Message) and part.kind in REPORTS:
+                    self._unread.remove((channel, part))
+                    self._note(part)
+
     def retire(self) -> None:
         """Have a shell that may be anywhere end, so that it reports what it holds."""
         deadline = time.monotonic() + REPORT_TIMEOUT
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # if it is gone; what it had reported is still to be read
             self.stream.close_write()
+        with contextlib.suppress(BrokenPipeError):
             self.drop_output(deadline)
 
     def drop_output(self, deadline: float) -> None:

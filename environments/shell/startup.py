@@ -5,13 +5,12 @@ The thread goes on whatever is raised in theirs. It is stopped when the last of 
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
 
-from environments.cancellation import StartLimit, current_scope, current_start_limit
+from environments.cancellation import StartLimit, current_start_limit, ended_in_scope
 from environments.starting import Start, reason_to_leave, stopped_error
 
 STOP_GRACE = 1.0
@@ -114,10 +113,9 @@ class Startup:
             StartStoppedError: It was stopped, or the current thread may wait no longer.
             BaseException: What the start has raised.
         """
-        me, scope, limit = object(), current_scope(), current_start_limit()
-        watching = scope.calling(self._notify) if scope else contextlib.nullcontext()
+        me, limit = object(), current_start_limit()
         try:
-            with watching, self._changed:
+            with ended_in_scope(self._notify), self._changed:
                 self._waiting.add(me)
                 while not self._ended and (late or not self._stopped_for_all):
                     if reason := reason_to_leave():
@@ -154,4 +152,4 @@ def _patience(limit: StartLimit | None) -> float:
     """Return after how many seconds to look again."""
     if limit is None:
         return LOOK_AGAIN
-    return min(limit.left, INTERRUPT_POLL if limit.interrupted else LOOK_AGAIN)
+    return min(limit.left, INTERRUPT_POLL if limit.can_be_interrupted else LOOK_AGAIN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -51,6 +52,11 @@ def with_variables_of(state: SessionState, held: SessionState, names: Collection
     return replace(state, exports=before + others)
 
 
+def exports_of(state: SessionState) -> dict[str, str]:
+    """Return the exports of a state: for each name the shell text that brings it back."""
+    return {found[1]: found[0] for found in re.finditer(_EXPORT, state.exports)}
+
+
 class StateReports:
     """Puts together what a shell reports about its state, and refuses what is not whole.
 
@@ -59,6 +65,7 @@ class StateReports:
     """
 
     def __init__(self, first: SessionState) -> None:
+        self._lock = threading.Lock()  # one thread reads the reports, and any may want the last
         self._last = first
         self._whole: Message | None = None  # one comes behind every command, and hardly any is ever needed
         self._pieces: dict[int, tuple[list[str], list[str]]] = {}
@@ -67,16 +74,18 @@ class StateReports:
     @property
     def last(self) -> SessionState:
         """The last report that was whole."""
-        if message := self._whole:
-            self._last, self._whole = _state(message, message.text(3), message.text(4)), None
-        return self._last
+        with self._lock:
+            if message := self._whole:
+                self._last, self._whole = _state(message, message.text(3), message.text(4)), None
+            return self._last
 
     def take(self, message: Message) -> bool:
         """Take a message, and return whether it has made a report whole."""
         if message.kind is Kind.STATE:
             if message.fields[5] != message.fields[0]:
                 return False
-            self._whole = message
+            with self._lock:
+                self._whole = message
             return True
         if message.kind is Kind.PIECE:
             self._take_piece(message)
@@ -86,7 +95,9 @@ class StateReports:
         lines = exports + functions
         if message.fields[3:] != (b"%d" % len(lines), b"%d" % sum(map(len, lines))):
             return False
-        self._last, self._whole = _state(message, "\n".join(exports), "\n".join(functions)), None
+        state = _state(message, "\n".join(exports), "\n".join(functions))
+        with self._lock:
+            self._last, self._whole = state, None
         return True
 
     def _take_piece(self, message: Message) -> None:

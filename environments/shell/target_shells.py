@@ -6,6 +6,8 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 
 from environments.errors import EnvironmentLostError, EnvironmentStartError, StartStoppedError, TerminalError
 from environments.owner import MARKER_VARIABLE
@@ -15,9 +17,26 @@ from environments.shell.dialect.boot import boot_argv
 from environments.shell.dialect.commands import directory_name
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.opening import Beginning, open_shell
+from environments.shell.seat import Seat
 from environments.shell.shell import Shell
 from environments.shell.state import SessionState
 from environments.shell.stream import Stream, StreamOpener, Terminal
+from environments.shell.terminal_stream import open_terminal_stream
+
+_DEFAULT = Seat()
+
+NOTHING = SessionState()
+_NOBODY_ELSE: Mapping[str, str] = MappingProxyType({})
+
+
+class Common:
+    """What the shells of an environment have in common, whoever they run as."""
+
+    def __init__(self) -> None:
+        self.numbers = itertools.count(1)
+        """Give each a number of its own: by that its processes are told from others'."""
+        self.base = NOTHING
+        """What other shells than ours begin with: what the files that a session begins with have exported."""
 
 
 class TargetShells:
@@ -30,6 +49,8 @@ class TargetShells:
         why_lost: Says why the target is gone, or None while it is there.
         lags: Whether what a process there prints may arrive late, see `Shell`.
         settings: Whether they see all of the target's variables. If not, they get those that settings give it anew.
+        common: What they have in common with those of other users.
+        identity: Variables that say who they run as, where that is another user than the target's own.
     """
 
     def __init__(
@@ -40,6 +61,8 @@ class TargetShells:
         why_lost: Callable[[], str | None],
         lags: Callable[[], bool],
         settings: EnvironmentSettings,
+        common: Common,
+        identity: Mapping[str, str] = _NOBODY_ELSE,
     ) -> None:
         # A command may use this package itself: what that starts is then also the command's.
         outer = os.environ.get(MARKER_VARIABLE, "")
@@ -50,18 +73,30 @@ class TargetShells:
         self._lags = lags
         self._scrub = settings.scrub_env
         self._own = settings.own
-        self._numbers = itertools.count(1)
+        self._common = common
+        self._identity = identity
         self._lock = threading.Lock()
         self._open: dict[Shell, int] = {}
+        self._readers: list[threading.Thread] = []
         self.dialect: type[Dialect] | None = None
         """The kind of shell the target has, once one has been opened."""
         self.home = ""
         """The target user's home directory."""
 
-    def open(self, for_control: bool = False) -> Shell:
+    @property
+    def base(self) -> SessionState:
+        """What other shells than ours begin with, see `Common`."""
+        return self._common.base
+
+    @base.setter
+    def base(self, state: SessionState) -> None:
+        self._common.base = state
+
+    def open(self, state: SessionState = NOTHING, for_control: bool = False) -> Shell:
         """Open a shell.
 
         Args:
+            state: What it is to begin with, but for functions and aliases.
             for_control: Whether it is for commands of our own, also while everything is being ended.
 
         Raises:
@@ -69,12 +104,19 @@ class TargetShells:
             EnvironmentLostError: The same, because the target is gone.
             TerminalError: The environment was cleaned up.
         """
-        beginning = Beginning(self._next_marker(), exports=self.variables(), known=self.dialect, lags=self._lags())
+        exports = self.variables()
+        beginning = Beginning(self._next_marker(), state, False, None, None, exports, self.dialect, self._lags())
         return self._opened(beginning, for_control=for_control)[0]
 
+    @property
+    def target_stays(self) -> bool:
+        """Whether the target is the same behind a loss, see `Lifecycle`."""
+        return self._life.stays
+
     def variables(self) -> Mapping[str, str]:
-        """Return what a shell is to export that sees none of the target's variables but the harmless ones."""
-        return self._own.target_variables() if self._scrub else {}
+        """Return what a shell is to export: what the settings give one that sees the harmless variables alone."""
+        given = self._own.target_variables() if self._scrub else {}
+        return {**given, **self._identity}
 
     def open_for_session(
         self,
@@ -83,6 +125,7 @@ class TargetShells:
         nowhere: bool,
         exports: Callable[[SessionState], Mapping[str, str]],
         interrupted: Callable[[], bool] = lambda: False,
+        seat: Seat = _DEFAULT,
     ) -> tuple[Shell, str]:
         """Open a shell in a directory and with the state of an earlier one, or with as much of it as it can take.
 
@@ -92,18 +135,19 @@ class TargetShells:
             nowhere: Whether to be in no directory at all if that one cannot be entered.
             exports: Returns the variables to give to a shell that goes on from a state.
             interrupted: Whether it is not to be waited for any longer.
+            seat: Where it is to be.
 
         Returns:
             The shell, and where it is, see `open_shell`. Raises as `open` does.
         """
         error: EnvironmentStartError | None = None
         for kept, functions in ((state, True), (state, False), (SessionState(), False)):
-            marker = self._next_marker()
+            marker = self._next_marker(seat.word)
             name = directory_name(marker) if nowhere else None
             try:
                 given = exports(kept)
                 beginning = Beginning(marker, kept, functions, cwd, name, given, self.dialect, self._lags())
-                return self._opened(beginning, interrupted=interrupted)
+                return self._opened(beginning, interrupted=interrupted, seat=seat)
             except StartStoppedError:
                 raise
             except EnvironmentStartError as failed:
@@ -115,7 +159,8 @@ class TargetShells:
 
     def open_on(self, terminal: Terminal) -> Shell:
         """Open a shell on a terminal of its own. Raises as `open` does, and UnsupportedError without terminals."""
-        beginning = Beginning(self._next_marker(), exports=self.variables(), on_terminal=True)
+        exports = self.variables()
+        beginning = Beginning(self._next_marker(), self.base, functions=False, exports=exports, on_terminal=True)
         return self._opened(beginning, terminal)[0]
 
     def _opened(
@@ -124,6 +169,7 @@ class TargetShells:
         terminal: Terminal | None = None,
         for_control: bool = False,
         interrupted: Callable[[], bool] = lambda: False,
+        seat: Seat = _DEFAULT,
     ) -> tuple[Shell, str]:
         def check() -> None:
             """Raise what ends the wait for a shell that does not answer."""
@@ -133,7 +179,11 @@ class TargetShells:
 
         generation = self._life.ensure_started(for_control)
         try:
-            stream = self._open_stream(boot_argv(beginning.marker, terminal is not None, self._scrub), terminal)
+            if seat.terminal:
+                beginning = replace(beginning, script_apart=True)
+                stream = self._open_terminal(beginning.marker, seat.terminal, seat.new_script())
+            else:
+                stream = self._open_stream(boot_argv(beginning.marker, terminal is not None, self._scrub), terminal)
             shell, where = open_shell(stream, beginning, check)
         except StartStoppedError:
             raise
@@ -152,16 +202,24 @@ class TargetShells:
             raise self._life.lost("it went away while a shell was opened", generation)
         return shell, where
 
+    def _open_terminal(self, marker: str, terminal: Terminal, script: str) -> Stream:
+        argv = boot_argv(marker, scrub=self._scrub, script=script)
+        return open_terminal_stream(self._open_stream, argv, terminal, marker, script)
+
     def open_process(self, argv: list[str]) -> Stream:
         """Start a program of ours that is no shell."""
         return self._open_stream(argv)
 
-    def _next_marker(self) -> str:
-        return self.marker(next(self._numbers))
+    def _next_marker(self, word: str = "") -> str:
+        return f"{self.markers(word)}{next(self._common.numbers)}/"
 
     def marker(self, number: int) -> str:
         """Return what the marker variable begins with for all that one shell starts; 0 is what is no shell of ours."""
-        return f"{self._owner}/{number}/"
+        return f"{self.markers()}{number}/"
+
+    def markers(self, word: str = "") -> str:
+        """Return what the markers of all shells of one seat begin with, see `Seat`."""
+        return f"{self._owner}/{word}"
 
     def lost(self, why: str | None = None, generation: int | None = None) -> EnvironmentLostError:
         """Note that the target is gone, and return what to raise."""
@@ -185,6 +243,16 @@ class TargetShells:
         with self._lock:
             self._open.pop(shell, None)
         shell.close()
+
+    def note_reader(self, thread: threading.Thread) -> None:
+        """Note a thread that reads what a shell says and nobody wants. It may end with the target alone."""
+        with self._lock:
+            self._readers = [*filter(threading.Thread.is_alive, self._readers), thread]
+
+    def join(self) -> None:
+        """Wait until those threads have ended."""
+        for thread in self._readers:
+            thread.join()
 
     def end_all(self, but: Collection[Shell] = ()) -> None:
         """Close every shell, also those that are lent, but for some."""

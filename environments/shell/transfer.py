@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 from environments.call import Call
+from environments.cancellation import check_scope, ended_in_scope
 from environments.capture import BoundedCapture
-from environments.errors import TerminalError
-from environments.process import Background, Process
+from environments.errors import TerminalError, target_error
+from environments.process import Background
 from environments.progress import Reporter
 from environments.result import CommandResult
-from environments.shell.dialect.files import NO_SUCH_FILE
+from environments.shell.dialect.file_causes import error_number
+from environments.shell.dialect.files import explaining
+from environments.shell.process import ShellProcess
 from environments.sink import Channel, OutputSink
 
 TIME_LIMIT = 60.0
@@ -26,7 +30,7 @@ class Runner(Protocol):
     def run(self, call: Call) -> CommandResult:
         """Run a command and return what came of it."""
 
-    def start(self, call: Call, background: Background) -> Process:
+    def start(self, call: Call, background: Background) -> ShellProcess:
         """Start a command."""
 
     def run_into(self, call: Call, sink: OutputSink) -> int:
@@ -42,23 +46,41 @@ class Transfer:
         progress: Is told of bytes as they are moved.
     """
 
-    thing: ClassVar[str]
-    """What it moves."""
-
     def __init__(self, runner: Runner, backend: str, progress: Reporter | None = None) -> None:
         self._runner = runner
         self._backend = backend
         self._progress = progress or Reporter(backend)
 
+    @contextmanager
+    def _started(self, call: Call, background: Background) -> Iterator[ShellProcess]:
+        """Start a command for the time of the block. It ends when the scope of the transfer is cancelled."""
+        process = self._runner.start(call, background)
+        try:
+            with ended_in_scope(process.begin_ending):
+                yield process
+        finally:
+            process.kill()
+
+    def _sent(self, path: str, purpose: str, process: ShellProcess) -> int:
+        """Return the exit code of a command that was sent something, when it has ended.
+
+        It may end while it is sent more, and a stream that breaks can take the code along; so it is then asked again
+        what is in the way.
+        """
+        code = process.wait() or 0
+        if code and not error_number(code):
+            return self._runner.run(call_at(path, explaining(path, purpose))).exit_code or code
+        return code
+
     def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
         """Raise the error that a command's exit code and its words stand for, if any."""
-        if exit_code == NO_SUCH_FILE:
-            raise FileNotFoundError(2, f"no such {self.thing} on backend {self._backend!r}", path)
         if exit_code != 0:
-            raise self._failure(verb, path, why.strip() or f"exit code {exit_code}")
+            check_scope()
+            said, number = why.strip(), error_number(exit_code)
+            raise target_error(number, verb, path, self._backend, said if said or number else f"exit code {exit_code}")
 
     def _failure(self, verb: str, path: str, why: str) -> TerminalError:
-        return TerminalError(f"cannot {verb} {path} on backend {self._backend!r}: {why}")
+        return target_error(0, verb, path, self._backend, why)
 
 
 def call_at(path: str, command: str, *, separate: bool = False) -> Call:

@@ -45,6 +45,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     has_base64 = True
     streams_lag = True
     has_reserve = False
+    control_timeout = CONTROL_TIMEOUT
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
@@ -110,7 +111,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
             return self.open_terminal(argv, terminal)
         scratch = self.scratch_directory()
         return PolledStream(
-            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self._scratch.made != scratch
+            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self._account.scratch.made != scratch
         )
 
     @property
@@ -124,7 +125,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     def lost(self, why: str) -> EnvironmentLostError:
         """Return what to raise when the target is gone, see `ShortCommands`."""
-        return self._shells.lost(self.target_loss() or why)
+        return self._account.shells.lost(self.target_loss() or why)
 
     def run_control(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:
         """Run a command of our own, see `PersistentShellEnvironment`; here it needs no shell that waits for it."""

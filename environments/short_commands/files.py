@@ -7,6 +7,7 @@ directory first, and from there to its place by the same shell text as on every 
 from __future__ import annotations
 
 import base64
+import io
 import os
 import shlex
 import stat
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from environments.atomic_file import PERMISSIONS, open_regular, replace_file
+from environments.cancellation import in_no_scope
+from environments.errors import CallCancelledError
 from environments.progress import Reporter
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
@@ -25,8 +28,7 @@ _FIND = """\
 if [ "$(stat -Lc %s -- "$path")" -le {inline} ] && command -v base64 >/dev/null; then
   echo "$(stat -Lc %a -- "$path") here"; base64 <"$path"
 else
-  [ -r "$path" ] || { cat -- "$path"; exit 1; }
-  echo "$(stat -Lc %a -- "$path") there"; readlink -f -- "$path"
+  [ -r "$path" ] && echo "$(stat -Lc %a -- "$path") there" && readlink -f -- "$path"
 fi
 """
 
@@ -42,9 +44,6 @@ class FileService(Protocol):
 
     def fetch_native(self, path: str, file: BinaryIO) -> None:
         """Write a file of the target into an open file of this machine."""
-
-    def get_native(self, path: str) -> bytes:
-        """Return a file of the target."""
 
 
 class NativeFiles(ShellFiles):
@@ -66,10 +65,12 @@ class NativeFiles(ShellFiles):
         if len(data) <= SMALL:
             super().write(path, data, mode)
         else:
+            self.check_name(path)
             self._place(path, data, mode)
 
     def put(self, local: Path, remote: str) -> None:
-        """Copy a file from here, see `BaseEnvironment.put_file`."""
+        """Copy a file from here, see `TargetFiles.put_file`."""
+        self.check_name(remote)
         with open_regular(local) as file:
             status = os.fstat(file.fileno())
         mode = stat.S_IMODE(status.st_mode) & PERMISSIONS
@@ -79,19 +80,34 @@ class NativeFiles(ShellFiles):
 
     def _place(self, path: str, source: bytes | Path, mode: str) -> None:
         part = f"{self._service.scratch_directory()}/{os.urandom(8).hex()}"
-        self._service.put_native(source, part)
         kept = shlex.quote(part)
         command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode)
-        result = self._runner.run(call_at(path, command))
-        self._raise_for("write", path, result.exit_code, result.output)
+        try:
+            self._service.put_native(source, part)
+            result = self._runner.run(call_at(path, command))
+            self._raise_for("write", path, result.exit_code, result.output)
+        except CallCancelledError:
+            with in_no_scope():
+                self._runner.run(call_at(path, f"rm -f -- {kept} {kept}.*"))
+            raise
 
-    def read(self, path: str) -> bytes:
-        """Return a file, see `BaseEnvironment.read_bytes`."""
+    def read(self, path: str, limit: int | None = None) -> bytes:
+        """Return a file, see `TargetFiles.read_bytes`. The services only know whole ones, with names of text."""
+        if limit is not None or not _is_text(path):
+            return super().read(path, limit)
         _, place, data = self._find(path)
-        return self._service.get_native(place) if data is None else data
+        if data is not None:
+            return data
+        fetched = io.BytesIO()
+        with Reporter(self._backend).counting(path) as count:  # which ends it with its scope
+            self._service.fetch_native(place, count.into(fetched))
+        return fetched.getvalue()
 
     def get(self, remote: str, local: Path) -> None:
-        """Copy a file to here, see `BaseEnvironment.get_file`."""
+        """Copy a file to here, see `TargetFiles.get_file`."""
+        if not _is_text(remote):
+            super().get(remote, local)
+            return
         mode, place, data = self._find(remote)
         with self._progress.counting(f"downloading {remote}", None if data is None else len(data)) as count:
             if data is not None:
@@ -108,3 +124,12 @@ class NativeFiles(ShellFiles):
         mode, _, where = head.partition(" ")
         bits = int(mode, 8) & PERMISSIONS
         return (bits, "", base64.b64decode(rest)) if where == "here" else (bits, rest.removesuffix("\n"), None)
+
+
+def _is_text(path: str) -> bool:
+    """Return whether a path is UTF-8 through and through."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

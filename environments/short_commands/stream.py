@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from environments.cancellation import in_no_scope
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError
 from environments.result import CommandResult
 from environments.shell.stream import Chunk, Terminal
@@ -132,7 +133,8 @@ class PolledStream:
             number = self._numbers + 1
             file = "" if self._fits(data) else f"{self._directory}.piece{number}"
             if file:
-                self._target.put_native(data, file)
+                with in_no_scope():  # what a command is sent has nothing to do with who may not wait for that
+                    self._target.put_native(data, file)
             delivery = Delivery(number, data, file)
             # Where another thread waits for output already, that one brings it.
             can_read = self._reading.acquire(blocking=False)

@@ -6,30 +6,16 @@ prints why a start or a pull failed instead of returning it. Its runner cannot b
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from environments.controls import plain
 from environments.errors import EnvironmentStartError
-from environments.singularity.child import run_child
+from environments.singularity.machine import Machine
+from environments.singularity.this_machine import THIS_MACHINE
 
 PROGRAMS = ("apptainer", "singularity")
-_KEPT = (
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "TMPDIR",
-    "DBUS_SESSION_BUS_ADDRESS",  # by which limits are set without root
-    *("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
-    *(f"{name}_{what}" for name in ("APPTAINER", "SINGULARITY") for what in ("CONFIGDIR", "CACHEDIR", "TMPDIR")),
-)
-"""What the client needs to find its own files. The rest of its variables are options, such as binds, that nobody
-asked for here, or go into the container."""
-
 _STARTER_SAYS = re.compile(r"ERROR\s*:")
 _LEVEL = re.compile(r"^(FATAL|ERROR)\s*:")
 _NAMESPACES = (
@@ -66,28 +52,26 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The program, and the environment that it runs with."""
+    """The program, on the machine that it is on."""
 
     program: str
-    environment: Mapping[str, str] = field(repr=False)
+    machine: Machine
 
     @classmethod
-    def found(cls) -> Client:
-        """Return the client of this machine.
+    def found(cls, machine: Machine = THIS_MACHINE) -> Client:
+        """Return the client of a machine that was reached.
 
         Raises:
-            EnvironmentStartError: None is installed.
+            EnvironmentStartError: None is installed there.
         """
-        program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+        program = machine.find_program(PROGRAMS)
         if program is None:
+            where = f" of {machine.place}, nor on that of a login shell there" if machine.place else ""
             raise EnvironmentStartError(
-                "backend 'singularity': neither apptainer nor singularity is on PATH; install Apptainer "
-                "(the package apptainer of your system, or https://apptainer.org/docs/admin/latest/installation.html)"
+                f"backend 'singularity': neither apptainer nor singularity is on PATH{where}; install Apptainer "
+                "(the package apptainer of the system, or https://apptainer.org/docs/admin/latest/installation.html)"
             )
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        for engine in ("APPTAINER", "SINGULARITY"):
-            environment[f"{engine}_NO_EVAL"] = "1"  # a $( ) in a value would be run
-        return cls(program, environment)
+        return cls(program, machine)
 
     def run(
         self, *arguments: str, whole_environment: bool = False, on_line: Callable[[str], object] | None = None
@@ -96,12 +80,12 @@ class Client:
 
         Args:
             arguments: What follows the program's name; they show in the process list.
-            whole_environment: Whether it sees all of this process's variables, as a pull does for its credentials
-                and proxies.
+            whole_environment: Whether it sees all variables there (here: of this process), as a pull does for its
+                credentials and proxies.
             on_line: Told of each line that it prints.
         """
-        environment = {**os.environ} if whole_environment else {**self.environment}
-        code, text = run_child([self.program, *arguments], environment, on_line)
+        argv = [self.program, *arguments]
+        code, text = self.machine.run(argv, whole_environment=whole_environment, on_line=on_line)
         return Outcome(code == 0, text)
 
     def exec_argv(self, instance: str) -> list[str]:

@@ -1,18 +1,19 @@
-"""The image an instance is started from: a file or a sandbox directory here, or a URI that is pulled once."""
+"""The image an instance is started from, on the engine's machine: a file, a sandbox directory, or a URI."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from spython.utils import split_uri  # type: ignore[import-untyped]
 
 from environments.claim import Claim
-from environments.config import hermes_home
 from environments.errors import EnvironmentStartError
+from environments.owner import Owner
 from environments.singularity.client import Client
-from environments.starting import current_start
+from environments.singularity.machine import Machine
+from environments.starting import current_start, unstoppable
 
 DEFAULT_IMAGE = "docker://python:3.12-slim"
 CLAIM_POLL = 0.2
@@ -24,7 +25,7 @@ def resolve_image(client: Client, image: str | None) -> str:
     """Return the path of an image that an instance can be started from.
 
     Args:
-        client: Pulls what is not here.
+        client: Pulls what is not on its machine.
         image: A path, or a URI; None is `DEFAULT_IMAGE`.
 
     Raises:
@@ -33,47 +34,61 @@ def resolve_image(client: Client, image: str | None) -> str:
     image = image or DEFAULT_IMAGE
     if _URI.match(image):
         return str(_pulled(client, image))
-    path = Path(image).expanduser().absolute()
-    if not path.exists():
+    machine = client.machine
+    path = machine.absolute(image)
+    where = f" on {machine.place}" if machine.place else ""
+    kind = machine.kind(path)
+    if not kind:
         raise EnvironmentStartError(
-            f"backend 'singularity': there is no image {path}; set TERMINAL_SINGULARITY_IMAGE to a SIF file, a sandbox "
-            "directory, or a URI such as docker://python:3.12-slim"
+            f"backend 'singularity': there is no image {path}{where}; set TERMINAL_SINGULARITY_IMAGE to a SIF file, a "
+            f"sandbox directory{' there' if where else ''}, or a URI such as docker://python:3.12-slim"
         )
     # Commands run in a plain root directory too, but an instance has no action script to start with there.
-    if path.is_dir() and not (path / ".singularity.d").exists():
+    if kind == "directory" and not machine.kind(path / ".singularity.d"):
         raise EnvironmentStartError(
-            f"backend 'singularity': {path} is a plain root directory, and an instance needs a sandbox; build one: "
-            f"`{Path(client.program).name} build --sandbox NEW_DIRECTORY {path}`, and set TERMINAL_SINGULARITY_IMAGE "
-            "to that directory"
+            f"backend 'singularity': {path}{where} is a plain root directory, and an instance needs a sandbox; build "
+            f"one: `{PurePosixPath(client.program).name} build --sandbox NEW_DIRECTORY {path}`, and set "
+            "TERMINAL_SINGULARITY_IMAGE to that directory"
         )
     return str(path)
 
 
-def _pulled(client: Client, uri: str) -> Path:
+def _pulled(client: Client, uri: str) -> PurePosixPath:
+    machine = client.machine
     _, name = split_uri(uri)
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:60]
-    folder = hermes_home() / "singularity" / "images"
+    folder = machine.folder / "images"
     target = folder / f"{readable}-{hashlib.sha256(uri.encode()).hexdigest()[:12]}.sif"
-    if target.exists():
+    if machine.kind(target):
         return target
-    claim = Claim(f"singularity-{target.name}")
+    claim = Claim(claim_name(machine, target.name))
     start = current_start()
     while not claim.take():
         start.tell(f"waiting for another process that pulls {uri}")
         start.pause(CLAIM_POLL)
-    part = target.with_suffix(".part")
+    # The claim is this machine's, so that processes of others may pull the same image there.
+    part = target.with_suffix(f".{Owner.this_process().mark.partition('-')[0]}.part")
     try:
-        if not target.exists():  # another process may have pulled it while we waited
-            target.parent.mkdir(parents=True, exist_ok=True)
+        if not machine.kind(target):  # another process may have pulled it while we waited
+            machine.make_folder(folder)
             _pull(client, uri, part)
-            part.replace(target)
+            machine.rename(part, target)
     finally:
-        part.unlink(missing_ok=True)
-        claim.release()
+        try:
+            with unstoppable():
+                machine.remove(part)
+        finally:
+            claim.release()
     return target
 
 
-def _pull(client: Client, uri: str, into: Path) -> None:
+def claim_name(machine: Machine, what: str) -> str:
+    """Return the name of a claim, which processes of this machine have among them, on something of a machine."""
+    where = f"{hashlib.sha256(machine.place.encode()).hexdigest()[:8]}-" if machine.place else ""
+    return f"singularity-{where}{what}"
+
+
+def _pull(client: Client, uri: str, into: PurePosixPath) -> None:
     start, what = current_start(), f"pulling {uri}"
     start.tell(what)
 
@@ -84,7 +99,8 @@ def _pull(client: Client, uri: str, into: Path) -> None:
 
     outcome = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=tell)
     if not outcome.ok:
+        there = "there" if client.machine.place else "here"
         raise EnvironmentStartError(
             f"backend 'singularity': cannot pull {uri}: {outcome.reason}. Check the name and the network, or set "
-            "TERMINAL_SINGULARITY_IMAGE to a SIF file or a sandbox directory that is here"
+            f"TERMINAL_SINGULARITY_IMAGE to a SIF file or a sandbox directory that is {there}"
         )

@@ -7,27 +7,19 @@ had to be unpacked, the copy. What that leaves is the log files.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import secrets
-import select
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.owner import Orphan, Owner, mark_is_orphaned
 from environments.singularity.client import Client
+from environments.singularity.machine import INIT_LIMIT, Machine
+from environments.singularity.this_machine import THIS_MACHINE
 
-INIT_LIMIT = 10.0
-"""Seconds in which the processes of an instance must be gone after KILL."""
-MONITOR_LIMIT = 60.0
-"""Seconds the engine's process may take to clean up. Removing an unpacked image is many files."""
-_EXITING = 0x4
-"""PF_EXITING among the flags of a process, see proc(5)."""
 _PREFIX = "hermes-"
 
 
@@ -37,7 +29,9 @@ class Record:
 
     name: str
     pid: int
-    logs: tuple[Path, ...]
+    logs: tuple[PurePosixPath, ...]
+    ip: str = ""
+    """Its address on a network of its own, if it has one."""
 
 
 def new_name() -> str:
@@ -59,34 +53,35 @@ def records(client: Client, name: str | None = None) -> list[Record]:
         Record(
             entry["instance"],
             int(entry["pid"]),
-            tuple(Path(entry[key]) for key in ("logErrPath", "logOutPath") if entry.get(key)),
+            tuple(PurePosixPath(entry[key]) for key in ("logErrPath", "logOutPath") if entry.get(key)),
+            str(entry.get("ip") or ""),
         )
         for entry in found.get("instances") or ()
     ]
 
 
-def orphans() -> list[str]:
+def orphans(machine: Machine = THIS_MACHINE) -> list[str]:
     """Return the names of the instances of this package whose owner's process is gone. Without an engine, none."""
     try:
-        client = Client.found()
+        client = Client.found(machine)
     except EnvironmentStartError:
         return []
     return [record.name for record in records(client) if _is_orphan(record.name)]
 
 
-def find_orphans() -> Iterator[Orphan]:
+def find_orphans(machine: Machine = THIS_MACHINE) -> Iterator[Orphan]:
     """Find what `orphans` returns, see `environments.garbage`."""
-    for name in orphans():
-        yield Orphan(f"instance {name} ended", partial(remove, name))
+    for name in orphans(machine):
+        yield Orphan(f"instance {name} ended", partial(remove, name, machine))
 
 
-def remove(name: str) -> None:
+def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
     """End an instance, and free all that it holds. One that is gone already is none to end.
 
     Raises:
         TerminalError: Its processes did not end.
     """
-    client = Client.found()
+    client = Client.found(machine)
     for record in records(client, name):
         Instance(client, record).end()
 
@@ -102,19 +97,31 @@ class Instance:
         self.name = record.name
         self.pid = record.pid
         self._client = client
-        self._logs = record.logs
-        monitor = _parent(record.pid)
-        # A record may be older than the machine's last start, and its number another process's. The engine's process
-        # has the instance's name in its title.
-        genuine = monitor is not None and f"[{record.name}]" in _title(monitor)
-        self._init = _pidfd(record.pid) if genuine else None
-        self._monitor = _pidfd(monitor) if genuine and monitor else None
+        self._record = record
+        self._processes = client.machine.hold(record.pid, record.name)
+
+    def through(self, client: Client) -> Instance:
+        """Return the same instance, seen through the client of another environment: each has a link of its own."""
+        return Instance(client, self._record) if client.machine.place else self
+
+    @property
+    def ip(self) -> str:
+        """Its address on a network of its own, if it has one."""
+        return self._record.ip
+
+    @property
+    def has_own_network(self) -> bool:
+        """Whether it is on another network than its machine."""
+        return self._processes.have_own_network
+
+    def release(self) -> None:
+        """Let go of it, and leave it running."""
+        self._processes.release()
 
     @property
     def running(self) -> bool:
         """Whether its first process is there, and is not about to end."""
-        # The kernel kills what is in the instance when that process begins to end; its end comes after theirs.
-        return self._init is not None and not _is_exiting(self.pid) and not _ended(self._init, 0)
+        return self._processes.running
 
     def end(self) -> None:
         """End all its processes, and wait until the engine has freed what it held.
@@ -123,62 +130,13 @@ class Instance:
             TerminalError: They did not end.
         """
         try:
-            self._end_process(self._init, at_once=True, limit=INIT_LIMIT)
-            self._end_process(self._monitor, at_once=False, limit=MONITOR_LIMIT)
+            if not self._processes.end():
+                raise TerminalError(
+                    f"backend 'singularity': a process of instance {self.name} did not end {INIT_LIMIT:.0f} s after "
+                    "KILL, or later"
+                )
         finally:
-            for descriptor in (self._init, self._monitor):
-                if descriptor is not None:
-                    os.close(descriptor)
-            self._init = self._monitor = None
-        for log in self._logs:
-            log.unlink(missing_ok=True)
+            self._processes.release()
+        self._client.machine.remove(*self._record.logs)
         if any(record.name == self.name for record in records(self._client, self.name)):
             raise TerminalError(f"backend 'singularity': instance {self.name} is still listed after its end")
-
-    def _end_process(self, descriptor: int | None, *, at_once: bool, limit: float) -> None:
-        if descriptor is None or (not at_once and _ended(descriptor, limit)):
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-        if not _ended(descriptor, limit):
-            raise TerminalError(
-                f"backend 'singularity': a process of instance {self.name} did not end {limit:.0f} s after KILL"
-            )
-
-
-def _pidfd(pid: int) -> int | None:
-    try:
-        return os.pidfd_open(pid)
-    except ProcessLookupError:
-        return None
-
-
-def _ended(descriptor: int, timeout: float) -> bool:
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    return bool(poll.poll(timeout * 1000))
-
-
-def _stat(pid: int) -> list[str]:
-    """Return the fields that stand in /proc behind a process's name; nothing if there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def _parent(pid: int) -> int | None:
-    stat = _stat(pid)
-    return int(stat[1]) if stat else None
-
-
-def _is_exiting(pid: int) -> bool:
-    stat = _stat(pid)
-    return not stat or bool(int(stat[6]) & _EXITING)
-
-
-def _title(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-    except OSError:
-        return ""

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from environments.default_limits import UnheldLimitsError
 from environments.errors import SettingsError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.memory import kills
+from environments.singularity.machine import Machine
 from environments.singularity.settings import SingularitySettings
+from environments.singularity.this_machine import THIS_MACHINE
 
 CONTAINED = ("--containall", "--no-home", "--cleanenv")
-"""Of this machine's files, processes and variables the container sees only what a setting gives it."""
+"""Of the machine's files, processes and variables the container sees only what a setting gives it."""
 LIMITS = {"container_cpu": "--cpus", "container_memory": "--memory", "container_pids": "--pids-limit"}
-_CGROUPS = Path("/sys/fs/cgroup")
+_CGROUPS = PurePosixPath("/sys/fs/cgroup")
 _UNIFIED = {"container_cpu": "cpu.max", "container_memory": "memory.max", "container_pids": "pids.max"}
-_GPU_DRIVER = Path("/proc/driver/nvidia/version")
+_GPU_DRIVER = PurePosixPath("/proc/driver/nvidia/version")
 
 
 def limits(settings: EnvironmentSettings) -> dict[str, str]:
@@ -24,36 +26,41 @@ def limits(settings: EnvironmentSettings) -> dict[str, str]:
     return {name: f"{value}{units.get(name, '')}" for name in LIMITS if (value := getattr(settings, name))}
 
 
-def start_options(settings: EnvironmentSettings) -> list[str]:
+def start_options(settings: EnvironmentSettings, machine: Machine = THIS_MACHINE) -> list[str]:
     """Return the options that settings ask for, without those of the writable layer.
 
+    Args:
+        settings: What is asked for.
+        machine: Where the engine is.
+
     Raises:
-        SettingsError: A mount names what is not here.
-        UnsupportedError: There is no GPU driver on this machine.
+        SettingsError: A mount names what is not there.
+        UnsupportedError: There is no GPU driver on that machine.
     """
     own = SingularitySettings.of(settings)
     options = [*CONTAINED]
     for name, value in limits(settings).items():
         options += [LIMITS[name], value]
     for bind in own.binds:
-        options += ["--bind", _with_source_here(bind)]
+        options += ["--bind", _with_source_there(bind, machine)]
     if not own.network:
         options += ["--net", "--network", "none"]
     if own.gpu:
-        if not _GPU_DRIVER.exists():  # the engine would only warn, and go on without
+        if not machine.kind(_GPU_DRIVER):  # the engine would only warn, and go on without
             raise UnsupportedError(
-                "backend 'singularity' cannot provide singularity_gpu: no NVIDIA driver is loaded on this machine; "
-                "install it, or leave singularity_gpu off"
+                f"backend 'singularity' cannot provide singularity_gpu: no NVIDIA driver is loaded on "
+                f"{machine.place or 'this machine'}; install it, or leave singularity_gpu off"
             )
         options.append("--nv")
     return options
 
 
-def _with_source_here(bind: str) -> str:
+def _with_source_there(bind: str, machine: Machine) -> str:
     parts = bind.split(":")
-    source = Path(parts[0]).expanduser().absolute()
-    if not source.exists():
-        raise SettingsError(f"singularity_binds: {bind!r}: there is no {source} here")
+    source = machine.absolute(parts[0])
+    if not machine.kind(source):
+        where = f"on {machine.place}" if machine.place else "here"
+        raise SettingsError(f"singularity_binds: {bind!r}: there is no {source} {where}")
     return ":".join([str(source), *parts[1:]])
 
 
@@ -102,21 +109,25 @@ def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
         )
 
 
-def memory_kills(pid: int) -> int:
+def memory_kills(pid: int, machine: Machine = THIS_MACHINE) -> int:
     """Return how many processes of the cgroup of a process the kernel has ended for want of memory."""
-    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+    for line in _cgroups(pid, machine):
         _, controllers, path = line.split(":", 2)
         unified = controllers == ""
         if not unified and "memory" not in controllers.split(","):
             continue
         place = _CGROUPS / ("" if unified else "memory") / path.lstrip("/")
-        file = place / ("memory.events" if unified else "memory.oom_control")
-        if file.exists():
-            return kills(file.read_text())
+        if events := machine.read(place / ("memory.events" if unified else "memory.oom_control")):
+            return kills(events)
     return 0
 
 
-def refuse_limits_without_effect(settings: EnvironmentSettings, pid: int) -> None:
+def _cgroups(pid: int, machine: Machine) -> list[str]:
+    """Return what /proc says of the cgroups of a process; nothing once it has ended."""
+    return machine.read(PurePosixPath(f"/proc/{pid}/cgroup")).splitlines()
+
+
+def refuse_limits_without_effect(settings: EnvironmentSettings, pid: int, machine: Machine = THIS_MACHINE) -> None:
     """Check the limits of a process that runs under them.
 
     Under cgroups v2 a limit of a controller that was not delegated to the user is accepted, and has no effect.
@@ -124,13 +135,16 @@ def refuse_limits_without_effect(settings: EnvironmentSettings, pid: int) -> Non
     Raises:
         UnsupportedError: A limit is not in force.
     """
-    unified = Path(f"/proc/{pid}/cgroup").read_text().rpartition("0::/")[2].strip()
-    folder = _CGROUPS / unified
-    if not (_CGROUPS / "cgroup.controllers").exists() or not folder.is_dir():
+    asked = limits(settings)
+    unified = next((line.removeprefix("0::/") for line in _cgroups(pid, machine) if line.startswith("0::/")), None)
+    if not asked or unified is None:
         return
-    for name in limits(settings):
-        file = folder / _UNIFIED[name]
-        if not file.exists() or file.read_text().startswith("max"):
+    folder = _CGROUPS / unified.strip()
+    if not machine.kind(_CGROUPS / "cgroup.controllers") or machine.kind(folder) != "directory":
+        return
+    for name in asked:
+        found = machine.read(folder / _UNIFIED[name])
+        if not found or found.startswith("max"):
             why = "the cgroup controller for it is not delegated to this user"
             raise UnheldLimitsError(
                 f"backend 'singularity' cannot enforce {name} here: {why}; have systemd delegate it, or leave {name} "

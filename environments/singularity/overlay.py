@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
-from pathlib import Path
+from pathlib import PurePosixPath
 
-from environments.config import hermes_home
 from environments.default_limits import UnheldLimitsError
 from environments.errors import SettingsError
-from environments.removal import remove_tree
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client
 from environments.singularity.settings import SingularitySettings
@@ -35,7 +32,8 @@ class Overlay:
     def __init__(self, client: Client, settings: EnvironmentSettings, image: str) -> None:
         self._client = client
         self._settings = settings
-        self._passing: Path | None = None
+        self._machine = client.machine
+        self._passing: PurePosixPath | None = None
         try:
             self.options = self._chosen(image)
         except BaseException:
@@ -54,48 +52,49 @@ class Overlay:
         if settings.container_persistent:
             return self._mounted(self._kept(image))
         if settings.container_disk:
-            self._passing = Path(tempfile.mkdtemp(prefix="hermes-overlay-"))
+            self._passing = self._machine.make_passing_folder()
             return self._mounted(self._file_system(self._passing / "overlay.img"))
         return ["--writable-tmpfs"]
 
     @staticmethod
-    def _mounted(path: Path) -> list[str]:
+    def _mounted(path: PurePosixPath) -> list[str]:
         """Leave /tmp to the overlay: it is else a file system of its own, neither kept nor limited."""
         return ["--overlay", str(path), "--no-mount", "tmp"]
 
-    def _kept(self, image: str) -> Path:
-        place = hermes_home() / "singularity" / "kept" / kept_key(self._settings, image)
-        place.mkdir(parents=True, exist_ok=True)
+    def _kept(self, image: str) -> PurePosixPath:
+        machine = self._machine
+        place = machine.folder / "kept" / kept_key(self._settings, image)
+        machine.make_folder(place)
         disk = self._settings.container_disk
         file, folder = place / "overlay.img", place / "overlay"
-        if folder.exists() and "container_disk" in self._settings.default_limits:
+        has_folder, has_file = bool(machine.kind(folder)), bool(machine.kind(file))
+        if has_folder and "container_disk" in self._settings.default_limits:
             raise self._no_limit(f"{place} was made without")
-        if folder.exists() if disk else file.exists():
+        if has_folder if disk else has_file:
             raise SettingsError(
                 f"container_disk was {'not ' if disk else ''}set when the kept files of task "
                 f"{self._settings.task_id!r} were made; set it as it was, or remove {place}"
             )
         if not disk:
-            folder.mkdir(exist_ok=True)
+            machine.make_folder(folder)
             return folder
-        if not file.exists():
-            part = self._file_system(place / "new.img")
-            part.replace(file)
-        elif file.stat().st_size != disk * MEGABYTE:
+        if not has_file:
+            machine.rename(self._file_system(place / "new.img"), file)
+        elif (size := machine.size(file)) != disk * MEGABYTE:
             raise SettingsError(
                 f"container_disk is {disk} MB, and the kept files of task {self._settings.task_id!r} have a file "
-                f"system of {file.stat().st_size // MEGABYTE} MB; set it to that, or remove {place}"
+                f"system of {size // MEGABYTE} MB; set it to that, or remove {place}"
             )
         return file
 
-    def _file_system(self, path: Path) -> Path:
+    def _file_system(self, path: PurePosixPath) -> PurePosixPath:
         disk = self._settings.container_disk
         assert disk is not None
         if disk < SMALLEST_DISK:
             raise UnheldLimitsError(
                 f"backend 'singularity' cannot enforce a container_disk below {SMALLEST_DISK} MB; set it to that"
             )
-        path.unlink(missing_ok=True)
+        self._machine.remove(path)
         outcome = self._client.run("--quiet", "overlay", "create", "--sparse", "--size", str(disk), str(path))
         if not outcome.ok:
             raise self._no_limit(f"{outcome.reason}. Install e2fsprogs, which makes the file system")
@@ -109,7 +108,7 @@ class Overlay:
     def release(self) -> None:
         """Free what is held here, as an instance has the layer open, or will not: a passing file needs no name then."""
         if self._passing:
-            remove_tree(self._passing)
+            self._machine.remove(self._passing)
             self._passing = None
 
 

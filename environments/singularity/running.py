@@ -46,7 +46,7 @@ class Running:
         except BaseException:
             with unstoppable():
                 with contextlib.suppress(TerminalError):
-                    remove(name)
+                    remove(name, client.machine)
                 overlay.release()
             raise
         overlay.release()
@@ -61,5 +61,5 @@ def _started(client: Client, settings: EnvironmentSettings, name: str, options: 
         start_error = EnvironmentStartError(f"backend 'singularity' cannot start {image}: {why}")
         raise refusal(settings, outcome.text) or start_error
     refuse_ignored_binds(settings, outcome.text)
-    refuse_limits_without_effect(settings, found[0].pid)
+    refuse_limits_without_effect(settings, found[0].pid, client.machine)
     return Instance(client, found[0])

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from environments.errors import SettingsError
+from environments.joining import of_new_targets, refuse_beside
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
+
+_INSTANCE = re.compile(r"[a-zA-Z0-9_.-]+")
+_OF_NEW = ("image", "binds", "network", "gpu", "read_only")
+"""Settings that say what an instance is to be, and nothing of one that there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,25 +21,42 @@ class SingularitySettings(BackendSettings):
     """The settings of backend `singularity`."""
 
     prefix: ClassVar[str] = "singularity_"
+    puts_aside: ClassVar[Mapping[str, Collection[str]]] = {
+        "singularity_instance": of_new_targets("singularity_", _OF_NEW),
+        "singularity_image": ("singularity_instance",),
+    }
+    goes_over: ClassVar[bool] = True
     enforces: ClassVar[frozenset[str]] = frozenset(RESOURCE_SETTINGS)
 
     image: str | None = None
     """A SIF file, a sandbox directory, or a URI that is pulled once; `docker://python:3.12-slim` if not set."""
+    instance: str | None = None
+    """Name of an instance that runs already, to run commands in. It is not ended, so that settings of a new instance
+    cannot be given along with it."""
     binds: tuple[str, ...] = ()
     """Mounts, each `host_path:/container_path` or with `:ro` behind it."""
     network: bool = True
-    """Whether the instance shares this machine's network; if not, there is none."""
+    """Whether the instance shares its machine's network; if not, there is none."""
     gpu: bool = False
-    """Whether the instance has this machine's NVIDIA GPUs."""
+    """Whether the instance has its machine's NVIDIA GPUs."""
     read_only: bool = False
     """Whether nothing can be written but `/tmp` and mounts."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the limits that an instance never has, see `BackendSettings`: of its disk where it is read-only."""
+        """Return the limits that an instance never has, see `BackendSettings`: of its disk where it is read-only.
+
+        One that is somebody else's never has any of ours.
+        """
+        if self.instance:
+            return frozenset(RESOURCE_SETTINGS)
         return frozenset({"container_disk"}) if self.read_only else frozenset()
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""
+        if self.instance is not None:
+            if not _INSTANCE.fullmatch(self.instance):
+                raise SettingsError(f"singularity_instance is {self.instance!r}; give the name of one instance")
+            refuse_beside(settings, "singularity_instance", _OF_NEW)
         for bind in self.binds:
             parts = bind.split(":")
             wrong = not 2 <= len(parts) <= 3 or not parts[1].startswith("/") or parts[2:] not in ([], ["ro"], ["rw"])

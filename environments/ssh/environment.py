@@ -8,13 +8,14 @@ import stat
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import paramiko
 
-from environments.atomic_file import PERMISSIONS, open_regular, replace_file
-from environments.call import checked_data, checked_path
-from environments.errors import EnvironmentStartError
+from environments.address import Address
+from environments.arguments import checked_data, checked_limit, checked_path
+from environments.atomic_file import PERMISSIONS, checked_destination, open_regular, replace_file
+from environments.errors import CLEANED_UP, EnvironmentStartError
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -24,10 +25,14 @@ from environments.sources import load_settings
 from environments.ssh.advice import Login
 from environments.ssh.config import Route, resolve
 from environments.ssh.files import NotBySFTPError, SFTPFiles
+from environments.ssh.forwarding import Forwarding
 from environments.ssh.link import Link
 from environments.ssh.settings import SSHSettings
 from environments.ssh.stream import LINK_ERRORS, SSHStream
+from environments.ssh.way_in import way_in
 from environments.starting import current_start
+from environments.target import Target
+from environments.target_files import TargetPath
 
 
 class SSHEnvironment(PersistentShellEnvironment):
@@ -50,6 +55,7 @@ class SSHEnvironment(PersistentShellEnvironment):
         self._links: list[Link] = []
         self._link_lock = threading.Lock()
         self._stopped = False
+        self._forwarding = Forwarding(self._open_tcp)
         self._sftp = SFTPFiles(self._open_channel, self.run_control, lambda: self.cwd)
 
     @classmethod
@@ -64,6 +70,15 @@ class SSHEnvironment(PersistentShellEnvironment):
         if SSHSettings.of(settings).host:
             with SSHEnvironment(settings) as env:
                 yield from orphans_in(env)
+
+    @property
+    def place(self) -> str:
+        """The host as `user@host:port`.
+
+        Raises:
+            SettingsError: The settings name none, or the SSH client's configuration cannot be understood.
+        """
+        return str(self._route or resolve(self._own))
 
     def start_target(self) -> None:
         """Connect, or connect anew.
@@ -87,8 +102,41 @@ class SSHEnvironment(PersistentShellEnvironment):
             channel = self._open_channel()  # the connection may have dropped just now
             return SSHStream(channel, argv, terminal)
 
+    def describe_target(self, cwd: str) -> Target:
+        """Say which host it is, see `PersistentShellEnvironment`."""
+        assert self._route
+        return Target("ssh", "host", self._route.host, str(self._own.host), self._route.host, self.way_in())
+
+    def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return what a person runs here to log in there, see `way_in`.
+
+        Args:
+            command: What to run there on a terminal; the login shell, if it is empty.
+        """
+        return way_in(self._own, self._route or resolve(self._own), command)
+
+    def find_address(self, port: int) -> Address:
+        """Return a port here that leads to one of the host, see `BaseEnvironment.address`."""
+        self.life.ensure_started()
+        return self.forwarded("localhost", port)
+
+    def forwarded(self, host: str, port: int) -> Address:
+        """Return a port here that leads to one that the host can reach. It stays open until the environment's end.
+
+        Args:
+            host: Where that is, as the host knows it.
+            port: Which it is.
+
+        Raises:
+            UnsupportedError: The server forwards nothing there, as it has said before.
+            TerminalError: There is no port to be had here.
+        """
+        return self._forwarding.address(host, port)
+
     def stop_target(self) -> None:
         """Disconnect."""
+        self._sftp.close()
+        self._forwarding.close()
         with self._link_lock:
             self._stopped = True
             self._close_links(self._links)
@@ -99,26 +147,27 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     # Files.
 
-    def write_bytes(self, path: str, data: bytes) -> None:
-        """Write a file, see `BaseEnvironment`."""
+    def write_bytes(self, path: TargetPath, data: bytes) -> None:
+        """Write a file, see `TargetFiles`."""
         self.life.ensure_started()
         try:
             self._sftp.put(io.BytesIO(checked_data(data)), checked_path(path))
         except NotBySFTPError:
             super().write_bytes(path, data)
 
-    def read_bytes(self, path: str) -> bytes:
-        """Return a file, see `BaseEnvironment`."""
+    def read_bytes(self, path: TargetPath, limit: int | None = None) -> bytes:
+        """Return a file, see `TargetFiles`."""
+        most = checked_limit(limit)
         self.life.ensure_started()
         data = io.BytesIO()
         try:
-            self._sftp.get(checked_path(path), data)
+            self._sftp.get(checked_path(path), data, limit=most)
         except NotBySFTPError:
-            return super().read_bytes(path)
+            return super().read_bytes(path, most)
         return data.getvalue()
 
-    def put_file(self, local: str | Path, remote: str | PurePosixPath) -> None:
-        """Copy a file, see `BaseEnvironment`."""
+    def put_file(self, local: str | Path, remote: TargetPath) -> None:
+        """Copy a file, see `TargetFiles`."""
         self.life.ensure_started()
         try:
             with open_regular(Path(local)) as file:
@@ -128,16 +177,16 @@ class SSHEnvironment(PersistentShellEnvironment):
         except NotBySFTPError:
             super().put_file(local, remote)
 
-    def get_file(self, remote: str | PurePosixPath, local: str | Path) -> None:
-        """Copy a file, see `BaseEnvironment`."""
+    def get_file(self, remote: TargetPath, local: str | Path) -> None:
+        """Copy a file, see `TargetFiles`."""
+        place = checked_destination(local)
         self.life.ensure_started()
-
         found: list[int] = []
         try:
             path = checked_path(remote)
             with self.progress.counting(f"downloading {remote}") as count:
                 get = partial(self._sftp.get, path, count=count.at)
-                replace_file(Path(local), lambda file: found.append(get(file)), lambda: found[0])
+                replace_file(place, lambda file: found.append(get(file)), lambda: found[0])
         except NotBySFTPError:
             super().get_file(remote, local)
 
@@ -150,7 +199,7 @@ class SSHEnvironment(PersistentShellEnvironment):
         """
         with self._link_lock:
             if self._stopped:
-                raise EnvironmentStartError("the environment was cleaned up; create a new one")
+                raise EnvironmentStartError(CLEANED_UP)
             self._close_links([link for link in self._links if link.loss()])
             for link in list(self._links):
                 try:
@@ -166,6 +215,21 @@ class SSHEnvironment(PersistentShellEnvironment):
                 raise EnvironmentStartError(
                     f"the SSH server {link.route} opened no session: {error}; check MaxSessions there"
                 ) from error
+
+    def _open_tcp(self, host: str, port: int) -> paramiko.Channel:
+        """Open a channel to a port that the host can reach. It takes no session of the server's."""
+        try:
+            return self._live_link().open_tcp(host, port)
+        except paramiko.ChannelException:
+            raise
+        except LINK_ERRORS:  # the connection may have dropped just now
+            return self._live_link().open_tcp(host, port)
+
+    def _live_link(self) -> Link:
+        with self._link_lock:
+            if self._stopped:
+                raise EnvironmentStartError(CLEANED_UP)
+            return next((link for link in self._links if not link.loss()), None) or self._connect()
 
     def _connect(self) -> Link:
         assert self._route

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import posixpath
 import secrets
 import shlex
@@ -13,8 +14,11 @@ from typing import BinaryIO
 
 import paramiko
 
+from environments.arguments import means_directory
 from environments.atomic_file import PERMISSIONS
-from environments.errors import TerminalError
+from environments.cancellation import check_scope
+from environments.errors import CallCancelledError, TerminalError
+from environments.log import logger
 from environments.shell.process_tree import RunInTarget
 from environments.ssh.stream import LINK_ERRORS
 
@@ -23,9 +27,22 @@ LARGE = 8 * 1024 * 1024
 
 OnBytes = Callable[[int, int], object]
 
+log = logger(__name__)
+
 
 class NotBySFTPError(Exception):
     """SFTP did not do it. The shell may, and can say why not if it cannot either."""
+
+
+def _check(_done: int, _all: int) -> None:
+    """End a transfer whose scope was cancelled, where nobody counts its bytes."""
+    check_scope()
+
+
+def _copy_beginning(sftp: paramiko.SFTPClient, path: bytes, size: int, target: BinaryIO) -> None:
+    with sftp.open(path, "rb") as file:
+        file.prefetch(size)
+        target.write(file.read(size))
 
 
 class SFTPFiles:
@@ -49,6 +66,8 @@ class SFTPFiles:
         self._client: paramiko.SFTPClient | None = None
         self._refused = False
         self._uid = -1
+        self._left: list[bytes] = []
+        """Beginnings of files, which a link that dropped has left there."""
 
     def put(self, source: BinaryIO, path: str, mode: int | None = None, count: OnBytes | None = None) -> None:
         """Write a file beside its place and rename it into it.
@@ -71,7 +90,7 @@ class SFTPFiles:
                 if mode is not None:
                     sftp.open(part, "wx").close()
                     sftp.chmod(part, 0o600)  # so that what others may not read is never there for them to read
-                sftp.putfo(source, part, callback=count)
+                sftp.putfo(source, part, callback=count or _check)
                 if old:
                     with contextlib.suppress(OSError):  # only root can give a file away
                         sftp.chown(part, old.st_uid or 0, old.st_gid or 0)
@@ -79,17 +98,18 @@ class SFTPFiles:
                     sftp.chmod(part, mode)
                 sftp.posix_rename(part, place)
             except BaseException:
-                with contextlib.suppress(*LINK_ERRORS):
-                    sftp.remove(part)
+                self._left.append(part)
+                self._remove_left(sftp)
                 raise
 
-    def get(self, path: str, target: BinaryIO, count: OnBytes | None = None) -> int:
+    def get(self, path: str, target: BinaryIO, count: OnBytes | None = None, limit: int | None = None) -> int:
         """Copy a file's contents into `target` and return its permission bits.
 
         Args:
             path: The file.
             target: Takes the contents.
             count: Told of the bytes that have come, and of all that there are.
+            limit: Bytes to copy at most; None is all of them.
 
         Raises:
             NotBySFTPError: They were not copied, or only in part.
@@ -97,11 +117,37 @@ class SFTPFiles:
         with self._session() as sftp:
             place = self._absolute(path)
             found = sftp.stat(place)
-            small = 0 < (found.st_size or 0) < LARGE  # those of /proc have more in them than the 0 that they say
-            if not (small and stat.S_ISREG(found.st_mode or 0)):
+            size = found.st_size or 0
+            wanted = size if limit is None else min(size, limit)
+            small = 0 < wanted < LARGE  # those of /proc have more in them than the 0 that they say
+            if path.endswith("/") or not (small and stat.S_ISREG(found.st_mode or 0)):
                 raise NotBySFTPError("it is better read by the shell")
-            sftp.getfo(place, target, callback=count)
+            if wanted < size:
+                _copy_beginning(sftp, place, wanted, target)
+            else:
+                sftp.getfo(place, target, callback=count or _check)
             return stat.S_IMODE(found.st_mode or 0) & PERMISSIONS
+
+    def close(self) -> None:
+        """Remove what a dropped link has left on the host; if that cannot be reached, say so."""
+        if self._left:
+            with contextlib.suppress(NotBySFTPError), self._session():
+                pass
+        for path in self._left:
+            log.warning(
+                "backend 'ssh': %s may still be there, as the link dropped while it was written", os.fsdecode(path)
+            )
+
+    def _remove_left(self, sftp: paramiko.SFTPClient) -> None:
+        """Remove those beginnings of files. Those that stay as the link has dropped are tried on the next one."""
+        while self._left:
+            try:
+                sftp.remove(self._left[-1])
+            except FileNotFoundError:
+                pass
+            except LINK_ERRORS:
+                return
+            self._left.pop()
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[paramiko.SFTPClient]:
@@ -110,7 +156,10 @@ class SFTPFiles:
         try:
             if self._client is None or self._channel.closed:
                 self._client = self._open()
+                self._remove_left(self._client)
             yield self._client
+        except CallCancelledError:
+            raise
         except (*LINK_ERRORS, paramiko.SFTPError, UnicodeError, TerminalError) as error:
             raise NotBySFTPError(str(error)) from error
         finally:
@@ -134,6 +183,8 @@ class SFTPFiles:
 
     def _place(self, sftp: paramiko.SFTPClient, given: str) -> tuple[bytes, paramiko.SFTPAttributes | None]:
         """Return where to write, behind links, with what is there now. Missing directories are made."""
+        if means_directory(given):
+            raise NotBySFTPError("it can only be a directory")
         path = self._absolute(given)
         try:
             found = sftp.lstat(path)

@@ -102,6 +102,11 @@ class Link:
         """
         return self.transport.open_session(window_size=WINDOW, timeout=CONNECT_TIMEOUT)
 
+    def open_tcp(self, host: str, port: int) -> paramiko.Channel:
+        """Open a channel to a port of a host, as the server knows it. Raises as `open_channel` does."""
+        there, here = (host, port), ("127.0.0.1", 0)
+        return self.transport.open_channel("direct-tcpip", there, here, window_size=WINDOW, timeout=CONNECT_TIMEOUT)
+
     def close(self) -> None:
         """Close the connection and all its channels."""
         self._closing.set()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from urllib.parse import urlsplit
 
+from environments.errors import SettingsError
 from environments.settings import NOT_IN_FILE, BackendSettings
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ class SSHSettings(BackendSettings):
     """The settings of backend `ssh`. It holds no limits."""
 
     prefix: ClassVar[str] = "ssh_"
+    carries: ClassVar[bool] = True
 
     host: str | None = None
     """Host name or address, or a `Host` of the SSH client's configuration; needed."""
@@ -31,3 +34,25 @@ class SSHSettings(BackendSettings):
     """Password to log in with. Refused in `config.yaml`."""
     passphrase: SecretStr | None = field(default=None, metadata=NOT_IN_FILE)
     """Passphrase of the private key. Refused in `config.yaml`."""
+
+    def at(self, url: str) -> Self:
+        """Return settings for the host of a URL, see `BackendSettings`.
+
+        What else is configured for another host is kept, but for the user, the port and the password.
+        """
+        try:
+            parts = urlsplit(url)
+            host, user, port = parts.hostname, parts.username, parts.port
+        except ValueError as error:
+            why = f"the host of an engine cannot be understood ({error}); write it as ssh://user@host:port"
+            raise SettingsError(why) from error
+        if not host or parts.password or parts.path.strip("/") or parts.query:
+            raise SettingsError("an engine's host is written as ssh://user@host:port, without a password or a path")
+        same = host == self.host
+        return replace(
+            self,
+            host=host,
+            user=user or (self.user if same else None),
+            port=port or (self.port if same else None),
+            password=self.password if same else None,
+        )

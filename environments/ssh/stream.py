@@ -18,6 +18,8 @@ from environments.sink import Channel
 
 WINDOW = 2 * 1024 * 1024
 """Bytes the server may send before we have read any. paramiko's buffer is only cheap to read when read whole."""
+_PIECE = 256 * 1024
+"""Bytes given to paramiko at once: of what it is given it copies the rest with each packet of 32 KB."""
 DRAIN = 0.5
 """Seconds of silence after the process's end that count as the end of its output: the server sends how it ended at
 once, but the end of the channel only when nobody holds its pipe open any more, which a daemon does for hours."""
@@ -122,7 +124,8 @@ class SSHStream:
         if self._end.is_set():  # the channel may stay open for what the process left behind
             raise BrokenPipeError(errno.EPIPE, "the process has ended")
         try:
-            self._channel.sendall(data)
+            for start in range(0, len(data), _PIECE):
+                self._channel.sendall(data[start : start + _PIECE])
         except LINK_ERRORS as error:
             raise BrokenPipeError(errno.EPIPE, f"the channel is closed: {error}") from error
 

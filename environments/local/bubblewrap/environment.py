@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
+from environments.address import Address
+from environments.errors import UnsupportedError
 from environments.local.bubblewrap.mounts import Mounts
 from environments.local.bubblewrap.refusal import find_program
 from environments.local.bubblewrap.sandbox import Sandbox
@@ -14,6 +17,7 @@ from environments.local.settings import LocalSettings
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
+from environments.target import Target, this_machine
 
 _LOSS = "its sandbox has ended; the first process in it was killed"
 
@@ -41,14 +45,37 @@ class SandboxedEnvironment(PersistentShellEnvironment):
         options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1", *mounts.options()]
         variables = handed_in(mounts.home)
         program = find_program([shown.source for shown in mounts.writable])
-        self._sandbox = Sandbox(program, options, variables, self._shells.marker(0), sys.executable)
+        self._sandbox = Sandbox(program, options, variables, self._account.shells.marker(0), sys.executable)
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `StreamOpener`."""
+        return SandboxStream(self._running(), argv, terminal)
+
+    def _running(self) -> Sandbox:
         sandbox = self._sandbox
         if sandbox is None or sandbox.is_gone:
             raise self.life.lost(_LOSS)
-        return SandboxStream(sandbox, argv, terminal)
+        return sandbox
+
+    def describe_target(self, cwd: str) -> Target:
+        """Say which sandbox it is, see `PersistentShellEnvironment`: by its first process, as this machine counts.
+
+        Only root can join the namespaces of its file system from outside. Nothing then keeps them from what the sandbox
+        keeps from its commands.
+        """
+        pid, here = str(self._running().pid), this_machine()
+        joining = ("nsenter", "--target", pid, "--all", f"--wdns={cwd}", self.capabilities.shell)
+        return Target("local", "sandbox", pid, "bubblewrap", here, joining if os.geteuid() == 0 else ())
+
+    def find_address(self, port: int) -> Address:
+        """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`."""
+        self.life.ensure_started()
+        if not LocalSettings.of(self.settings).sandbox_network:
+            raise UnsupportedError(
+                f"backend 'local': the sandbox has no network, so that its port {port} cannot be reached; set "
+                "local_sandbox_network (TERMINAL_LOCAL_SANDBOX_NETWORK)"
+            )
+        return Address("127.0.0.1", port)
 
     @property
     def stop_ends_all(self) -> bool:

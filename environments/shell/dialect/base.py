@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from environments.owner import MARKER_VARIABLE
@@ -18,6 +18,7 @@ FINISHING_NAMES = tuple(
     f"{where.value}_{how}" for where in Where if not where.ends_shell for how in ("merge", "separate")
 )
 """The names of the texts that stand behind commands, see `finishing_name`."""
+_EACH = "_hx_each"
 SURVIVED = "TERM INT HUP QUIT"
 """Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
 ignored, its children get as always."""
@@ -33,6 +34,7 @@ class Dialect(ABC):
         nonce: What its messages begin with.
         marker: What the marker variable begins with for its commands.
         words: What our names in it begin with, which no user's does.
+        on_terminal: Whether it speaks on a terminal, which its commands read from, while its script comes elsewhere.
     """
 
     name: ClassVar[str]
@@ -50,10 +52,11 @@ class Dialect(ABC):
     can_leave: ClassVar[bool]
     """Whether the shell can leave a command that is to end, and go on. Otherwise it ends with it."""
 
-    def __init__(self, nonce: str, marker: str, words: str) -> None:
+    def __init__(self, nonce: str, marker: str, words: str, on_terminal: bool = False) -> None:
         self.nonce = nonce
         self.marker = marker
         self.words = words
+        self.on_terminal = on_terminal
 
     # What differs.
 
@@ -68,6 +71,16 @@ class Dialect(ABC):
         Args:
             state: The state.
             functions: Whether functions and aliases are to be among it.
+        """
+
+    @classmethod
+    @abstractmethod
+    def unsetting(cls, name: str, kept: Collection[str]) -> str:
+        """Return what unsets all exported variables but some.
+
+        Args:
+            name: A variable to make use of.
+            kept: Those that stay.
         """
 
     @abstractmethod
@@ -131,6 +144,19 @@ class Dialect(ABC):
             text += f"case ${{{name}+x}} in x) ;; *) {export} ;; esac; " if unless_set else f"{export}; "
         return f"{{ {text}}} 2>/dev/null\n" if text else ""
 
+    @classmethod
+    def taking_up(cls, exports: Mapping[str, str], kept: Collection[str], command: str) -> str:
+        """Return a command for a subshell that begins with what another shell of this kind has exported.
+
+        Args:
+            exports: The text of each variable in the report of that shell.
+            kept: Variables that stay as they are.
+            command: The command.
+        """
+        unset = f"{cls.unsetting(_EACH, {*kept, *exports})}\n{cls.call} unset -v {_EACH}\n"
+        given = "".join(exports.values())
+        return f"{{ {unset}{given}}} 2>/dev/null\n:\n{command}"
+
     def opening(self, cwd: str | None, nowhere: str | None, old_cwd: str) -> str:
         """Return what follows on the definitions and on an earlier state: where to start, and that it runs.
 
@@ -146,7 +172,7 @@ class Dialect(ABC):
             if nowhere:
                 place = f'"${{TMPDIR:-/tmp}}/{nowhere}"'
                 away += f"; mkdir -m 700 -- {place} && {self.call} cd -- {place} && rmdir -- {place} && {failed}=2"
-            text += f"{self.call} cd -- {shlex.quote(cwd)} || {{ {away}; }}\n"
+            text += f"{self.call} cd -- {directory_word(cwd)} || {{ {away}; }}\n"
         if old_cwd:
             text += f"OLDPWD={shlex.quote(old_cwd)}\n"
         values = " ".join(f'"${{{name}-}}"' for name in ("HOME", *WATCHED))
@@ -163,7 +189,7 @@ class Dialect(ABC):
             announced: Whether the shell is to say where the output begins.
             reports: Whether the session's shell is to say what it holds then, see `harmless`.
         """
-        before = self.exporting(request.exports, unless_set=True)
+        before = self.exporting(request.exports, unless_set=True) + self._lending_terminal()
         before += self._saying_begin(number, request.separate) if announced else ""
         if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
             before += f"{self.call} trap : {SURVIVED};"
@@ -226,6 +252,14 @@ class Dialect(ABC):
     def _saying_begin(self, number: int, separate: bool = False) -> str:
         said = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0'"
         return "".join(f"{said} >&{end};" for end in ((self.err, self.out) if separate else (self.out,)))
+
+    def _lending_terminal(self) -> str:
+        """Return what makes the terminal, if it is on one, as a command wants it. It leaves line breaks as they are."""
+        return f"{self.stty} sane -onlcr <&{self.out} >/dev/null 2>&1 || :;" if self.on_terminal else ""
+
+    def _silencing_terminal(self) -> str:
+        """Return what keeps it from an echo, and from changing what the shell says, while no command runs."""
+        return f"{self.stty} raw -echo <&{self.out} >/dev/null 2>&1 || :\n" if self.on_terminal else ""
 
     def _mark(self, number: str) -> str:
         return f'{self.call} export {MARKER_VARIABLE}="{self.marker}{number}/"'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Collection
 
 from environments.shell.dialect.base import FINISHING_NAMES, NEVER_RESTORED, Dialect, finishing_name
 from environments.shell.framing import Kind
@@ -20,6 +21,7 @@ _STDIN, _NULL_IN, _NULL_OUT, _OUT, _ERR, _LEASH, _LEASH_END = 208, 209, 210, 211
 _OURS = r"(?ms)^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n"
 _FUNCTION_FLAG = r"(?m)^(declare -f|alias )"
 _ESCAPED = rb"[\x80-\xff'\\]"
+_KEPT = ("_", "PWD", "OLDPWD", "SHLVL", "BASHOPTS", "SHELLOPTS")
 _USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
 
 
@@ -101,15 +103,15 @@ class Bash(Dialect):
         number, code, left = self._value(_NUMBER), self._value(_CODE), self._value(_LEFT)
         end = self._say(Kind.END, number, code, left)
         aside = f"{end} >&{_ERR}\n" if how == "separate" else ""
+        look = self._silencing_terminal() + self._look_for_leftovers()
         if name == _PLAIN:
             end = self._say(Kind.HARMLESS_END, number, code, left)
         if where != Where.MAIN.value:
             # A command that fails may not have read all of its input, which must not be taken for script.
             leave = f'[[ "{code}" = 0 ]] || \\builtin exit\n' if where == Where.ATTACHED.value else ""
-            return f"{self._look_for_leftovers()}{aside}{end} >&{_OUT}\n{leave}{self._next()}"
+            return f"{look}{aside}{end} >&{_OUT}\n{leave}{self._next()}"
         said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{_OUT}\n"
-        talk = f"{self._look_for_leftovers()}{aside}{said}{self._report(how)}"
-        return f"{talk}{self._arm()}{self._next()}"
+        return f"{look}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
 
     @property
     def _behind(self) -> str:
@@ -152,7 +154,7 @@ class Bash(Dialect):
         hide = f"if [[ ${{{self.words}@a}} = *x* ]]; then \\builtin export -n {self.words}; fi"
         parts = f"{hide};{head};{exports};\\builtin printf '\\0';{functions};\\builtin printf '\\0%s\\0' \"{number}\""
         plain = f"{{ {parts}; }} >&{_ERR}\n"
-        if how == "merge":
+        if how == "merge" and not self.on_terminal:
             return plain
         # What is left of a command may write there as well, and nothing comes between the bytes of one short write.
         line = f'\\builtin printf \'{self._head(Kind.PIECE)}%s\\0%s\\0%s\\0\' "{number}" $part "$l" >&{_ERR}'
@@ -165,8 +167,8 @@ class Bash(Dialect):
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
         number, code, left = self._value(_NUMBER), self._value(_CODE), self._value(_LEFT)
-        quiet = f"\\exec 1>&{_NULL_OUT} 2>&{_NULL_OUT}\n\\builtin trap - EXIT DEBUG ERR\n"
-        aside = f"{self._say(Kind.EXIT, number, code, left)} >&{_ERR}\n"
+        quiet = f"\\exec 1>&{_NULL_OUT} 2>&{_NULL_OUT}\n\\builtin trap - EXIT DEBUG ERR\n{self._silencing_terminal()}"
+        aside = "" if self.on_terminal else f"{self._say(Kind.EXIT, number, code, left)} >&{_ERR}\n"
         said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{_OUT}\n"
         return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{aside}{said}"
 
@@ -219,7 +221,8 @@ class Bash(Dialect):
     def _redirections(self, request: Request) -> str:
         err = f"2>&{_ERR}" if request.separate else "2>&1"
         if not request.where.takes_input:
-            return f"<&{_STDIN if request.stdin_file else _NULL_IN} >&{_OUT} {err}"
+            usual = _OUT if self.on_terminal else _NULL_IN
+            return f"<&{_STDIN if request.stdin_file else usual} >&{_OUT} {err}"
         return f">&{_OUT} {err}"
 
     def _finishing(self, request: Request, reports: bool) -> str:
@@ -245,15 +248,21 @@ class Bash(Dialect):
 
     # What an earlier shell held.
 
+    @classmethod
+    def unsetting(cls, name: str, kept: Collection[str]) -> str:
+        """Return what unsets all exported variables but some, see `Dialect`."""
+        return (
+            f"for {name} in $(\\builtin compgen -e); do case ${name} in {'|'.join(kept)}) ;; "
+            f'*) \\builtin unset -v "${name}" ;; esac; done'
+        )
+
     def restoring(self, state: SessionState, *, functions: bool) -> str:
         """Return the text, see `Dialect`. Options go first as functions may not parse without them, or with them."""
         if not state.reported:
             return ""
         name, value = f"{self.words}_n", f"{self.words}_v"
-        keep = "_|PWD|OLDPWD|SHLVL|BASHOPTS|SHELLOPTS"
         text = [
-            f"for {name} in $(\\builtin compgen -e); do case ${name} in {keep}) ;; "
-            f'*) \\builtin unset -v "${name}" ;; esac; done',
+            self.unsetting(name, _KEPT),
             f"\\builtin eval {shlex.quote(state.exports)}",
             "\\builtin set +o posix",
         ]

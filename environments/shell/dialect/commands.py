@@ -49,9 +49,15 @@ for p in $freeze; do if [ "$p" != "$4" ]; then frozen="$frozen -$p"; fi; done
 if [ -n "$frozen" ]; then kill -s STOP -- $frozen 2>/dev/null; fi
 rope=
 for p in $holders; do
-  if [ -e "/proc/$p/fd/$leash" ]; then rope=/proc/$p/fd/$leash; break; fi
-  if [ -e "/proc/$p/fd/$end" ]; then rope=/proc/$p/fd/$end; break; fi
+  if [ -p "/proc/$p/fd/$leash" ]; then rope=/proc/$p/fd/$leash; break; fi
+  if [ -p "/proc/$p/fd/$end" ]; then rope=/proc/$p/fd/$end; break; fi
 done
+# A shell on a terminal has /dev/null for its errors, as has half of what runs on a machine.
+speech= complaint=
+if [ -n "$mouth" ]; then
+  if [ ! "/proc/$mouth/fd/$out" -ef /dev/null ]; then speech=/proc/$mouth/fd/$out; fi
+  if [ -p "/proc/$mouth/fd/$err" ] || [ -S "/proc/$mouth/fd/$err" ]; then complaint=/proc/$mouth/fd/$err; fi
+fi
 @BEARERS@
 found=
 for p in $bearers; do
@@ -64,8 +70,8 @@ if [ -n "$rope" ]; then
     p=${d#/proc/}
     if [ "$d/fd/$leash" -ef "$rope" ]; then
       case " $spare $$ $self " in *" $p "*) ;; *) held="$held $p" ;; esac
-    elif [ -n "$mouth" ] && { [ "$d/fd/1" -ef "/proc/$mouth/fd/$out" ] ||
-      [ "$d/fd/2" -ef "/proc/$mouth/fd/$out" ] || [ "$d/fd/2" -ef "/proc/$mouth/fd/$err" ]; }; then
+    elif [ -n "$speech$complaint" ] && { [ "$d/fd/1" -ef "$speech" ] || [ "$d/fd/2" -ef "$speech" ] ||
+      [ "$d/fd/2" -ef "$complaint" ]; }; then
       case " $mouth $$ $self " in *" $p "*) ;; *) said="$said $p" ;; esac
     fi
   done
@@ -257,9 +263,14 @@ def directory_name(marker: str) -> str:
     return f"hermes-{marker.rpartition(':')[2].rstrip('/').replace('/', '-')}"
 
 
+def in_temporary_directory(name: str) -> str:
+    """Return the word of shell text that is a path in the target's temporary directory."""
+    return f'"${{TMPDIR:-/tmp}}"/{name}'
+
+
 def making_scratch(name: str) -> str:
     """Return what makes a private directory and prints its path."""
-    return f'umask 077; d="${{TMPDIR:-/tmp}}"/{name}; mkdir -- "$d" && printf %s "$d"'
+    return f'umask 077; d={in_temporary_directory(name)}; mkdir -- "$d" && printf %s "$d"'
 
 
 LEFT_BEHIND = f"""\

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import shlex
 import stat
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from environments.shell.dialect.files import MISSING, resolving
+from environments.shell.dialect.file_causes import EXPLAIN
+from environments.shell.dialect.files import exactly, resolving
 
 OWNER = stat.S_IRWXU
 """The permission bits without which a directory's owner can make nothing in it."""
@@ -21,8 +22,9 @@ _HAS_TAR = f"command -v tar >/dev/null || exit {NO_TAR}\nunset TAR_OPTIONS\n"
 # A directory that is there keeps its permissions, as it may be a home, or one that others write to as well.
 _ENTER = """\
 made=
-if [ ! -d "$path" ]; then mkdir -p -- "$path" && chmod 700 -- "$path" || exit 1; made=1; fi
-cd -- "$path" || exit 1
+unfilled() { explain fill; exit 1; }
+if [ ! -d "$path" ]; then mkdir -p -- "$path" && chmod 700 -- "$path" || unfilled; made=1; fi
+cd -P -- "$path" || unfilled
 """
 # BusyBox writes through a link to a directory as if it were one, and no tar writes into what is not to be written to.
 _CLEAR = """\
@@ -37,10 +39,14 @@ fi
 # But for root, BusyBox gives permissions only to what it makes, and not those that the umask takes away.
 _UNPACK = """\
 umask 0
-tar -xpof - || exit
+tar -xpof - || unfilled
 """
 _FINISH = """\
 if [ -n "$made" ]; then touch -d @{time} . 2>/dev/null; chmod {mode:o} .; fi
+"""
+_GO_TO = """\
+unread() { explain pack; exit 1; }
+cd -P -- "$path" && [ -r . ] || unread
 """
 # Only of GNU tar it is known that it can, and takes the names as they are.
 _LEAVE_OUT = """\
@@ -48,7 +54,7 @@ case $(tar --version 2>/dev/null) in *'GNU tar'*) set -- --anchored --no-wildcar
 printf '%s\\n' {names} | """
 # A name that goes over two lines is left out of the list, so that the file is taken for a new one.
 _LIST = """\
-cd -- "$path" 2>/dev/null && LC_ALL=C find . -type f ! -path '*
+cd -P -- "$path" 2>/dev/null && LC_ALL=C find . -type f ! -path '*
 *' -exec stat -c "%s %Y %n" {} + 2>/dev/null
 :
 """
@@ -66,7 +72,7 @@ def unpacking(path: str, folders: Mapping[str, int], mode: int, time: int) -> st
     """
     clear = _CLEAR.format(folders=_words(folders))
     finish = "".join(_closing(folders)) + _FINISH.format(mode=mode, time=time)
-    return f"{_HAS_TAR}{resolving(path)}{_ENTER}{clear}{_UNPACK}{finish}"
+    return f"{_HAS_TAR}{resolving(path)}{EXPLAIN}{_ENTER}{clear}{_UNPACK}{finish}"
 
 
 def _closing(folders: Mapping[str, int]) -> Iterator[str]:
@@ -89,11 +95,27 @@ def packing(path: str, unwanted: Collection[str]) -> str:
         path: The directory.
         unwanted: Names, relative to it, of files that may be left out.
     """
-    there = f'{MISSING}[ -d "$path" ] || {{ echo "it is not a directory" >&2; exit 1; }}\ncd -- "$path" || exit 1\n'
     leave_out = _LEAVE_OUT.format(names=_words(unwanted)) if unwanted else ""
-    return f'{_HAS_TAR}{resolving(path)}{there}set --\n{leave_out}tar "$@" -cf - .'
+    return f'{_HAS_TAR}{exactly(path)}{EXPLAIN}{_GO_TO}set --\n{leave_out}tar "$@" -cf - . || unread'
 
 
 def listing(path: str) -> str:
     """Return what prints size, time of change in seconds, and name of each regular file of a directory, if it can."""
     return f"{resolving(path)}{_LIST}"
+
+
+def looking(path: str, names: Sequence[str]) -> str:
+    """Return what prints the time there in seconds, then size, time of change and name of files of a directory.
+
+    Args:
+        path: The directory.
+        names: The files, relative to it; those that are not there are left out.
+    """
+    batches = (_words(names[begin : begin + BATCH]) for begin in range(0, len(names), BATCH))
+    stats = "".join(f'stat -c "%s %Y %n" -- {batch} 2>/dev/null\n' for batch in batches)
+    return f'{resolving(path)}cd -P -- "$path" 2>/dev/null || exit 0\ndate +%s\n{stats}:'
+
+
+def dropping(path: str, names: Iterable[str]) -> str:
+    """Return what removes files of a directory, which are named relative to it."""
+    return f'{resolving(path)}cd -P -- "$path" && rm -f -- {_words(names)}'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Collection
 
 from environments.shell.dialect.base import FINISHING_NAMES, NEVER_RESTORED, Dialect, finishing_name
 from environments.shell.framing import Kind
@@ -12,13 +13,17 @@ from environments.shell.state import SessionState
 
 _OUT, _ERR, _LEASH, _LEASH_END = 8, 7, 6, 5
 _OURS = re.compile(r"^export _[0-9a-f]{3}_[a-z_]+=.*\n", re.MULTILINE)
+_ITS_OWN_COMMAND = "\\unset -f command"
+"""Takes away a function that our text would call. A shell of this kind finds `unset`, but not `command`, before it, and
+cannot say what the function was, so that it is not brought back."""
 _OPTION = re.compile(r"^set [-+]o (\S+)$", re.MULTILINE)
 
 
 class Posix(Dialect):
     """A POSIX shell. Its descriptors have one digit, so that ours are set anew for each command and given back then.
 
-    The shell's own output stays on the stream. What `set -x` says about our text is no message, and so dropped.
+    The shell's own output stays on the stream. What `set -x` says about our text is no message, and so dropped; on a
+    terminal, where it would be among the output, the shell's own stderr goes nowhere.
     """
 
     name = "sh"
@@ -38,6 +43,7 @@ class Posix(Dialect):
         texts = {name: self._finishing_text(name) for name in FINISHING_NAMES} | {"exit": self._farewell()}
         return "\n".join(
             [
+                *(["\\exec 2>/dev/null"] if self.on_terminal else []),
                 f"\\exec {_OUT}>&1 {_ERR}>&2",
                 *(f"{self._name(name)}={shlex.quote(text)}" for name, text in texts.items()),
                 self.new_leash(),
@@ -59,7 +65,9 @@ class Posix(Dialect):
     def _arm(self) -> str:
         """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
         text = f'\\eval "{self._value("exit")}"'
-        return f"\\command trap '{text}' EXIT; \\command trap '\\command exit 124' USR1\n"
+        # A plain sh that does not read its script from the terminal would end without a word at control-C.
+        on_control_c = "; \\command trap '\\command exit 130' INT" if self.on_terminal else ""
+        return f"\\command trap '{text}' EXIT; \\command trap '\\command exit 124' USR1{on_control_c}\n"
 
     def _next(self) -> str:
         """Return what gets ready for the next command."""
@@ -73,7 +81,8 @@ class Posix(Dialect):
     def _finishing_text(self, name: str) -> str:
         where, _, how = name.partition("_")
         number, code, left = self._value("i"), self._value("r"), self._value("h")
-        first = f"{self._name('r')}=$?\n\\command unset {self._name('c')}\n{self._look_for_leftovers()}"
+        first = f"\\command unset {self._name('c')}\n"
+        first += self._silencing_terminal() + self._look_for_leftovers()
         end = self._say(Kind.END, number, code, left)
         aside = f"{end} >&{_ERR}\n" if how == "separate" else ""
         if where != Where.MAIN.value:
@@ -96,14 +105,15 @@ class Posix(Dialect):
         exports = "\\command export -p; \\command printf 'umask '; \\command umask"
         text = (
             f"{{ \\command printf '{self._head(Kind.STATE)}%s\\0\\0\\0' \"{number}\"; {exports}; "
-            f"\\command printf '\\0'; \\command set +o; {end}; }} >&{_ERR} 2>/dev/null\n"
+            f"\\command printf '\\0'; \\command set +o; {end}; }} >&{_OUT if self.on_terminal else _ERR} 2>/dev/null\n"
         )
         return text if how == "merge" else f'if [ "{self._value("h")}" = 0 ]; then {text}fi\n'
 
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
         number, code, left = self._value("i"), self._value("r"), self._value("h")
-        head = f"{self._name('r')}=$? {self._name('h')}=0\n\\command trap - EXIT\n"
+        first = f"{self._name('r')}=$? {self._name('h')}=0\n{_ITS_OWN_COMMAND}\n"
+        head = f"{first}\\command trap - EXIT\n{self._silencing_terminal()}"
         aside = f"{self._say(Kind.EXIT, number, code, left)} >&{_ERR}\n"
         said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{_OUT}\n"
         return f"{head}{self._report('merge')}{aside}{said}"
@@ -131,14 +141,17 @@ class Posix(Dialect):
     def _redirections(self, request: Request) -> str:
         stdin = ""
         if not request.where.takes_input:
-            stdin = "0<&4 4<&- " if request.stdin_file else "0</dev/null "
+            usual = "0<&1 " if self.on_terminal else "0</dev/null "
+            stdin = "0<&4 4<&- " if request.stdin_file else usual
         err = _ERR if request.separate else _OUT
         ends = f'{_LEASH}<"{self._value("l")}" {_LEASH_END}>&-'
         return f"{stdin}{_OUT}>&1 {_ERR}>&2 1>&{_OUT} 2>&{err} {ends}"
 
     def _finishing(self, request: Request, reports: bool) -> str:
         # Where a command has removed our texts, the shell ends with that command's exit code.
-        text = f'\\command eval "${{{self._name(finishing_name(request))}-\\\\command exit \\$?}}"'
+        code = self._name("r")
+        finish = f'"${{{self._name(finishing_name(request))}-\\\\command exit ${code}}}"'
+        text = f"{code}=$?;{_ITS_OWN_COMMAND};\\command eval {finish}"
         return f"{text};\\exec 4<&-" if request.stdin_file else text
 
     def _place(self) -> tuple[str, str]:
@@ -156,15 +169,20 @@ class Posix(Dialect):
 
     # What an earlier shell held.
 
+    @classmethod
+    def unsetting(cls, name: str, kept: Collection[str]) -> str:
+        """Return what unsets all exported variables but some, see `Dialect`."""
+        each = f'{name}=${{{name}#export }}; echo "${{{name}%%=*}}"'
+        names = f"$(\\command export -p | while IFS= read -r {name}; do {each}; done)"
+        keep = "|".join(("''|*[!A-Za-z0-9_]*|[0-9]*", *kept))
+        return f'for {name} in {names}; do case ${name} in {keep}) ;; *) unset -v "${name}" ;; esac; done'
+
     def restoring(self, state: SessionState, *, functions: bool) -> str:
         """Return the text, see `Dialect`. A shell of this kind cannot say what functions it has."""
         if not state.reported:
             return ""
         name = self._name("n")
-        each = f'{name}=${{{name}#export }}; echo "${{{name}%%=*}}"'
-        names = f"$(\\command export -p | while IFS= read -r {name}; do {each}; done)"
-        keep = "''|*[!A-Za-z0-9_]*|[0-9]*|PWD|OLDPWD"
-        unset = f'for {name} in {names}; do case ${name} in {keep}) ;; *) unset -v "${name}" ;; esac; done'
+        unset = self.unsetting(name, ("PWD", "OLDPWD"))
         exports = _OURS.sub("", state.exports)  # with `set -a`
         options = "\n".join(
             f"\\command {found[0]}" for found in _OPTION.finditer(state.functions) if found[1] not in NEVER_RESTORED

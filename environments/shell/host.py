@@ -1,0 +1,165 @@
+"""Another machine, on which a backend has its engine: what the environment that leads there has to offer for it.
+
+That is what any environment with shells answers for itself, and it opens no shell of its own for this.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from environments.address import Address
+from environments.capture import BoundedCapture, LiveText
+from environments.errors import EnvironmentLostError
+from environments.hosts import host_at, host_over
+from environments.settings import EnvironmentSettings
+from environments.shell.stream import Chunk, Stream, Terminal
+from environments.sink import Channel
+from environments.starting import current_start
+
+MOST_OUTPUT = 1_000_000
+"""Bytes that are kept of what a program of ours prints there."""
+GRACE = 0.5
+"""Seconds that such a program has to tidy up when it is ended."""
+_PATIENCE = 2.0
+"""Seconds until its stream is given up, when it was to be ended and did not."""
+_EXIT_LIMIT = 5.0
+"""Seconds for its exit code, once it has closed its output."""
+
+# The program has a session of its own. The end of our input, or of the link, is its end.
+_GUARDED = f"""\
+exec 3<&0 </dev/null
+setsid "$@" 3<&- & child=$!
+{{ read -r _ <&3; kill -s TERM -- -$child; sleep {GRACE}; kill -s KILL -- -$child; }} >/dev/null 2>&1 & guard=$!
+wait $child; code=$?
+kill -KILL $guard 2>/dev/null
+exit $code
+"""
+
+
+class Host(Protocol):
+    """A machine that processes can be started on."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people, and to tell it from others."""
+
+    max_streams: int | None
+    """How many streams should be open at once; None is as many as are asked for."""
+
+    def start_target(self) -> None:
+        """Connect to it, or connect anew, see `PersistentShellEnvironment`."""
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process there, see `StreamOpener`."""
+
+    def target_loss(self) -> str | None:
+        """Say why it cannot be reached any more, see `PersistentShellEnvironment`."""
+
+    def stop_target(self) -> None:
+        """Disconnect, for good."""
+
+    def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return what a person runs here to have a command run there on a terminal, see `Target.enter`."""
+
+    def forwarded(self, host: str, port: int) -> Address:
+        """Return a port here that leads to one that the machine can reach, until it is disconnected.
+
+        Raises:
+            TerminalError: There is none to be had.
+        """
+
+
+def host_of(settings: EnvironmentSettings, url: str | None = None) -> Host | None:
+    """Return the machine that a backend has its engine on; None if that is this one. It is not reached for yet.
+
+    Args:
+        settings: May say so by `over`.
+        url: Says so where they do not.
+
+    Raises:
+        SettingsError: It leads to no such machine.
+        MissingExtraError: The client library of the backend that leads there is not installed.
+    """
+    env = host_over(settings) or (host_at(url) if url else None)
+    return cast("Host | None", env)  # what `BackendSettings.carries` says of it
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of a program."""
+
+    exit_code: int
+    output: str
+    """Its standard output."""
+    errors: str
+    """Its standard error."""
+
+
+def run_there(host: Host, argv: Sequence[str], on_line: Callable[[str], object] | None = None) -> Done:
+    """Run a program on a host to its end, without input.
+
+    When the start that the current thread is at is stopped, the program is ended with all that it has started.
+
+    Args:
+        host: Where to run it.
+        argv: The program and its arguments, which other users there may see.
+        on_line: Told of each line, of either output, as it comes.
+
+    Raises:
+        EnvironmentStartError: It could not be started.
+        EnvironmentLostError: The link dropped before its end was known.
+        StartStoppedError: It was ended.
+    """
+    stream = host.open_stream(["/bin/sh", "-c", _GUARDED, "sh", *argv])
+    try:
+        with current_start().aborting(_Ending(stream)):
+            kept = {channel: BoundedCapture(MOST_OUTPUT) for channel in Channel}
+            lines = {channel: _Lines(on_line) for channel in Channel}
+            while (chunk := stream.read(None) or Chunk(Channel.STDOUT, b"")).data:
+                kept[chunk.channel].add(chunk.data)
+                lines[chunk.channel].add(chunk.data)
+            code = stream.exit_code(_EXIT_LIMIT)
+            if code is None:
+                raise EnvironmentLostError(host.target_loss() or f"the link to {host.place} dropped")
+    finally:
+        stream.close()
+    for each in lines.values():
+        each.add(b"", final=True)
+    return Done(code, kept[Channel.STDOUT].text().text, kept[Channel.STDERR].text().text)
+
+
+class _Ending:
+    """Has a program ended by the end of its input, and gives its stream up where that does not help."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._asked: float | None = None
+
+    def __call__(self) -> None:
+        if self._asked is None:
+            self._asked = time.monotonic()
+            self._stream.close_write()
+        elif time.monotonic() - self._asked > _PATIENCE:
+            self._stream.close()
+
+
+class _Lines:
+    """Hands whole lines on."""
+
+    def __init__(self, on_line: Callable[[str], object] | None) -> None:
+        self._on_line = on_line
+        self._decoder = LiveText()
+        self._begun = ""
+
+    def add(self, data: bytes, final: bool = False) -> None:
+        if self._on_line is None:
+            return
+        *whole, self._begun = (self._begun + self._decoder.feed(data, final)).split("\n")
+        for line in whole:
+            self._on_line(line)
+        if final and self._begun:
+            self._on_line(self._begun)
+        self._begun = self._begun[-MOST_OUTPUT:]

@@ -1,0 +1,224 @@
+"""What a session begins with: the files of a login shell, and those that settings name, sourced in its own shell."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from environments.errors import EnvironmentStartError, StartStoppedError
+from environments.log import logger
+from environments.plain_number import plain_number
+from environments.settings import EnvironmentSettings
+from environments.shell.dialect.base import Dialect, directory_word
+from environments.shell.output import CommandOutput
+from environments.shell.request import Request, Where
+from environments.shell.runner import Runner, Sent
+from environments.shell.shell import Shell
+from environments.shell.state import SessionState, with_variables_of
+from environments.shell.target_shells import TargetShells
+from environments.starting import reason_to_leave, stopped_error
+
+log = logger(__name__)
+
+OPTIONAL = "-"
+"""What stands before the path of a file that may be missing, and that may fail."""
+SYSTEM_PROFILE = "/etc/profile"
+USER_PROFILES: Mapping[str, tuple[str, ...]] = {
+    "bash": ("~/.bash_profile", "~/.bash_login", "~/.profile"),
+    "sh": ("~/.profile",),
+}
+"""Of these a login shell takes the first that it can read."""
+TAIL = 2000
+"""Bytes kept of what a file prints, for the error or the log."""
+_RESET = "euvx"
+"""Options that do not outlast a file: with them commands would end the session's shell, or print more than they do."""
+IS_NO_FILE, IS_MISSING = "e", "m"
+
+
+class InitFile(NamedTuple):
+    """One file to source."""
+
+    path: str
+    """`~` is the target user's home."""
+    optional: bool = False
+    """Whether it may be missing, and may fail: then what it did by then is kept, and the rest goes on."""
+    may_say_no: bool = False
+    """Whether a last command that fails is nothing to warn of, as in profiles, which often end in a test."""
+
+
+class InitFiles:
+    """Sources them in the first shell that a session has in a target.
+
+    Args:
+        shells: Hand on to shells beside the session what the files have exported.
+        runner: Runs a request.
+        settings: Which files, and how long each may take.
+    """
+
+    def __init__(self, shells: TargetShells, runner: Runner, settings: EnvironmentSettings) -> None:
+        self._shells = shells
+        self._runner = runner
+        self._backend = settings.env
+        self._login = settings.login_shell
+        self._named = [
+            InitFile(
+                path.removeprefix(OPTIONAL), optional=path.startswith(OPTIONAL), may_say_no=path.startswith(OPTIONAL)
+            )
+            for path in settings.init_files
+        ]
+        self._limit = settings.init_timeout
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to source."""
+        return self._login or bool(self._named)
+
+    def source(
+        self, shell: Shell, given: Collection[str], again: Callable[[Shell], Shell], interrupted: Callable[[], bool]
+    ) -> Shell:
+        """Source the files in a new shell, and return the shell to go on with.
+
+        Args:
+            shell: The shell, which is ended on any error.
+            given: Names of the variables that it has from us.
+            again: Opens a shell that goes on from what one that has ended has reported.
+            interrupted: Whether the session's command is not to be waited for any longer.
+
+        Raises:
+            EnvironmentStartError: A file is missing, has ended the shell, or did not end in time.
+            StartStoppedError: It was interrupted.
+        """
+        unwanted = _Unwanted(interrupted)
+        try:
+            files = self._found(shell, unwanted)
+            shell.await_report()
+            before = shell.reported
+            for file in files:
+                shell = self._sourced(file, shell, again, unwanted)
+            shell.await_report()
+            exports = with_variables_of(shell.reported, SessionState(), given).exports
+            self._shells.base = replace(before, exports=exports)
+        except BaseException:
+            self._shells.end(shell)
+            raise
+        return shell
+
+    def _found(self, shell: Shell, unwanted: _Unwanted) -> list[InitFile]:
+        """Return the files that are there.
+
+        Raises:
+            EnvironmentStartError: One that was named is not, or cannot be read.
+        """
+        profiles = [(SYSTEM_PROFILE,), USER_PROFILES[shell.dialect.name]] if self._login else []
+        choices = [[InitFile(path, may_say_no=True) for path in paths] for paths in profiles]
+        choices += [[file] for file in self._named]
+        said, _ = self._run(shell, _choosing(shell.dialect, choices), unwanted)
+        if len(said) != len(choices):
+            raise self._error(f"the shell cannot say which init files there are: {said!r}", "see what it printed")
+        for (file, *_), letter in zip(choices[len(profiles) :], said[len(profiles) :], strict=True):
+            if not letter.isdigit() and not file.optional:
+                what = "cannot be read, or is no file" if letter == IS_NO_FILE else "does not exist"
+                raise self._error(f"the init file {file.path} {what}", "make it, or take it out of init_files")
+        return [files[int(letter)] for files, letter in zip(choices, said, strict=True) if letter.isdigit()]
+
+    def _sourced(self, file: InitFile, shell: Shell, again: Callable[[Shell], Shell], unwanted: _Unwanted) -> Shell:
+        """Source one file, and return the shell to go on with. Raises as `source` does."""
+        printed, outcome = self._run(shell, _sourcing(shell.dialect, file.path), unwanted)
+        tail = f"; it printed: {printed[-TAIL:]}" if (printed := printed.strip()) else "; it printed nothing"
+        if shell.fit and not outcome.timed_out:
+            if outcome.failed:
+                level = log.info if file.may_say_no else log.warning
+                level("backend %r: the init file %s failed%s", self._backend, file.path, tail)
+            return shell
+        if outcome.timed_out:
+            said = f"the init file {file.path} did not end within {plain_number(self._limit)} s, and was ended{tail}"
+            remedy = "have it wait for nothing, set init_timeout higher"
+        else:
+            said = f"the init file {file.path} ended the shell that sourced it{tail}"
+            remedy = "have it `return` instead of `exit`, and run no command with `exec`"
+        if not file.optional:
+            raise self._error(said, f"{remedy}, or name it as {OPTIONAL}{file.path} to go on without the rest of it")
+        log.warning("backend %r: %s; the session goes on without the rest of it", self._backend, said)
+        return shell if shell.fit else again(shell)
+
+    def _run(self, shell: Shell, text: str, unwanted: _Unwanted) -> tuple[str, _Outcome]:
+        """Have a shell run text of ours, and return what that printed and what came of it."""
+        if unwanted.is_set():
+            raise unwanted.error(self._backend)
+        output = CommandOutput(2 * TAIL, separate=False)
+        # In the directory it is in, to which it returns: where a file goes is not where the session begins.
+        marker = shell.send(Request(text, Where.MAIN, cwd="."))
+        outcome = self._runner.run(Sent(shell, marker, Where.MAIN), output, self._limit, interrupt=unwanted)
+        if outcome.reason == "interrupt":
+            raise unwanted.error(self._backend)
+        printed = output.stdout.text().text
+        return printed, _Outcome(outcome.exit_code != 0, outcome.reason == "timeout")
+
+    def _error(self, said: str, remedy: str) -> EnvironmentStartError:
+        return EnvironmentStartError(f"backend {self._backend!r}: {said}; {remedy}")
+
+
+class _Outcome(NamedTuple):
+    """What came of a text of ours."""
+
+    failed: bool
+    timed_out: bool
+
+
+class _Unwanted(threading.Event):
+    """Whether nobody waits for the session any more.
+
+    Args:
+        interrupted: Whether its command was interrupted.
+    """
+
+    def __init__(self, interrupted: Callable[[], bool]) -> None:
+        super().__init__()
+        self._interrupted = interrupted
+
+    def is_set(self) -> bool:
+        """Whether it is so."""
+        return self._interrupted() or reason_to_leave() is not None
+
+    def error(self, backend: str) -> StartStoppedError:
+        """Return what to raise then."""
+        reason = None if self._interrupted() else reason_to_leave()
+        return stopped_error(backend, *(reason or ("it was interrupted", False)))
+
+
+def _choosing(dialect: Dialect, choices: list[list[InitFile]]) -> str:
+    """Return what prints a character for each choice: which of its files is the first that can be read, or why none."""
+    test, say = f"{dialect.call} test", f"{dialect.call} printf"
+    text = ""
+    for files in choices:
+        for number, word in enumerate(_word(file.path) for file in files):
+            text += f"{'elif' if number else 'if'} {test} -r {word} && {test} ! -d {word}; then {say} {number}\n"
+        first = _word(files[0].path)
+        text += f"elif {test} -e {first}; then {say} {IS_NO_FILE}; else {say} {IS_MISSING}; fi\n"
+    return text
+
+
+def _word(path: str) -> str:
+    return directory_word(path) if path.startswith("~/") else shlex.quote(path)
+
+
+def _sourcing(dialect: Dialect, path: str) -> str:
+    """Return what sources a file, and fails if that does.
+
+    As it stands in front of `||`, a command in it that fails does not end a bash with `set -e`. By `builtin` it would.
+    """
+    flags, code = f"{dialect.words}_f", f"{dialect.words}_s"
+    reset = "".join(
+        f"case ${flags} in *{flag}*) {dialect.call} set -{flag} ;; *) {dialect.call} set +{flag} ;; esac\n"
+        for flag in _RESET
+    )
+    return (
+        f"{flags}=$- {code}=0\n"
+        f"\\command . {_word(path)} || {code}=1\n"
+        f"{reset}"
+        f"case ${code} in 0) {dialect.call} unset -v {flags} {code} ;; "
+        f"*) {dialect.call} unset -v {flags} {code}; {dialect.call} false ;; esac"
+    )
