@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, get_args
 
+from code_execution.interruption import Interruption
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
 from code_execution.script_output import ScriptOutput
 from code_execution.script_run import Limits, ScriptRun, Tools, TransportName
 from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
-from environments.call import OutputCallback
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
+from environments.listener import TextCallback
 from environments.manager import get_environment
 from environments.model_view import ModelView
 from hermes_tools import script_tools
@@ -37,10 +38,11 @@ def execute_code(
     mode: Mode | None = None,
     transport: TransportName = "auto",
     interrupt: threading.Event | None = None,
-    on_output: OutputCallback | None = None,
+    on_output: TextCallback | None = None,
     on_tool_call: ToolCallCallback | None = None,
     tool_errors: ToolErrors | None = None,
     argv: Sequence[str] = (),
+    session_env: bool = False,
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
 ) -> ExecutionResult:
@@ -58,13 +60,15 @@ def execute_code(
         mode: `"project"` runs it in the session's working directory with its active Python; `"strict"` in its
             own directory with our Python. None is the setting, `"project"` by default.
         transport: How its calls travel: `"socket"`, `"relay"`, `"file"`, or `"auto"` for the fastest that works there.
-        interrupt: Ends the script when it is set.
+        interrupt: Ends the script when it is set, as a cancelled `CancelScope` does that it was called in.
         on_output: Called with each piece of its standard output as it arrives, in another thread.
         on_tool_call: Called with a `ToolCall` after each tool call, before the script has the answer; in the call's
             thread, and so several times at once. What it raises is logged and passed over.
         tool_errors: What a refused tool call does in the script: `"return"` `{"error": ...}`, as a tool that fails
             does, or `"raise"` `ToolError`. None is the setting, `"return"` by default.
         argv: The script's arguments, `sys.argv[1:]`.
+        session_env: Whether it sees what the session has exported, too, as its last command left it. Of that it does
+            not see what is named as secrets are, unless it is allowed by name; see docs/scripts.md.
         before_script: Decides whether the script may run, in place of the environment's; see docs/approvals.md.
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
 
@@ -81,22 +85,21 @@ def execute_code(
     """
     if sys.platform == "win32":
         return _not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
-    limits = _checked(code, timeout, max_tool_calls, mode, transport, tool_errors)
+    limits = _checked(code, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
     env = get_environment() if env is None else env
-    handlers = script_tools(env) if tools is None else dict(tools)
-    if forbidden := sorted(set(handlers) & set(NOT_CALLABLE)):
-        raise ValueError(f"{', '.join(forbidden)} can't be called from a script; leave it out of tools")
+    handlers = script_tools(env) if tools is None else _checked_tools(tools)
     view = env.model_view()
+    interruption = Interruption(interrupt)
     check = env.tool_call_check(before_tool_call)
 
     def attempt(began: float) -> ExecutionResult | None:
         output = ScriptOutput(limits.settings, on_output, view)
         calls = ToolCallLog(on_tool_call, view.output)
-        return ScriptRun(env, handlers, limits, interrupt, output, check, calls).execute(code, argv, began)
+        return ScriptRun(env, handlers, limits, interruption, output, check, calls).execute(code, argv, began)
 
     def run() -> ExecutionResult:
         asked = time.monotonic()
-        if not env.may_run_script(code, limits.mode, before_script, interrupt.is_set if interrupt else None):
+        if not env.may_run_script(code, limits.mode, before_script, interruption.has_come) or interruption.has_come():
             return _interrupted_before(time.monotonic() - asked)
         began = time.monotonic()  # whoever was asked has taken time that is not the script's
         while (result := attempt(began)) is None:
@@ -104,6 +107,12 @@ def execute_code(
         return result
 
     return _with_errors_as_results(run, view)
+
+
+def _checked_tools(tools: Tools) -> Tools:
+    if forbidden := sorted(set(tools) & set(NOT_CALLABLE)):
+        raise ValueError(f"{', '.join(forbidden)} can't be called from a script; leave it out of tools")
+    return dict(tools)
 
 
 def _with_errors_as_results(run: Callable[[], ExecutionResult], view: ModelView) -> ExecutionResult:
@@ -125,6 +134,7 @@ def _checked(
     mode: Mode | None,
     transport: TransportName,
     tool_errors: ToolErrors | None,
+    session_env: bool,
 ) -> Limits:
     settings = load_code_execution_settings()
     limits = Limits(
@@ -134,6 +144,7 @@ def _checked(
         settings.mode if mode is None else mode,
         transport,
         settings.tool_errors if tool_errors is None else tool_errors,
+        bool(session_env),
     )
     if not isinstance(code, str):
         raise TypeError(f"code is of type {type(code).__name__}; give the script's source as text")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 
+from code_execution.interruption import Interruption
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, not_run_message
 from environments.cancellation import start_limit
 from environments.errors import (
@@ -22,7 +22,7 @@ COMMAND_LIMIT = 60.0
 SHORTEST = 1.0
 """Seconds that such a command has at least."""
 _SAYS_MORE = (EnvironmentLostError, EnvironmentStartError, UnsupportedError)
-"""Errors that say more than that time was over."""
+"""Errors that say more than that time was over, or that nobody waits."""
 
 
 class OutOfTimeError(Exception):
@@ -35,25 +35,25 @@ class Preparation:
     Args:
         limit: Seconds that the script has, all of this included.
         began: When they began, on the monotonic clock.
-        interrupt: Ends the waiting for a target's start when it is set.
+        interruption: Ends the waiting for a target's start.
     """
 
-    def __init__(self, limit: float, began: float, interrupt: threading.Event | None) -> None:
+    def __init__(self, limit: float, began: float, interruption: Interruption) -> None:
         self.deadline = began + limit
         """When the script's time is over, on the monotonic clock."""
         self._limit = limit
         self._began = began
-        self._interrupt = interrupt
+        self._interruption = interruption
         self._doing = "starting the target"
 
     @contextlib.contextmanager
     def bounding_starts(self) -> Iterator[None]:
-        """Let the start of a target in the block take no more than the script's time, and end it with the interrupt.
+        """Let the start of a target in the block take no more than the script's time, and no longer than anybody waits.
 
         Raises:
             StartStoppedError: It was over, or nobody waited any more, before the target was up.
         """
-        asked = self._interrupt.is_set if self._interrupt else None
+        asked = self._interruption.has_come if self._interruption.may_come else None
         with start_limit(max(0.0, self.deadline - time.monotonic()), interrupted=asked):
             yield
 
@@ -87,7 +87,7 @@ class Preparation:
     def result_of(self, error: OutOfTimeError | TerminalError) -> ExecutionResult | None:
         """Return the result if an error only means that time is over or that nobody waits; None if it says more."""
         seconds = time.monotonic() - self._began
-        if isinstance(error, StartStoppedError) and self._interrupt and self._interrupt.is_set():
+        if self._interruption.has_come() and not _says_more(error):
             return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
         if isinstance(error, OutOfTimeError) or self._only_says_so(error):
             message = not_run_message(self._limit, self._doing)
@@ -97,4 +97,8 @@ class Preparation:
     def _only_says_so(self, error: TerminalError) -> bool:
         if isinstance(error, StartStoppedError):
             return error.timed_out
-        return bool(self._doing) and time.monotonic() >= self.deadline and not isinstance(error, _SAYS_MORE)
+        return bool(self._doing) and time.monotonic() >= self.deadline and not _says_more(error)
+
+
+def _says_more(error: Exception) -> bool:
+    return isinstance(error, _SAYS_MORE) and not isinstance(error, StartStoppedError)

@@ -6,8 +6,8 @@ from code_execution.beginning import Beginning
 from code_execution.result import with_truncation_notice
 from code_execution.settings import CodeExecutionSettings
 from code_execution.short_paths import ShortPaths
-from environments.call import OutputCallback
 from environments.capture import BoundedCapture, LiveText
+from environments.listener import TextCallback
 from environments.model_view import ModelView
 from environments.sink import Channel
 
@@ -23,7 +23,7 @@ class ScriptOutput:
 
     separate = True
 
-    def __init__(self, settings: CodeExecutionSettings, on_output: OutputCallback | None, view: ModelView) -> None:
+    def __init__(self, settings: CodeExecutionSettings, on_output: TextCallback | None, view: ModelView) -> None:
         self._limits = {Channel.STDOUT: settings.max_stdout_bytes, Channel.STDERR: settings.max_stderr_bytes}
         self._captures = {channel: BoundedCapture(limit) for channel, limit in self._limits.items()}
         self._on_output = on_output

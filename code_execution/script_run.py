@@ -13,6 +13,7 @@ from typing import Literal
 from code_execution.child_environment import script_command, session_variables
 from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
 from code_execution.interpreter import Pythons, note_begun, pythons_for
+from code_execution.interruption import Interruption
 from code_execution.preparation import OutOfTimeError, Preparation
 from code_execution.result import (
     INTERRUPTED_MESSAGE,
@@ -45,7 +46,7 @@ TransportName = Literal["auto", "socket", "relay", "file"]
 Tools = Mapping[str, Callable[..., object]]
 
 INTERRUPT_POLL = 0.05
-"""Seconds between looks at the caller's event, which can't be waited for together with the script."""
+"""Seconds between looks at what may end a script, which can't be waited for together with it."""
 
 
 class NotBegunError(Exception):
@@ -63,6 +64,8 @@ class Limits:
     mode: Mode
     transport: TransportName
     tool_errors: ToolErrors
+    session_env: bool = False
+    """Whether the script sees what the session exports."""
 
 
 class ScriptRun:
@@ -73,7 +76,7 @@ class ScriptRun:
         env: BaseEnvironment,
         handlers: Tools,
         limits: Limits,
-        interrupt: threading.Event | None,
+        interruption: Interruption,
         output: ScriptOutput,
         before_call: BeforeCall | None,
         calls: ToolCallLog,
@@ -81,7 +84,7 @@ class ScriptRun:
         self._env = env
         self._handlers = handlers
         self._limits = limits
-        self._interrupt = interrupt
+        self._interruption = interruption
         self._output = output
         self._calls = calls
         self._token = secrets.token_urlsafe(24)
@@ -100,7 +103,7 @@ class ScriptRun:
         Returns:
             None if the Python that was chosen turned out not to work, and another run is to choose another.
         """
-        before = Preparation(self._limits.timeout, began, self._interrupt)
+        before = Preparation(self._limits.timeout, began, self._interruption)
         try:
             with before.bounding_starts():
                 return self._execute(code, argv, began, before)
@@ -186,21 +189,24 @@ class ScriptRun:
         mode, beginning = self._limits.mode, self._output.beginning
         arguments = [f"{directory}/{START}", f"{directory}/{SCRIPT}", beginning.word, mode, *argv]
         running = f"{beginning.command} -u {shlex.join(arguments)}"
-        command = script_command(running, directory, self._env.passthrough.values(), session)
+        exports = self._limits.session_env
+        command = script_command(running, directory, self._env.passthrough, session, exports=exports)
         command = beginning.choosing(pythons) + command
         cwd = directory if self._limits.mode == "strict" else None
         self._calls.begin()
-        return self._env.start_own(command, cwd=cwd, stdin="none", sink=self._output, grace=SCRIPT_GRACE)
+        return self._env.start_own(
+            command, cwd=cwd, stdin="none", session_env=exports, sink=self._output, grace=SCRIPT_GRACE
+        )
 
     def _wait(self, process: Process, deadline: float) -> Status | None:
-        """Wait for the script's end, its deadline or the interrupt, and say which of the latter two it was."""
+        """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
         while process.running:
             left = deadline - time.monotonic()
             if left <= 0:
                 return "timeout"
-            if self._interrupt and self._interrupt.is_set():
+            if self._interruption.has_come():
                 return "interrupted"
-            pause = INTERRUPT_POLL if self._interrupt else left
+            pause = INTERRUPT_POLL if self._interruption.may_come else left
             process.wait(min(left, pause, threading.TIMEOUT_MAX))
         return None
 

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from environments.base import BaseEnvironment
+from environments.cancellation import in_no_scope
 from environments.errors import TerminalError
 from environments.removal import remove_tree, removing
 
@@ -60,7 +61,7 @@ def staging_directory(env: BaseEnvironment, timeout: float, along: str = "") -> 
         if local:
             remove_tree(Path(staging.path), staging.removal_limit)
         else:
-            with contextlib.suppress(TerminalError):
+            with in_no_scope(), contextlib.suppress(TerminalError):  # whoever has cancelled it wants it away, too
                 _run(env, removing(staging.path), staging.removal_limit, "the script's directory could not be removed")
 
 
@@ -96,5 +97,6 @@ def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str], timeou
 def _run(env: BaseEnvironment, command: str, timeout: float, problem: str) -> str:
     result = env.execute_own(command, timeout=timeout)
     if not result.ok:
+        env.check_usable()
         raise TerminalError(f"{problem} on backend {env.settings.env!r}: {result.output.strip()}")
     return result.output

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NotRequired, TypedDict
 
+from environments.arguments import check_seconds
 from environments.base import BaseEnvironment
-from environments.call import check_seconds
 from environments.errors import TerminalError
 from hermes_tools.background.notices import Notice, take_notices
 from hermes_tools.background.process import BackgroundProcess

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from environments.arguments import check_seconds
 from environments.base import BaseEnvironment
-from environments.call import check_seconds
 from environments.capture import BoundedCapture
 from environments.errors import DeniedError
 from environments.result import TIMEOUT_EXIT_CODE, CommandResult

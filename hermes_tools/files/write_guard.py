@@ -18,7 +18,8 @@ REFUSED = "refused"
 
 # `cd -P` finds where a directory is without starting a process. `-ef` knows a file by whatever name; where the shell
 # lacks it, the names are compared. Errors are hushed once, as each redirection costs more than a look. What is missing
-# has no links in it, but a `..` would lead out of it again.
+# has no links in it, but a `..` would lead out of it again. `readlink -f` of BusyBox takes what a link points to
+# from where it runs, if it is not there yet.
 _TEXT = """
 place() {
     case $1 in /*) ;; *) return 1 ;; esac
@@ -54,8 +55,14 @@ judged() {
     if held "$entry"; then echo REFUSED denied "$number"; return 0; fi
     real=$entry
     if [ -L "$1" ]; then
-        real=$(readlink -f -- "$1" && echo .) || { echo REFUSED lost; return 0; }
-        real=${real%??}
+        real=$1 links=0
+        while [ -L "$real" ]; do
+            links=$((links + 1))
+            to=$([ "$links" -le 40 ] && readlink -- "$real" && echo .) || { echo REFUSED lost; return 0; }
+            case $to in /*) real=${to%??} ;; *) real=${real%/*}/${to%??} ;; esac
+        done
+        place "$real" || { echo REFUSED lost; return 0; }
+        real=$place
         if held "$real"; then echo REFUSED denied "$number"; return 0; fi
     fi
     ROOTED
