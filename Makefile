@@ -3,8 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 # Tests mostly wait, so that there are several to a core.
 WORKERS ?= 8
+# Tests start Python by the hundred: what one has compiled is there for the next, also where that is switched off.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-live engines check compare docs bench fuzz soak clean
+.PHONY: run test test-live test-plugs engines check compare docs bench fuzz soak clean
 
 run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
@@ -14,6 +16,9 @@ test: .venv/ready engines   ## all tests, or a part: make test ARGS='tests/envir
 
 test-live: .venv/ready   ## the contract on the cloud services themselves, where their credentials are set; it costs money there
 	HERMES_TEST_LIVE=1 $(BIN)/pytest -rs tests/environments/conformance -k 'modal or daytona'
+
+test-plugs: .venv/ready engines   ## other frameworks' own tests on our plugs, as in docs/plugs.md: make test-plugs ARGS=deepagents
+	PYTHONPATH=tests $(BIN)/python -m plugs $(ARGS)
 
 engines:                ## the engines that tests run on, where this machine allows it; in CI they must be there
 	e2e/setup $(if $(CI),,--where-possible)
@@ -31,8 +36,8 @@ compare: .venv/ready     ## the table of hermes-agent's settings and their whole
 docs: .venv/ready        ## the tables in docs/, from the code
 	$(BIN)/python docs/settings_tables.py
 
-bench: .venv/ready
-	$(BIN)/python -m benchmarks
+bench: .venv/ready     ## what each thing costs, beside what it costs at least, or a part: make bench ARGS=over_ssh
+	$(BIN)/python -m benchmarks $(ARGS)
 
 fuzz: .venv/ready        ## what reads others' bytes, each for SECONDS (60), or one: make fuzz ARGS=framing
 	$(BIN)/pip install --quiet --editable '.[fuzz]'
@@ -43,9 +48,10 @@ soak: .venv/ready        ## much work with faults: SOAK_BACKEND (local, docker, 
 
 .venv/ready: pyproject.toml
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip   # that of Python 3.11 takes twice as long, for this and for frameworks
 	$(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare .plugs
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,53 @@
+"""What takes its time, for frameworks that await: done in a thread, and ended in the target when nobody awaits it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from environments import CancelScope, EnvironmentLostError, EnvironmentStartError
+
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
+
+
+class Threads:
+    """Threads for the calls of one environment. As many work at once as there are calls.
+
+    Args:
+        unavailable: What is raised when the environment was lost or cannot be started; None leaves our own errors.
+    """
+
+    def __init__(self, unavailable: type[Exception] | None = None) -> None:
+        self._unavailable = unavailable
+        self._limiter = anyio.CapacityLimiter(math.inf)  # anyio's own lets 40 work, for all that there is
+
+    async def call(
+        self, function: Callable[_Arguments, _Answer], *args: _Arguments.args, **kwargs: _Arguments.kwargs
+    ) -> _Answer:
+        """Call a function in a thread, and return what it returns.
+
+        When the task is cancelled, what the function does in a target is ended there.
+
+        Raises:
+            Exception: What the function raises.
+        """
+        scope = CancelScope()
+
+        def work() -> _Answer:
+            with scope.active():
+                return function(*args, **kwargs)
+
+        try:
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
+        except anyio.get_cancelled_exc_class():
+            scope.cancel()
+            raise
+        except (EnvironmentLostError, EnvironmentStartError) as error:
+            if self._unavailable:
+                raise self._unavailable(str(error)) from error
+            raise

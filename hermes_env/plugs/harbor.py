@@ -1,0 +1,150 @@
+"""An environment for Harbor's trials on every backend that has images, see docs/plugs/harbor.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import os
+import shlex
+from asyncio import get_running_loop, run_coroutine_threadsafe
+from functools import partial
+from pathlib import Path
+
+from harbor.environments.base import BaseEnvironment, ExecResult
+from harbor.environments.capabilities import EnvironmentCapabilities, EnvironmentResourceCapabilities
+from harbor.environments.definition import COMPOSE_FILE_NAME, DOCKERFILE_NAME, should_use_prebuilt_docker_image
+from harbor.models.task.config import NetworkMode
+from harbor.models.trial.config import ResourceMode
+
+from environments import backend_class, create_environment, load_settings
+from hermes_env.plugs.awaiting import Threads
+from hermes_env.plugs.root_upload import upload
+
+_ITS_OWN = inspect.signature(BaseEnvironment.__init__).parameters.keys()
+_JOINED, _MADE = {"container", "instance", "sandbox"}, {"image", "build", "snapshot"}
+
+
+class HermesEnvironment(BaseEnvironment):
+    """Gives a trial of Harbor an environment of ours.
+
+    Args:
+        args: What Harbor gives to all its environments.
+        backend: A backend's name; None is the one that is configured for us.
+        kwargs: The same as `args`, and any setting of ours, by which a user can say what the task does not.
+
+    Raises:
+        SettingsError: A setting is unknown, or its value cannot be.
+        ValueError: The backend cannot do what the task asks for; or FileNotFoundError, if it has nothing to start.
+    """
+
+    def __init__(self, *args: object, backend: str | None = None, **kwargs: object) -> None:
+        given = {name: kwargs.pop(name) for name in kwargs.keys() - _ITS_OWN}
+        self._backend = load_settings(backend, **given).env
+        kind = backend_class(self._backend).settings_class
+        self._given = {name.removeprefix(kind.prefix): value for name, value in given.items()}
+        self._can = {field.name for field in dataclasses.fields(kind)} if not _JOINED & self._given.keys() else set()
+        self._call = Threads().call
+        super().__init__(*args, **kwargs)
+
+    @staticmethod
+    def type() -> str:
+        """Return what Harbor calls it."""
+        return "hermes"
+
+    @property
+    def capabilities(self) -> EnvironmentCapabilities:
+        """What the backend can do of what a task may ask for."""
+        return EnvironmentCapabilities(disable_internet="network" in self._can, gpus="gpus" in self._can)
+
+    @classmethod
+    def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
+        """Return which limits can be asked for. A backend that cannot hold one refuses it when it starts."""
+        return EnvironmentResourceCapabilities(cpu_limit=True, memory_limit=True, fractional_cpus=True)
+
+    def _validate_definition(self) -> None:
+        self._image(force_build=False)
+        if self._host_mounts:
+            raise ValueError("mounts are no part of it; give `volumes` or `binds` of ours as an argument")
+
+    def _image(self, force_build: bool) -> dict[str, object]:
+        image, folder = self.task_env_config.docker_image, self.environment_dir
+        if (_JOINED | _MADE) & self._given.keys():
+            return {}
+        if "image" not in self._can:
+            raise ValueError(f"backend {self._backend!r} has no images, and a trial writes to /app, /tests and /logs")
+        if image and should_use_prebuilt_docker_image(folder, docker_image=image, force_build=force_build):
+            is_elsewhere = self._backend == "singularity" and "://" not in image and not Path(image).exists()
+            return {"image": f"docker://{image}" if is_elsewhere else image}
+        if "build" in self._can and (folder / DOCKERFILE_NAME).exists() and not (folder / COMPOSE_FILE_NAME).exists():
+            return {"build": str(folder)}
+        raise FileNotFoundError(f"{folder}: backend {self._backend!r} needs docker_image in the task's [environment]")
+
+    def _limits(self) -> dict[str, object]:
+        asked = {
+            "container_cpu": self._resource_limit_value("cpu", auto_mode=ResourceMode.LIMIT),
+            "container_memory": self._resource_limit_value("memory", auto_mode=ResourceMode.LIMIT),
+            "network": False if self.network_policy.network_mode == NetworkMode.NO_NETWORK else None,
+            "gpus": str(self.task_env_config.gpus) if self.task_env_config.gpus else None,
+        }
+        return {name: value for name, value in asked.items() if value is not None}
+
+    async def start(self, force_build: bool) -> None:
+        """Start the target, and make the directories that the trial needs."""
+        asked = {"task_id": self.session_id, **self._image(force_build), **self._limits()}
+        self.env = create_environment(self._backend, **{**asked, **self._given})
+        folders = shlex.join([self.task_env_config.workdir or "/", *self._mount_targets(writable_only=True)])
+        made = await self.exec(f"mkdir -p -- {folders}", cwd="/", user="root")
+        if made.return_code != 0:
+            raise RuntimeError(f"the directories of the trial could not be made: {made.stderr}")
+        await self.ensure_dirs(self._mount_targets(writable_only=True))
+        await self._upload_environment_dir_after_start()
+
+    async def stop(self, delete: bool) -> None:
+        """Remove the target, also if it is not to be deleted: none of ours outlives its process."""
+        if hasattr(self, "env"):  # it has been started
+            await self._call(self.env.cleanup)
+
+    async def attach(self) -> None:
+        """Become a shell in the target."""
+        target = await self._call(getattr, self.env, "target")
+        os.execvp(target.enter[0], target.enter)  # noqa: S606
+
+    async def exec(
+        self,
+        command: str,
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        timeout_sec: int | None = None,
+        user: str | int | None = None,
+    ) -> ExecResult:
+        """Run a command, beside all others.
+
+        Raises:
+            RuntimeError: It took too long, and was ended with all that it had started.
+        """
+        callback, loop = self._output_callback(), get_running_loop()
+        tell = callback and (lambda text, channel: run_coroutine_threadsafe(callback(text, channel), loop).result())
+        run = partial(self.env.execute_oneshot, stderr="separate", on_output=tell)
+        cwd, env, user = cwd or self.task_env_config.workdir, self._merge_env(env), self._resolve_user(user)
+        result = await self._call(run, command, cwd=cwd, env=env, user=user, timeout=timeout_sec or math.inf)
+        if result.timed_out:
+            raise RuntimeError(f"Command timed out after {timeout_sec} seconds")
+        return ExecResult(stdout=result.output, stderr=result.stderr, return_code=result.exit_code)
+
+    async def upload_file(self, source_path: Path | str, target_path: str) -> None:
+        """Copy a file to the target, as root where only root may write."""
+        await self._call(upload, self.env, source_path, target_path)
+
+    async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
+        """Copy a directory to the target, as root where only root may write."""
+        await self._call(upload, self.env, source_dir, target_dir)
+
+    async def download_file(self, source_path: str, target_path: Path | str) -> None:
+        """Copy a file from the target."""
+        Path(target_path).parent.mkdir(parents=True, exist_ok=True)
+        await self._call(self.env.get_file, source_path, target_path)
+
+    async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
+        """Copy a directory from the target, over what is here."""
+        await self._call(self.env.get_dir, source_dir, target_dir)
