@@ -21,6 +21,7 @@ SUBJECTS = (
     "docker",
     "ssh",
     "singularity",
+    "over_ssh",
     "modal",
     "daytona",
 )

@@ -88,14 +88,17 @@ def rows() -> Iterator[Row]:
         )
 
 
-def start_server(folder: Path, opened: contextlib.ExitStack) -> None:
-    """Start a server on this machine, which ends with `opened`; its client's settings are in the folder."""
+def start_server(folder: Path, opened: contextlib.ExitStack) -> int:
+    """Start a server on this machine, which ends with `opened`, and return its port.
+
+    Its client's settings are in the folder.
+    """
     program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         raise EnvironmentStartError("there is no sshd on this machine; install openssh-server")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
     for name in ("host_key", "key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
     (folder / "server").write_text(_SERVER.format(folder=folder, port=port))
@@ -107,7 +110,7 @@ def start_server(folder: Path, opened: contextlib.ExitStack) -> None:
     opened.callback(server.terminate)
     for _ in range(100):
         with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
-            return
+            return port
         time.sleep(0.05)
     raise EnvironmentStartError("sshd does not start")
 

@@ -1,0 +1,73 @@
+"""A link that takes its time: a TCP port in front of another one, behind which everything comes later."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+PIECE = 64 * 1024
+
+
+@contextlib.contextmanager
+def distant(port: int, one_way: float) -> Iterator[int]:
+    """Stand in front of a port of this machine, and give the port to connect to instead.
+
+    Args:
+        port: The port that it leads to.
+        one_way: Seconds that each piece is under way, in either direction. Pieces do not wait for each other.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    opened: list[socket.socket] = [listener]
+    threads: list[threading.Thread] = []
+
+    def start(run: object, *arguments: object) -> None:
+        threads.append(threading.Thread(target=run, args=arguments))  # type: ignore[arg-type]
+        threads[-1].start()
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = listener.accept()
+                far = socket.create_connection(("127.0.0.1", port))
+                opened.extend((near, far))
+                for source, target in ((near, far), (far, near)):
+                    target.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    under_way: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
+                    start(_take, source, under_way, one_way)
+                    start(_bring, under_way, target)
+
+    start(accept)
+    try:
+        yield int(listener.getsockname()[1])
+    finally:
+        for one in list(opened):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+        for thread in list(threads):
+            thread.join()
+
+
+def _take(source: socket.socket, under_way: queue.SimpleQueue[tuple[float, bytes]], one_way: float) -> None:
+    data = b"-"
+    while data:
+        try:
+            data = source.recv(PIECE)
+        except OSError:
+            data = b""
+        under_way.put((time.monotonic() + one_way, data))
+
+
+def _bring(under_way: queue.SimpleQueue[tuple[float, bytes]], target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            due, data = under_way.get()
+            time.sleep(max(0.0, due - time.monotonic()))
+            if not data:
+                target.shutdown(socket.SHUT_WR)
+                return
+            target.sendall(data)
