@@ -6,6 +6,8 @@ other in one process: tests that share something costly, and those that would be
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import secrets
 import signal
@@ -24,6 +26,13 @@ hypothesis.settings.load_profile("on a loaded machine")
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+
+# Where a test measures memory, what is no longer held is to be gone. The C library keeps what is freed, the larger the
+# more, once something large has been; with a threshold that is set it gives that back, see mallopt(3).
+M_MMAP_THRESHOLD = -3
+with contextlib.suppress(AttributeError):  # not every C library has it, nor its habit
+    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 128 * 1024)
 
 
 @pytest.hookimpl(tryfirst=True)

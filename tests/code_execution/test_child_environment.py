@@ -107,3 +107,21 @@ def test_what_was_allowed_is_no_argument_of_any_program(tmp_path: Path, monkeypa
     assert result.output == "open-sesame-4711\n"
     assert f"PATH={programs}" in seen.read_text()
     assert "open-sesame" not in seen.read_text()
+
+
+@pytest.mark.parametrize("make", [local, without_bash])
+def test_what_the_session_exports_passes_on_request_but_for_secrets(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FROM_HERE", "here")
+    names = ("TEXT", "EMPTY", "MY_API_KEY", "OTHER_TOKEN", "plain", "FROM_HERE", "TZ")
+    code = f"import os; print([os.environ.get(name) for name in {names}])"
+    with make(tmp_path) as env:
+        env.execute("export TEXT=\"it's\nexport plain=2 & '\\\\'\" EMPTY= MY_API_KEY=k OTHER_TOKEN=\"t'\"; plain=1")
+        env.execute("export TZ=UTC")
+        assert execute_code(code, env=env).output.startswith("[None, None, None, None, None, None")
+        env.passthrough.allow(["OTHER_TOKEN"])
+        env.execute("cd /; export TEXT")
+        result = execute_code(code, env=env, session_env=True)
+        shown = ["it's\nexport plain=2 & '\\'", "", None, "t'", None, "here", "UTC"]
+        assert result.output == f"{shown}\n"

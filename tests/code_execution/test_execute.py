@@ -15,7 +15,7 @@ import pytest
 from targets.processes import having
 
 from code_execution import execute_code
-from environments import BaseEnvironment, create_environment
+from environments import BaseEnvironment, CancelScope, create_environment
 from environments.owner import Owner
 
 
@@ -110,7 +110,7 @@ def test_output_of_200_mb_is_cut_to_50_kb_with_a_notice(env: BaseEnvironment) ->
     assert result.output.startswith("first\n")
     assert result.output.endswith("last\n")
     assert len(result.output) < 50_100
-    assert psutil.Process().memory_info().rss - before < 100_000_000
+    assert psutil.Process().memory_info().rss - before < 20_000_000
 
 
 def test_stderr_is_cut_to_10_kb(env: BaseEnvironment) -> None:
@@ -159,6 +159,16 @@ def test_an_interrupted_script_and_all_it_started_is_ended(env: BaseEnvironment,
     assert (result.status, result.exit_code) == ("interrupted", 130)
     assert result.output == "begun\n[execution interrupted — user sent a new message]"
     assert having(nap) == []
+
+
+def test_a_cancelled_scope_ends_a_script_and_lets_none_begin(env: BaseEnvironment, nap: str) -> None:
+    scope = CancelScope()
+    with scope.active():
+        result = execute_code(STUBBORN.format(nap), env=env, on_output=lambda text: scope.cancel())
+        assert (result.status, result.exit_code) == ("interrupted", 130)
+        assert having(nap) == []
+        after = execute_code("open('ran', 'w')", env=env)
+    assert (after.status, after.exit_code, env.exists("ran")) == ("interrupted", None, False)
 
 
 def test_a_daemon_that_holds_stdout_neither_delays_the_return_nor_survives_it(env: BaseEnvironment, nap: str) -> None:

@@ -156,7 +156,7 @@ def test_what_is_said_in_the_relays_place_takes_neither_memory_nor_threads(
         ended.set()
         watcher.join()
     assert most[0] - threads < 50
-    assert most[1] - memory < 300_000_000
+    assert most[1] - memory < 150_000_000
 
 
 def test_deep_directories_in_its_own_directory_go(machine: BaseEnvironment) -> None:

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from targets.plain_local import PlainLocal
 
-from code_execution import execute_code
+from code_execution import execute_code, script_run, staging
 from code_execution.beginning import Beginning
+from code_execution.interruption import Interruption
 from code_execution.preparation import OutOfTimeError, Preparation
-from environments import BaseEnvironment, EnvironmentStartError, load_settings
+from environments import BaseEnvironment, CancelScope, EnvironmentStartError, load_settings
+from environments.cancellation import in_no_scope
 from environments.errors import TerminalError
 
 
@@ -25,6 +27,12 @@ class SlowToStart(PlainLocal):
     def start_target(self) -> None:
         self.may_start.wait(60)
         super().start_target()
+
+
+class Elsewhere(PlainLocal):
+    """A target whose files are reached by commands alone."""
+
+    same_machine = False
 
 
 class NeverUp(PlainLocal):
@@ -58,6 +66,25 @@ def test_an_interrupt_ends_the_wait_for_a_start(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("backend", [PlainLocal, Elsewhere])
+def test_a_scope_that_is_cancelled_while_a_script_is_got_ready_is_no_failure(
+    tmp_path: Path, backend: type[PlainLocal], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scope = CancelScope()
+
+    def sources() -> str:
+        scope.cancel()
+        return staging.start_source()
+
+    monkeypatch.setattr(script_run, "start_source", sources)
+    with backend(load_settings("local", cwd=str(tmp_path))) as env, scope.active():
+        result = execute_code("open('ran', 'w')", env=env)
+        assert (result.status, result.exit_code) == ("interrupted", None)
+        with in_no_scope():
+            assert not env.execute(f"ls {env.scratch_directory()} | grep script-").output
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_target_that_cannot_be_started_is_an_error_and_no_matter_of_time(tmp_path: Path) -> None:
     with (
         NeverUp(load_settings("local", cwd=str(tmp_path))) as env,
@@ -81,10 +108,10 @@ def test_a_script_that_ran_has_timed_out(env: BaseEnvironment) -> None:
 
 
 def test_what_is_done_is_named_once_time_is_over() -> None:
-    before = Preparation(1e9, 0.0, None)
+    before = Preparation(1e9, 0.0, Interruption(None))
     before.now("waiting")
     assert before.result_of(TerminalError("it said no")) is None
-    late = Preparation(1e-9, 0.0, None)
+    late = Preparation(1e-9, 0.0, Interruption(None))
     with pytest.raises(OutOfTimeError):
         late.now("waiting")
     for error in (late.taken_by("waiting"), TerminalError("it was cut off")):

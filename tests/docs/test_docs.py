@@ -9,7 +9,7 @@ from pathlib import Path
 from environments.conformance import CHECKS
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("e2e/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("e2e/*.md")])
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 _ROOMS = "benchmarks|code_execution|docs|e2e|environments|examples|hermes_env|hermes_tools|rpc|tests"
 _PATH = re.compile(rf"`((?:{_ROOMS})/[\w./-]*)`")

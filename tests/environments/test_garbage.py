@@ -10,8 +10,9 @@ import pytest
 from targets.engines import PYTHON_IMAGE
 
 from environments.claim import Claim
+from environments.docker import DockerEnvironment
 from environments.garbage import collect_garbage
-from environments.owner import Owner
+from environments.owner import Orphan, Owner
 
 pytestmark = pytest.mark.alone("garbage")
 
@@ -35,6 +36,11 @@ def task(engine):
 
 def containers(engine, task: str):
     return engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"})
+
+
+def found(container) -> Orphan:
+    (orphan,) = [each for each in DockerEnvironment.find_orphans() if container.short_id in each.description]
+    return orphan
 
 
 @pytest.fixture
@@ -63,9 +69,11 @@ def test_the_container_of_a_killed_process_is_removed(engine, task, start_proces
     assert not [line for line in collect_garbage() if container.short_id in line], "its process runs"
     process.send_signal(signal.SIGKILL)
     process.wait()
+    found_by_another = found(container)
     (line,) = [line for line in collect_garbage() if container.short_id in line]
     assert task in line and str(process.pid) in line
     assert not containers(engine, task)
+    found_by_another.remove()
 
 
 def test_the_container_of_another_machine_is_left_alone(engine, task):
@@ -82,9 +90,11 @@ def test_a_kept_container_of_a_killed_process_is_stopped(engine, task, start_pro
     assert not [line for line in collect_garbage() if container.short_id in line], "its process runs"
     process.send_signal(signal.SIGKILL)
     process.wait()
+    found_by_another = found(container)
     assert [line for line in collect_garbage() if container.short_id in line]
     container.reload()
     assert container.status == "exited"
+    found_by_another.remove()
     assert not [line for line in collect_garbage() if container.short_id in line], "once is enough"
 
 

@@ -105,6 +105,43 @@ def test_commands_run_with_a_whole_config(home: Path, caplog: pytest.LogCaptureF
     assert len(said) == len(set(said)) > 5
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("shell_init_files: ['~/rc', /no/such]", "rc"),
+        ("shell_init_files: ['${OWN}/rc'], auto_source_bashrc: true", "rc"),
+        ("shell_init_files: [], auto_source_bashrc: true", ".profile .bash_profile .bashrc"),
+        ("auto_source_bashrc: true, init_files: ['~/rc']", "rc"),
+        ("auto_source_bashrc: false", ""),
+        ("init_files: ['~/rc']", "rc"),
+    ],
+)
+def test_files_of_shells_are_sourced_on_this_machine(
+    text: str,
+    wanted: str,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("OWN", str(tmp_path))
+    for name in ("rc", ".profile", ".bash_profile", ".bashrc"):
+        (tmp_path / name).write_text(f"export SEEN=${{SEEN:+$SEEN }}{name}\n")
+    write_config(home, f"terminal: {{{text}}}\n")
+    with create_environment("local") as env:
+        assert env.execute("echo $SEEN").output == f"{wanted}\n"
+    assert warnings_of(caplog) == []
+
+
+def test_files_of_shells_on_this_machine_are_not_those_of_other_targets(
+    home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_config(home, "terminal: {shell_init_files: [~/rc], auto_source_bashrc: true}\n")
+    assert load_settings("docker").init_files == ()
+    assert warnings_of(caplog) == []
+
+
 @pytest.mark.parametrize("older", [older for older in OLDER if older.variable], ids=lambda older: older.variable)
 def test_every_variable_is_understood_or_passed_over_once(
     older: object, home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

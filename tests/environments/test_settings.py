@@ -140,6 +140,8 @@ def test_malformed_yaml_is_reported_without_quoting_the_line(home: Path) -> None
         ("docker_env", ["A=1"], "should be a mapping"),
         ("cwd", 3, "should be a valid string"),
         ("cwd", "", "is empty"),
+        ("init_files", ["setup.sh"], "[0] it should be a path from the root (/...) or from the home directory (~/...)"),
+        ("write_safe_root", "work", "it should be a path from the root"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_what_is_allowed(

@@ -70,6 +70,7 @@ def test_the_agent_loop_hands_calls_to_tools_until_the_model_has_done(tmp_path: 
 
 def test_the_code_in_the_readmes_two_minutes_runs_and_prints_what_it_says(tmp_path: Path) -> None:
     commands, scripts, for_a_model = (run("-c", code, home=tmp_path) for code in README_CODE)
-    assert commands == "hello world\n\n124 True\na build for arm64\n\n2\n\n"
+    expected = "hello world\n\n124 True\na build for arm64\n\n2\n\n" + repr(b"no shell takes $this apart\n") + "\n"
+    assert commands == expected
     assert scripts == "success 37\n\nweather 7\n\n"
     assert json.loads(for_a_model) == {"output": "42\n", "exit_code": 0, "error": None}

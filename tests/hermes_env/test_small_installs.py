@@ -84,6 +84,7 @@ def missing_with(extra: str) -> set[str]:
     return set(BUILT_IN) - {"local", extra}
 
 
+@pytest.mark.parametrize("extra", [""], indirect=True, ids=["none"])
 def test_the_command_line_works(run: Run, extra: str) -> None:
     shown = run("-m", "hermes_env", "--help")
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -95,7 +95,7 @@ def test_answers_are_not_kept_beyond_their_share():
     before = process.memory_info().rss
     for _ in range(49):
         call(dispatcher, "large")
-    assert process.memory_info().rss - before < 200_000_000
+    assert process.memory_info().rss - before < 60_000_000
 
 
 def test_a_request_that_comes_again_when_its_answer_is_gone_does_not_run_again():

@@ -137,6 +137,11 @@ class Sandboxes:
         self.find(request)
         return web.json_response({"url": self.toolbox})
 
+    async def preview_url(self, request: web.Request) -> web.Response:
+        sandbox, port = self.find(request), request.match_info["port"]
+        url = f"https://{port}-{sandbox.id}.preview.invalid"
+        return web.json_response({"sandboxId": sandbox.id, "url": url, "token": f"preview-{sandbox.id}"})
+
     async def set_labels(self, request: web.Request) -> web.Response:
         sandbox = self.find(request)
         sandbox.labels = (await request.json())["labels"]

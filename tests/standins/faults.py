@@ -45,10 +45,12 @@ class Ledger:
         self.calls: Counter[str] = Counter()
         self.unimplemented: Counter[str] = Counter()
         self._faults: dict[str, deque[Fault]] = {}
-        self._held: list[asyncio.Event] = []
+        self._released = asyncio.Event()
 
     def order(self, call: str, fault: Fault, times: int = 1) -> None:
         """Let the next calls of this name fail in this way."""
+        if fault is Fault.HELD and self._released.is_set():
+            self._released = asyncio.Event()
         self._faults.setdefault(call, deque()).extend([fault] * times)
 
     def clear(self) -> None:
@@ -66,13 +68,9 @@ class Ledger:
         self.unimplemented[call] += 1
 
     async def hold(self) -> None:
-        """Wait for `release`."""
-        event = asyncio.Event()
-        self._held.append(event)
-        await event.wait()
+        """Wait for `release`, which may have come since the call was counted."""
+        await self._released.wait()
 
     def release(self) -> None:
         """Let all calls go on that are held."""
-        for event in self._held:
-            event.set()
-        self._held.clear()
+        self._released.set()

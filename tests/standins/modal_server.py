@@ -37,7 +37,7 @@ class ControlPlane(Service):
     def __init__(self, state: State, ledger: Ledger) -> None:
         super().__init__(api.DESCRIPTOR.services_by_name["ModalClient"], ledger)
         self._state = state
-        for name in ("GetTaskId", "Wait", "Terminate", "List", "GetFromName", "TagsSet", "TagsGet"):
+        for name in ("GetTaskId", "Wait", "Terminate", "List", "GetFromName", "TagsSet", "TagsGet", "GetTunnels"):
             # The first version, which sandboxes with a GPU take, has the same calls under other names.
             setattr(self, f"Sandbox{name}", getattr(self, f"Sandbox{name}V2"))
 
@@ -148,6 +148,15 @@ class ControlPlane(Service):
         if found is None:
             raise GRPCError(NOT_FOUND, f"no sandbox named {request.sandbox_name!r}")
         return api.SandboxGetFromNameResponse(sandbox_id=found.id)
+
+    async def SandboxGetTunnelsV2(self, request: Message) -> Message:
+        sandbox = self._state.sandbox(request.sandbox_id)
+        tunnels = [
+            # What is behind it would speak TLS, with a certificate that nobody here has.
+            api.TunnelData(host=f"{sandbox.id}-{spec.port}.tunnel.invalid", port=443, container_port=spec.port)
+            for spec in sandbox.definition.open_ports.ports
+        ]
+        return api.SandboxGetTunnelsResponse(tunnels=tunnels)
 
     async def SandboxTagsSetV2(self, request: Message) -> Message:
         self._state.sandbox(request.sandbox_id).tags = {tag.tag_name: tag.tag_value for tag in request.tags}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pytest
 from standins.daytona_client import daytona_stand_in
 from standins.daytona_client import live_or_skip as daytona_live_or_skip
 from standins.in_process import LIVE
@@ -21,6 +22,7 @@ from targets.bubblewrap import end_sandbox
 from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_bubblewrap, require_docker, require_singularity
 from targets.per_command_local import PerCommandLocal
 from targets.plain_local import PlainLocal
+from targets.podman_service import podman_service
 from targets.ssh_server import SSHServer
 
 Backend = Callable[[Path], AbstractContextManager[Subject]]
@@ -68,32 +70,80 @@ def docker_minimal(_: Path) -> Iterator[Subject]:
 
 
 @contextlib.contextmanager
-def _docker(image: str) -> Iterator[Subject]:
+def podman(_: Path) -> Iterator[Subject]:
+    """A container of Podman that has bash, through DOCKER_HOST."""
+    with podman_service() as service, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", service.url)
+        limits = () if service.holds_limits else ("container_cpu", "container_memory", "container_pids")
+        with _docker(PYTHON_IMAGE, unheld=limits) as subject:
+            yield subject
+
+
+@contextlib.contextmanager
+def _docker(image: str, unheld: Collection[str] = ()) -> Iterator[Subject]:
     client = require_docker()
 
     def remove(env: BaseEnvironment) -> None:
         client.containers.get(env.execute_oneshot("hostname").output.strip()).remove(force=True)
 
     def make(**settings: object) -> BaseEnvironment:
-        return create_environment("docker", **{"image": image, **settings})
+        return create_environment("docker", **{"image": image, **dict.fromkeys(unheld, 0), **settings})
 
-    yield Subject(make, remove, refused_settings={"container_disk": 512})
+    yield Subject(make, remove, refused_settings=dict.fromkeys(("container_disk", *unheld), 512))
     client.close()
 
 
 @contextlib.contextmanager
-def ssh(cwd: Path) -> Iterator[Subject]:
+def ssh_server(cwd: Path) -> Iterator[SSHServer]:
     """An SSH server of our own on this machine."""
     folder = cwd / "sshd"
     folder.mkdir()
     server = SSHServer(folder)
     server.start()
+    try:
+        yield server
+    finally:
+        server.remove()
 
-    def make(**settings: object) -> BaseEnvironment:
-        return create_environment("ssh", **{**server.settings, "cwd": str(cwd), **settings})
 
-    yield Subject(make, lambda env: server.kill_connections(), refused_settings=NO_LIMITS)
-    server.remove()
+@contextlib.contextmanager
+def ssh(cwd: Path) -> Iterator[Subject]:
+    """This machine behind an SSH server of our own."""
+    with ssh_server(cwd) as server:
+
+        def make(**settings: object) -> BaseEnvironment:
+            return create_environment("ssh", **{**server.settings, "cwd": str(cwd), **settings})
+
+        yield Subject(make, lambda env: server.kill_connections(), refused_settings=NO_LIMITS)
+
+
+@contextlib.contextmanager
+def docker_over_ssh(cwd: Path) -> Iterator[Subject]:
+    """A container of this machine's engine, which is reached over SSH. What is lost is the link."""
+    require_docker().close()
+    with ssh_server(cwd) as server:
+
+        def make(**settings: object) -> BaseEnvironment:
+            return create_environment("docker", **{"image": PYTHON_IMAGE, **server.over, **settings})
+
+        yield Subject(make, lambda env: server.kill_connections(), refused_settings={"container_disk": 512})
+
+
+@contextlib.contextmanager
+def singularity_over_ssh(cwd: Path) -> Iterator[Subject]:
+    """An instance on this machine, which is reached over SSH."""
+    images = require_singularity()
+    with ssh_server(cwd) as server:
+
+        def make(**settings: object) -> BaseEnvironment:
+            return create_environment("singularity", **{"image": str(images.sandbox), **server.over, **settings})
+
+        yield Subject(make, kill_instance, refused_settings={"container_disk": 10})
+
+
+def kill_instance(env: BaseEnvironment) -> None:
+    """Kill the first process of an environment's instance, which is on this machine."""
+    os.kill(env._instance.pid, signal.SIGKILL)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -101,13 +151,10 @@ def singularity(_: Path) -> Iterator[Subject]:
     """An instance over a sandbox directory."""
     images = require_singularity()
 
-    def kill(env: BaseEnvironment) -> None:
-        os.kill(env._instance.pid, signal.SIGKILL)  # type: ignore[attr-defined]
-
     def make(**settings: object) -> BaseEnvironment:
         return create_environment("singularity", **{"image": str(images.sandbox), **settings})
 
-    yield Subject(make, kill, refused_settings={"container_disk": 10})
+    yield Subject(make, kill_instance, refused_settings={"container_disk": 10})
 
 
 @contextlib.contextmanager
@@ -156,3 +203,6 @@ def daytona(_: Path) -> Iterator[Subject]:
 
 
 BACKENDS = (local, bubblewrap, without_bash, docker, docker_minimal, ssh, singularity, per_command, modal, daytona)
+"""Those that a test runs on which is for every backend."""
+OVER_SSH = (docker_over_ssh, singularity_over_ssh)
+"""Those that differ from them in how the engine is reached, so that the contract is enough."""

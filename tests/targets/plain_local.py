@@ -18,7 +18,9 @@ class PlainLocal(PersistentShellEnvironment):
     same_machine = True
 
     def start_target(self) -> None:
-        self._path = tempfile.TemporaryDirectory(prefix="plain-path-")
+        # What stops it while it is being filled, on a loaded machine, may fail; what is filled late is stopped again.
+        self._path = tempfile.TemporaryDirectory(prefix="plain-path-", ignore_cleanup_errors=True)
+        Path(self._path.name).chmod(0o755)  # as another user finds programs there, too
         for directory in ("/usr/bin", "/bin"):
             for program in Path(directory).iterdir():
                 link = Path(self._path.name, program.name)

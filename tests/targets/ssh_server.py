@@ -9,6 +9,7 @@ import socket
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -30,6 +31,12 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def settings_over(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings of a backend that is had over SSH, from those of SSH itself."""
+    full = {name if name.startswith("ssh_") else f"ssh_{name}": value for name, value in settings.items()}
+    return {"over": "ssh", **full}
 
 
 class SSHServer:
@@ -81,6 +88,11 @@ class SSHServer:
     def settings(self) -> dict[str, object]:
         """What `create_environment("ssh", ...)` needs to reach it."""
         return {"host": "127.0.0.1", "port": self.port, "key": str(self.key), "ssh_config": str(self.config)}
+
+    @property
+    def over(self) -> dict[str, object]:
+        """What another backend needs to have its engine on this machine, over it."""
+        return settings_over(self.settings)
 
     def start(self) -> None:
         if os.geteuid() == 0:
@@ -172,6 +184,11 @@ class SSHContainer:
             "ssh_config": str(self._config),
         }
 
+    @property
+    def over(self) -> dict[str, object]:
+        """What another backend needs to have its engine in it, but for the user."""
+        return settings_over(self.settings)
+
     def run(self, command: str) -> None:
         """Run a shell command in it, as root."""
         run_as_root(self._container.get_wrapped_container().id, command)
@@ -197,6 +214,11 @@ class Link:
 
     def __init__(self, port: int) -> None:
         self._target = port
+        self.turns = 0
+        """How often something was sent to that port behind an answer: what somebody waits for is one of them."""
+        self.connections = 0
+        """How many there have been."""
+        self._answered = True
         self._silent = threading.Event()
         self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -216,13 +238,17 @@ class Link:
             except OSError:
                 return
             far = socket.create_connection(("127.0.0.1", self._target))
+            self.connections += 1
             self._sockets += [near, far]
-            self._spawn(self._forward, near, far)
-            self._spawn(self._forward, far, near)
+            self._spawn(self._forward, near, far, False)
+            self._spawn(self._forward, far, near, True)
 
-    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+    def _forward(self, source: socket.socket, target: socket.socket, answers: bool) -> None:
         try:
             while data := source.recv(65536):
+                if not answers and self._answered:
+                    self.turns += 1
+                self._answered = answers
                 if not self._silent.is_set():
                     target.sendall(data)
             target.shutdown(socket.SHUT_WR)

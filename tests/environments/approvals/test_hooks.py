@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from targets.plain_local import PlainLocal
 
-from environments import BaseEnvironment, DeniedError
+from environments import BaseEnvironment, CallCancelledError, DeniedError
 from environments.approvals import Allow, Ask, CommandRequest, Deny, destructive_commands
 from environments.approvals.asking import MAX_QUESTIONS
 from environments.cancellation import CancelScope
@@ -210,10 +210,25 @@ def test_cancelling_ends_the_wait_for_an_answer(make: Make, run: Callable, way: 
     threading.Thread(target=lambda: (asked.wait(60), scope.cancel())).start()
     with scope.active():
         if way == "background":
-            with pytest.raises(DeniedError, match="cancelled"):
+            with pytest.raises(CallCancelledError, match="cancelled"):
                 run(env)
         else:
             assert run(env).interrupted
+    answer.set()
+    assert not was_made(env)
+
+
+def test_the_event_of_a_call_ends_the_wait_for_an_answer(make: Make) -> None:
+    interrupt, answer = threading.Event(), threading.Event()
+
+    def approve(request: object, question: str) -> bool:
+        interrupt.set()
+        return answer.wait(60)
+
+    env = make(before_command=lambda request: Ask("?"), approve=approve)
+    for execute in (env.execute, env.execute_oneshot, env.session("build").execute):
+        assert execute("touch made", interrupt=interrupt).interrupted
+        interrupt.clear()
     answer.set()
     assert not was_made(env)
 

@@ -19,9 +19,11 @@ from environments import EnvironmentStartError, SettingsError, UnsupportedError,
 from environments.base import BaseEnvironment
 from environments.claim import Claim
 from environments.conformance.check import wait_until
+from environments.daytona import DaytonaEnvironment
 from environments.daytona.sandbox import key_of
 from environments.daytona.service import connect, sdk
 from environments.garbage import collect_garbage
+from environments.short_commands import stream
 
 
 @pytest.fixture
@@ -108,6 +110,18 @@ def test_the_sandbox_is_gone_after_cleanup(make):
     assert sandbox not in states()
 
 
+def test_cleanup_waits_for_no_answer_that_the_sandbox_owes(make, monkeypatch):
+    monkeypatch.setattr(stream, "WAIT", 300.0)
+    env = make()
+    for run in (env.execute, env.execute_oneshot):
+        run("(while :; do echo noise; sleep 0.1; done) & echo ok")
+    assert env.execute("echo on").output == "on\n"  # in a shell that speaks elsewhere from here on
+    cleanup = threading.Thread(target=env.cleanup)
+    cleanup.start()
+    cleanup.join(40)  # less than it would wait for
+    assert not cleanup.is_alive()
+
+
 def test_a_kept_sandbox_has_its_files_and_no_processes_the_next_time(service, make):
     first = make(task_id="kept", container_persistent=True, auto_archive=60, auto_delete=600)
     first.execute("echo mine >~/file; sleep 1000 &")
@@ -179,8 +193,10 @@ def test_what_a_killed_process_left_is_collected(killed):
     before = set(states())
     killed("orphan", "not kept")
     (sandbox,) = set(states()) - before
+    (found_by_another,) = [each for each in DaytonaEnvironment.find_orphans() if sandbox in each.description]
     assert [line for line in collect_garbage() if sandbox in line]
     assert sandbox not in states()
+    found_by_another.remove()
 
 
 @pytest.mark.alone("garbage")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import threading
 import time
+from typing import NoReturn
 
 import pytest
 from standins.faults import Fault
@@ -67,6 +70,29 @@ def test_a_fault_that_does_not_pass_ends_in_a_clear_error(service, make, monkeyp
     with pytest.raises(EnvironmentStartError, match="no sandbox can be started"):
         make().execute("true")
     assert make().execute("echo works").output == "works\n"
+
+
+def test_a_service_that_takes_no_connections_for_a_moment_is_asked_again(service, make):
+    env = make()
+    env.execute("true")
+    with socket.socket() as nobody:  # has a port, and listens at none
+        nobody.bind(("127.0.0.1", 0))
+        refused = daytona_service.sdk.Daytona(
+            daytona_service.sdk.DaytonaConfig(api_key="any", api_url=f"http://127.0.0.1:{nobody.getsockname()[1]}/api")
+        )
+        clients = iter([refused, refused, daytona_service.connect()])
+        assert daytona_service.retried(lambda: next(clients).get(env._sandbox.id), "it").id == env._sandbox.id
+
+
+def test_a_host_that_nobody_knows_is_not_asked_for_again(make, monkeypatch, caplog):
+    def unknown(*_: object, **__: object) -> NoReturn:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setenv("DAYTONA_API_URL", "http://nobody.invalid/api")
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    with caplog.at_level(logging.INFO, "environments"), pytest.raises(EnvironmentStartError, match=r"nobody\.invalid"):
+        make().execute("true")
+    assert "it is tried again" not in caplog.text
 
 
 def test_credentials_that_are_no_longer_taken_lose_no_time(service, make):

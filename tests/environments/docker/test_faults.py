@@ -266,11 +266,6 @@ def test_base64_setsid_and_shared_memory_may_be_missing(image, docker_environmen
     assert env.execute("wc -c", stdin=b"y" * 100_000).output.strip() == "100000"
 
 
-def test_a_working_directory_that_is_missing_is_named(docker_environment):
-    with pytest.raises(EnvironmentStartError, match="/no/such"):
-        docker_environment(cwd="/no/such").execute("true")
-
-
 def test_a_background_child_holding_the_output_does_not_delay_a_shell_that_was_replaced(docker_environment):
     env = docker_environment()
     began = time.monotonic()

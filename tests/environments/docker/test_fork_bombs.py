@@ -8,7 +8,8 @@ import pytest
 from targets.engines import MINIMAL_IMAGE
 
 from code_execution import execute_code
-from environments import TerminalError
+from environments import BaseEnvironment, TerminalError
+from environments.conformance.check import wait_until
 
 FORKING = """
 import os
@@ -72,12 +73,18 @@ def env(docker_environment):
     return env
 
 
+def forks_again(env: BaseEnvironment) -> bool:
+    """Whether a command can start processes soon: a script's call returns in its time, its ending may take longer."""
+    return wait_until(lambda: env.execute("(echo forked)").output == "forked\n", 60)
+
+
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=list(BOMBS))
 def test_a_fork_bomb_in_a_script_ends_with_its_time_and_the_session_goes_on(env, bomb):
     assert (
         execute_code("", env=env, tools={}).status == "success"
     )  # which finds a Python, as a loaded machine takes long
     assert execute_code(bomb, env=env, tools={}, timeout=3).status == "timeout"
+    assert forks_again(env)
     assert env.execute("pwd; echo $KEPT $plain; (echo forked)").output == "/opt\nexported too\nforked\n"
 
 
@@ -91,6 +98,7 @@ def test_a_fork_bomb_in_a_command_ends_with_its_time_and_the_session_goes_on(env
 
 def test_a_script_that_leaves_a_fork_bomb_behind_does_not_outlive_its_call(env):
     execute_code(LATE, env=env, tools={}, timeout=30)
+    assert forks_again(env)
     assert env.execute("pwd; (echo forked); ls -d /proc/[0-9]* | wc -l").output.split()[:2] == ["/opt", "forked"]
     assert not env.execute("grep -l os._exit /proc/[0-9]*/cmdline").output
 
@@ -125,6 +133,7 @@ time.sleep(1000)
 def test_a_fork_bomb_that_begins_as_its_script_is_ended_is_ended_too(env):
     assert execute_code(PREPARED, env=env, tools={}, timeout=3).status == "timeout"
     time.sleep(1)
+    assert forks_again(env)
     assert env.execute("pwd; echo $KEPT $plain; (echo forked)").output == "/opt\nexported too\nforked\n"
 
 

@@ -2,29 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-from standins.control import StandIn
-from standins.in_process import Make, environments_of
+from standins.fixtures import fixtures_on
 from standins.modal_client import modal_stand_in
 
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[StandIn]:
-    with modal_stand_in() as stand_in:
-        yield stand_in
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    return tmp_path
-
-
-@pytest.fixture
-def make(service: StandIn) -> Iterator[Make]:
-    """Makes environments, which are cleaned up in the end."""
-    with environments_of("modal") as make:
-        yield make
+service, home, make = fixtures_on("modal", modal_stand_in)

@@ -72,7 +72,7 @@ def test_jobs_of_the_session_stay_its_jobs(env: BaseEnvironment) -> None:
 
 def test_a_server_whose_output_goes_to_a_file_costs_no_new_way_out(env: BaseEnvironment) -> None:
     env.execute("sleep 1000 >log 2>&1 & echo $! >pid")
-    shell = env._session._shell
+    shell = env._session._shell.current
     assert env.execute("echo clean").output == "clean\n"
     assert type(shell.stream).__name__ == "ChildStream"
     env.execute("kill $(cat pid)")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 
+import pytest
+
 from environments import BaseEnvironment
+from environments.shell.child_stream import ChildStream
 
 
 def pipe_size(pid: str) -> int:
@@ -26,3 +29,14 @@ def test_a_pipe_is_large_only_while_a_large_output_comes(env: BaseEnvironment) -
     assert max(sizes) > usual
     env.execute("echo")
     assert pipe_size(pid) == usual
+
+
+def test_a_child_of_another_user_ends_with_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = ChildStream(["cat"])
+
+    def refuse() -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(stream._child, "kill", refuse)
+    stream.close()
+    assert stream.exit_code(0) == 0

@@ -19,6 +19,7 @@ from targets.processes import all_gone, having
 
 from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import unique, wait_until
+from environments.shell.process_tree import ProcessTree
 
 
 def test_a_command_times_out_although_output_keeps_arriving_and_its_reader_is_slow(env: BaseEnvironment) -> None:
@@ -34,6 +35,18 @@ def test_an_endless_printer_is_ended(env: BaseEnvironment, run: str) -> None:
     assert getattr(env, run)("yes", timeout=0.5).timed_out
     assert getattr(env, run)("while :; do echo x; done", timeout=0.5).timed_out
     assert env.execute("echo on").output == "on\n"
+
+
+def test_what_else_runs_on_the_machine_is_left_alone(each_way: BaseEnvironment) -> None:
+    nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    for pty in [False, True] if each_way.capabilities.pty else [False]:
+        process = each_way.start("trap '' TERM; echo on; sleep 1000", pty=pty, grace=0.1)
+        process.expect("on", 30)
+        with subprocess.Popen(["sleep", "1000"], start_new_session=True, **nowhere) as other:
+            process.kill()
+            ended = other.poll()
+            other.kill()
+        assert ended is None
 
 
 def test_a_time_out_that_ends_a_child_leaves_the_shell(env: BaseEnvironment) -> None:
@@ -56,6 +69,21 @@ def test_a_time_out_that_ends_a_child_leaves_the_shell(env: BaseEnvironment) -> 
         assert "never" not in result.output
         env.execute("trap - DEBUG")
         assert env.execute("echo $$; echo $plain ${array[1]}; umask").output == f"{pid}1 b\n0027\n"
+
+
+def test_what_looks_for_processes_may_be_killed(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    nap = f"{random.uniform(50_000, 100_000):.6f}"
+    asked: list[str] = []
+    ask = ProcessTree._ask
+
+    def killed_at_first(tree: ProcessTree, text: str, timeout: float) -> str:
+        asked.append(text)
+        return ask(tree, f"sh -c 'kill -KILL $PPID'\n{text}" if len(asked) == 1 else text, timeout)
+
+    monkeypatch.setattr(ProcessTree, "_ask", killed_at_first)
+    assert env.execute(f"sleep {nap} & sleep {nap}", timeout=0.5).timed_out
+    assert asked[1] == asked[0]
+    assert not sleeping(nap)
 
 
 DAEMON = "import subprocess; subprocess.Popen(['sleep', '{}'], env={{}}, close_fds=True, start_new_session=True)"
@@ -81,8 +109,10 @@ def sleeping(seconds: str) -> list[psutil.Process]:
 
 def test_five_thousand_processes_are_ended(env: BaseEnvironment) -> None:
     word = unique()
-    result = env.execute(f"for i in $(seq 5000); do exec -a {word} sleep 1000 & done; echo started; wait", timeout=40)
-    assert result.timed_out
+    started = threading.Event()
+    command = f"for i in $(seq 5000); do exec -a {word} sleep 1000 & done; echo started; wait"
+    result = env.execute(command, timeout=100, on_output=lambda _: started.set(), interrupt=started)
+    assert result.interrupted
     assert result.survivors == ()
     assert wait_until(lambda: not having(word), 2)
 
@@ -185,7 +215,7 @@ def test_a_command_is_ended_although_no_descriptor_is_to_be_had(tmp_path: Path) 
         from environments import create_environment
         with create_environment("local") as env:
             env.execute("true"); env.execute_oneshot("true")
-            env._control.await_reserve()
+            env._account.control.await_reserve()
             soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
             resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
             held = []

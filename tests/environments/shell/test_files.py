@@ -20,7 +20,13 @@ from targets.local_shells import local, without_bash
 from targets.per_command_local import PerCommandLocal
 from targets.ssh_server import SSHContainer
 
-from environments import BaseEnvironment, TerminalError, create_environment
+from environments import (
+    BaseEnvironment,
+    TargetIsADirectoryError,
+    TargetNotADirectoryError,
+    TerminalError,
+    create_environment,
+)
 from environments.shell.files import SMALL
 
 SIZES = (5, SMALL + 1, 200_000)
@@ -78,17 +84,20 @@ def test_what_is_no_regular_file_is_not_read_and_not_replaced(
     if linked:
         path.symlink_to("special")
     source, target = source_of(tmp_path), tmp_path / "target"
-    reason = "it is a directory" if make is directory else "not a regular file"
-    for act in (
-        lambda: env.read_bytes(str(path)),
-        lambda: env.get_file(str(path), target),
-        lambda: env.put_file(path, str(target)),
-        *(lambda size=size: env.write_bytes(str(path), bytes(size)) for size in SIZES),
-        lambda: env.put_file(source, str(path)),
-        lambda: env.get_file(str(source), path),
+    there, reason = (TargetIsADirectoryError, "Is a") if make is directory else (TerminalError, "not a regular file")
+    here = IsADirectoryError if make is directory else TerminalError
+    for act, error in (
+        (lambda: env.read_bytes(str(path)), there),
+        (lambda: env.get_file(str(path), target), there),
+        (lambda: env.put_file(path, str(target)), here),
+        *((lambda size=size: env.write_bytes(str(path), bytes(size)), there) for size in SIZES),
+        (lambda: env.put_file(source, str(path)), there),
+        (lambda: env.get_file(str(source), path), here),
     ):
-        with pytest.raises(TerminalError, match=f"{path}.*{reason}"):
+        with pytest.raises(error) as raised:
             act()
+        assert type(raised.value) is error
+        assert str(path) in str(raised.value) and reason in str(raised.value)
     assert stat.S_IFMT((tmp_path / "special").lstat().st_mode) == kind
     assert path.is_symlink() == linked
     assert not target.exists()
@@ -124,8 +133,6 @@ def test_a_missing_file_is_missing_and_nothing_is_made(env: BaseEnvironment, tmp
         with pytest.raises(FileNotFoundError, match=path.name):
             env.put_file(path, str(tmp_path / "target"))
     assert [path.name for path in tmp_path.iterdir() if "target" in path.name] == []
-    with pytest.raises(TerminalError, match="Not a directory"):
-        env.read_bytes(f"{source_of(tmp_path)}/none")
 
 
 # Names.
@@ -143,10 +150,22 @@ def test_a_file_may_have_any_name(env: BaseEnvironment, tmp_path: Path, name: st
     assert parts_in(tmp_path) == []
 
 
-def test_a_slash_at_the_end_of_a_path_changes_nothing(env: BaseEnvironment, tmp_path: Path) -> None:
-    env.write_bytes(f"{tmp_path}/dir/file/", b"text")
-    env.put_file(tmp_path / "dir" / "file", f"{tmp_path}/dir/other//")
-    assert env.read_bytes(f"{tmp_path}/dir/other/") == (tmp_path / "dir" / "file").read_bytes() == b"text"
+def test_a_path_that_ends_in_a_slash_is_a_directorys(env: BaseEnvironment, tmp_path: Path) -> None:
+    source = source_of(tmp_path)
+    for path in (f"{tmp_path}/new/", f"{tmp_path}/new//", f"{tmp_path}/new/.", f"{tmp_path}/"):
+        for write in (
+            *(lambda size=size: env.write_bytes(path, bytes(size)) for size in SIZES),  # noqa: B023
+            lambda: env.put_file(source, path),  # noqa: B023
+        ):
+            with pytest.raises(TargetIsADirectoryError):
+                write()
+        if not path.endswith("."):
+            with pytest.raises(IsADirectoryError):
+                env.get_file(str(source), path)
+    assert list(tmp_path.iterdir()) == [source]
+    for read in (lambda: env.read_bytes(f"{source}/"), lambda: env.get_file(f"{source}/", tmp_path / "back")):
+        with pytest.raises(TargetNotADirectoryError):
+            read()
 
 
 # Permissions.

@@ -61,7 +61,7 @@ def test_the_notice_stands_on_a_line_of_its_own_where_bytes_are_missing() -> Non
 
 def test_the_callback_gets_whole_characters_and_what_is_left_at_the_end() -> None:
     pieces: list[str] = []
-    output = CommandOutput(100, separate=False, on_output=pieces.append)
+    output = CommandOutput(100, separate=False, on_output=lambda piece, _: pieces.append(piece))
     for byte in "aü".encode() + b"\xc3":
         output.add(Channel.STDOUT, bytes([byte]))
     output.finish()

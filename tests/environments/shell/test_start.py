@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from targets.stopped_starts import LONGEST, WAYS, Stop, by_a_limit, by_interrupt, by_its_scope, our_threads, starting
+from targets.stopped_starts import LONGEST, WAYS, Stop, by_a_limit, by_interrupt, our_threads, starting
 
 from environments import CommandResult, EnvironmentStartError, TerminalError, load_settings
 from environments.cancellation import CancelScope, start_limit
 from environments.conformance.check import wait_until
-from environments.errors import StartStoppedError
+from environments.errors import CallCancelledError, StartStoppedError
 from environments.progress import Progress
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
@@ -67,6 +67,26 @@ def retried(env: Slow) -> str:
 def test_a_stopped_start_is_tried_again_by_the_next_command(env: Slow, stop: Stop):
     stop(env, env.begun.wait)
     assert retried(env) == "works\n" and env.starts == 2
+
+
+@pytest.mark.parametrize("name", ["execute", "execute_oneshot"])
+def test_an_event_of_the_command_stops_the_start(env: Slow, name: str):
+    event, errors = threading.Event(), list[TerminalError]()
+
+    def work() -> None:
+        try:
+            getattr(env, name)("true", interrupt=event)
+        except TerminalError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    env.begun.wait()
+    event.set()
+    thread.join(LONGEST)
+    assert [str(error) for error in errors] == ["backend 'local': the start was stopped: it was interrupted"]
+    assert isinstance(errors[0], StartStoppedError)
+    assert retried(env) == "works\n"
 
 
 def test_control_c_in_the_caller_stops_the_start_and_the_next_command_works(env: Slow):
@@ -130,9 +150,12 @@ def test_what_comes_up_after_the_environment_was_closed_is_taken_down(env: Slow,
 def test_a_scope_that_was_cancelled_before_starts_nothing(env: Slow):
     scope = CancelScope()
     scope.cancel()
-    with scope.active(), pytest.raises(StartStoppedError, match="cancelled"):
-        env.execute("true")
-    assert wait_until(lambda: not our_threads())
+    with scope.active():
+        assert env.execute("true").interrupted
+        assert env.execute_oneshot("true").interrupted
+        with pytest.raises(CallCancelledError):
+            env.start("true")
+    assert not our_threads()
 
 
 def test_the_time_of_a_command_does_not_bound_its_start(env: Slow):
@@ -210,18 +233,26 @@ def mute(tmp_path: Path):
         yield made
 
 
-@pytest.mark.parametrize("stop", [by_its_scope, by_a_limit], ids=lambda way: way.__name__)
-def test_a_shell_that_says_nothing_is_not_waited_for(mute: Mute, stop: Stop):
-    stop(mute, mute.begun.wait)
+def test_a_shell_that_says_nothing_is_not_waited_for(mute: Mute):
+    by_a_limit(mute, mute.begun.wait)
     assert retried(mute) == "works\n"
 
 
-def test_a_command_that_is_interrupted_before_its_shell_answers_has_not_run(mute: Mute):
-    results: list[CommandResult] = []
-    thread = threading.Thread(target=lambda: results.append(mute.execute("true")))
+@pytest.mark.parametrize("by", ["interrupt", "its scope", "an event"])
+@pytest.mark.parametrize("name", ["execute", "execute_oneshot"])
+def test_a_command_that_is_interrupted_before_its_shell_answers_has_not_run(mute: Mute, name: str, by: str):
+    results, scope, event = list[CommandResult](), CancelScope(), threading.Event()
+
+    def work() -> None:
+        with scope.active():
+            results.append(getattr(mute, name)("true", interrupt=event))
+
+    thread = threading.Thread(target=work)
     thread.start()
     mute.begun.wait()
-    mute.interrupt()
+    {"interrupt": mute.interrupt, "its scope": scope.cancel, "an event": event.set}[by]()
+    if (name, by) == ("execute_oneshot", "interrupt"):  # which is not for it
+        event.set()
     thread.join(LONGEST)
     assert results[0].interrupted and results[0].exit_code == 130
     assert retried(mute) == "works\n"

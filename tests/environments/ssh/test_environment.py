@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import paramiko
 import pytest
 from targets.ssh_server import Link, SSHContainer, SSHServer, make_key
 
@@ -392,6 +394,38 @@ def test_files_travel_through_the_shell_where_there_is_no_sftp(start_server: Sta
         assert server.connections == 1
         with pytest.raises(FileNotFoundError):
             env.get_file(tmp_path / "missing", tmp_path / "back")
+
+
+def test_nothing_is_left_of_a_file_whose_link_dropped(
+    server: SSHServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "local").write_bytes(bytes(1_000_000))
+    there = tmp_path / "there"
+    there.mkdir()
+    tried: list[str] = []
+
+    def replaced(sftp: paramiko.SFTPClient, part: bytes, place: bytes) -> None:
+        tried.extend(path.name for path in there.iterdir())
+        server.kill_connections()
+        raise EOFError
+
+    monkeypatch.setattr(paramiko.SFTPClient, "posix_rename", replaced)
+    with connect(server) as env:
+        env.execute("true")
+        with contextlib.suppress(EnvironmentLostError):  # if that is noticed before the shell has taken over
+            env.put_file(tmp_path / "local", there / "new")
+    assert [name.startswith(".hermes-") for name in tried] == [True]
+    assert {path.name for path in there.iterdir()} <= {"new"}
+
+
+def test_large_input_is_given_to_the_client_piece_by_piece(server: SSHServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    send = paramiko.Channel.sendall
+    monkeypatch.setattr(paramiko.Channel, "sendall", lambda self, data: (sizes.append(len(data)), send(self, data)))
+    with connect(server) as env:
+        assert env.execute("wc -c", stdin=bytes(3_000_000)).output.split() == ["3000000"]
+    assert sum(sizes) > 3_000_000
+    assert max(sizes) < 1_000_000  # it copies the rest of what it is given with each packet
 
 
 def test_no_more_than_one_connection_is_used_for_many_commands_at_once(server: SSHServer) -> None:

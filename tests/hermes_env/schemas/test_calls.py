@@ -263,8 +263,10 @@ def test_many_calls_at_once_get_their_own_answers(env: BaseEnvironment) -> None:
         barrier.wait(30)
         task = f"task {number % 4}"
         script = {"code": f"from hermes_tools import terminal; print(terminal('echo {number}')['output'])"}
-        assert called("terminal", {"command": f"echo {number}"}, task_id=task)["output"] == f"{number}\n"
-        assert called("execute_code", script, task_id=task)["output"] == f"{number}\n\n"
+        in_session = called("terminal", {"command": f"echo {number}"}, task_id=task)
+        assert in_session.get("output") == f"{number}\n", in_session
+        by_script = called("execute_code", script, task_id=task)
+        assert by_script.get("output") == f"{number}\n\n", by_script
 
     with ThreadPoolExecutor(8) as threads:
         for done in [threads.submit(one, number) for number in range(8)]:

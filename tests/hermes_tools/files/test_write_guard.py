@@ -218,8 +218,9 @@ def test_every_posix_shell_sees_the_same(make: Make, home: Path, shell: str, mon
 def test_a_target_without_bash_and_the_usual_tools_sees_the_same() -> None:
     require_docker().close()
     with create_environment("docker", image=MINIMAL_IMAGE, write_safe_root="/") as env:
-        env.execute("cd; mkdir -p .ssh work; ln -s ../.ssh/config work/link; echo one >work/a; cd work")
-        for path in ("~/.bashrc", "link", "../.ssh/new/x", "/etc/sudoers.d/mine"):
+        env.execute("cd; mkdir -p .ssh work/sub; ln -s ../.ssh/config work/link; echo one >work/a; cd work")
+        env.execute("ln -s ../../.ssh/config sub/link")
+        for path in ("~/.bashrc", "link", "sub/link", "../.ssh/new/x", "/etc/sudoers.d/mine"):
             answer = write_file(env, path, "x")
             assert refused(answer), answer
         assert patch(env, "a", "one", "two")["replacements"] == 1

@@ -22,8 +22,7 @@ from hermes_tools.web import convert, web_extract
 from hermes_tools.web.web_extract import PageResult
 
 ReadOne = Callable[..., PageResult]
-FEW_MEGABYTES = 250_000_000
-"""Of the worker as a whole, whose other threads have some, too; what is not bounded here is a gigabyte."""
+FEW_MEGABYTES = 60_000_000
 
 
 @pytest.fixture(autouse=True)

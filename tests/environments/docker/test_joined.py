@@ -1,0 +1,183 @@
+"""Joining a container that somebody else has started, such as a service of compose."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+
+import pytest
+from docker.models.containers import Container
+from targets.engines import PYTHON_IMAGE, require_docker
+
+from environments import (
+    BaseEnvironment,
+    EnvironmentLostError,
+    EnvironmentStartError,
+    SettingsError,
+    UnsupportedError,
+    create_environment,
+    load_settings,
+)
+from environments.conformance.check import wait_until
+from environments.docker import DockerEnvironment
+from environments.legacy import DEFAULT_LIMITS
+
+Join = Callable[..., BaseEnvironment]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Container]:
+    """A container of somebody else's, with a user, a directory and a limit of its own, and no init that reaps."""
+    engine = require_docker()
+    container = engine.containers.run(
+        PYTHON_IMAGE,
+        ["sleep", "10000"],
+        name=f"service-{secrets.token_hex(4)}",
+        user="1000",
+        working_dir="/srv/app",
+        environment={"OF_SERVICE": "yes"},
+        labels={"com.docker.compose.service": f"web-{secrets.token_hex(4)}"},
+        mem_limit="64m",
+        detach=True,
+    )
+    yield container
+    container.remove(force=True)
+    engine.close()
+
+
+@pytest.fixture
+def join(service: Container) -> Iterator[Join]:
+    """Makes environments in it, which are cleaned up in the end."""
+    made: list[BaseEnvironment] = []
+
+    def make(**settings: object) -> BaseEnvironment:
+        made.append(create_environment("docker", **{"container": service.name, **settings}))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.cleanup()
+
+
+def processes_of(container: Container) -> list[str]:
+    """The commands that run in a container, without those that have ended and that nobody reaps there."""
+    listed = container.top(ps_args="-o pid,stat,args")["Processes"]
+    return [arguments for _, state, arguments in listed if not state.startswith("Z")]
+
+
+def test_commands_run_as_its_user_in_its_directory_with_its_variables(join, service):
+    env = join()
+    assert env.execute('id -u; pwd; echo "$OF_SERVICE"').output == "1000\n/srv/app\nyes\n"
+    assert env.target.id == service.id
+    assert env.capabilities.enforced_limits == {"container_memory"}
+
+
+def test_a_user_a_directory_and_variables_may_be_given_along(join):
+    env = join(user="0", cwd="/usr", env={"MINE": "too"})
+    assert env.execute('id -u; pwd; echo "$OF_SERVICE $MINE"').output == "0\n/usr\nyes too\n"
+    assert env.target.enter[3:7] == ("--user", "0", "--workdir", "/usr")
+
+
+def test_a_directory_that_is_missing_is_not_made_there(join, service):
+    with pytest.raises(EnvironmentStartError, match="/srv/none cannot be entered"):
+        join(cwd="/srv/none").execute("true")
+    assert service.exec_run(["test", "-e", "/srv/none"]).exit_code == 1
+
+
+def test_nothing_of_ours_is_left_and_the_container_is_as_it_was(service):
+    service.reload()
+    before = service.attrs["State"]["StartedAt"]
+    with (
+        create_environment("docker", container=service.id[:12]) as env,
+        create_environment("docker", container=service.name) as other,
+    ):
+        env.execute("setsid sleep 1000 & (sleep 1000 &) ; echo kept >/tmp/file", stdin="something")
+        env.start("sleep 1000")
+        assert other.execute("cat /tmp/file").output == "kept\n"
+        assert not (env.is_alone or env.stop_ends_all)
+    service.reload()
+    assert (service.status, service.attrs["State"]["StartedAt"]) == ("running", before)
+    assert wait_until(lambda: processes_of(service) == ["sleep 10000"])
+    assert service.exec_run(["sh", "-c", "cd /tmp; echo *"]).output == b"file\n"
+    assert list(service.labels) == ["com.docker.compose.service"]
+
+
+def test_gc_never_finds_it(service, join):
+    join().execute("true")
+    assert not [orphan for orphan in DockerEnvironment.find_orphans() if service.id[:12] in orphan.description]
+
+
+def test_a_process_that_outgrows_its_memory_is_told_of_with_the_containers_own_limit(join):
+    result = join().execute("python3 -c 'bytearray(200 << 20)'")
+    assert result.exit_code == 137
+    assert "its own limit is 64 MB" in result.note
+
+
+def test_a_container_that_somebody_restarts_is_lost_and_joined_again(join, service):
+    env, idle = join(), join()
+    env.execute("cat; cd /usr", stdin="something")  # which makes a directory of ours there
+    idle.execute("true")
+    with pytest.raises(EnvironmentLostError, match=service.id[:12]):
+        env.execute("echo begun; sleep 1000", on_output=lambda _: service.restart(timeout=0))
+    with pytest.raises(EnvironmentLostError, match=service.id[:12]):
+        idle.execute("true")
+    assert env.execute("pwd").output == "/usr\n"
+    assert idle.execute("pwd").output == "/srv/app\n"
+    env.cleanup()
+    idle.cleanup()
+    assert wait_until(lambda: processes_of(service) == ["sleep 10000"])
+    assert b"hermes-" not in service.exec_run(["ls", "/tmp"]).output
+
+
+def test_a_container_that_is_not_running_says_what_to_do(join, service):
+    service.pause()
+    try:
+        with pytest.raises(EnvironmentStartError, match=f"paused; go on with `docker unpause {service.name}`"):
+            join().execute("true")
+    finally:
+        service.unpause()
+    service.stop(timeout=0)
+    try:
+        with pytest.raises(EnvironmentStartError, match=f"does not run .*`docker start {service.name}`"):
+            join().execute("true")
+    finally:
+        service.start()
+    with pytest.raises(EnvironmentStartError, match="no container no-such-one to join; `docker ps --all`"):
+        join(container="no-such-one").execute("true")
+
+
+def test_a_service_of_compose_is_told_with_the_name_of_its_container(join, service):
+    with pytest.raises(EnvironmentStartError, match=f"the service of that name runs in {service.name}$"):
+        join(container=service.labels["com.docker.compose.service"]).execute("true")
+
+
+def test_settings_of_a_new_container_are_refused_along_with_it(join):
+    with pytest.raises(SettingsError, match=r"docker_image, docker_network, container_persistent are for a new one"):
+        join(image="x", network=False, container_persistent=True)
+    with pytest.raises(UnsupportedError, match="container_memory, container_pids"):
+        join(container_memory=64, container_pids=9)
+    with pytest.raises(SettingsError, match="one container"):
+        join(container="one two")
+    with pytest.raises(SettingsError, match="create_environment"):
+        DockerEnvironment(load_settings("docker", container="one"))
+
+
+def test_the_older_systems_default_limits_are_passed_over(configure):
+    limits = "".join(f"  {name}: {value}\n" for name, value in DEFAULT_LIMITS.items())
+    configure(f"terminal:\n  docker_container: web\n{limits}")
+    with create_environment("docker") as env:
+        assert [getattr(env.settings, name) for name in DEFAULT_LIMITS] == [None, None, None]
+
+
+def test_a_container_that_an_argument_names_goes_before_what_is_configured_for_new_ones(join, configure, monkeypatch):
+    configure("terminal:\n  docker_image: x\n  container_persistent: true\n  container_memory: 99\n")
+    monkeypatch.setenv("TERMINAL_DOCKER_NETWORK", "false")
+    settings = join().settings
+    assert (settings.docker.image, settings.docker.network) == (None, True)
+    assert (settings.container_persistent, settings.container_memory) == (False, None)
+    monkeypatch.setenv("TERMINAL_DOCKER_CONTAINER", "web")
+    assert load_settings("docker").docker.container == "web"
+    assert load_settings("docker", image="y").docker.container is None
+    monkeypatch.setenv("TERMINAL_DOCKER_IMAGE", "z")
+    with pytest.raises(SettingsError, match="docker_image"):
+        load_settings("docker").own.check(load_settings("docker"))

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from targets.ssh_server import SSHContainer, SSHServer
+
+Over = dict[str, object]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHServer]:
+    """This machine, behind an SSH server."""
+    server = SSHServer(tmp_path_factory.mktemp("sshd"))
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def over(server: SSHServer) -> Over:
+    """The settings that lead there."""
+    return server.over
+
+
+@pytest.fixture
+def machine_where(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Iterator[Callable[[str], SSHServer]]:
+    """This machine behind an SSH server, on which each command is run behind some shell text."""
+    servers: list[SSHServer] = []
+
+    def start(before: str) -> SSHServer:
+        shell = tmp_path / "shell"
+        shell.write_text(f'#!/bin/sh\n{before}\nexec /bin/sh "$@"\n')
+        shell.chmod(0o755)
+        servers.append(SSHServer(tmp_path_factory.mktemp("sshd"), login_shell=str(shell)))
+        servers[-1].start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.remove()
+
+
+@pytest.fixture(scope="module")
+def machine_without_engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Over]:
+    """The settings that lead to a machine with neither Docker nor Apptainer."""
+    container = SSHContainer(tmp_path_factory.mktemp("container"))
+    yield {**container.over, "ssh_user": "agent"}
+    container.remove()
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a program, and returns the directory that it is in."""
+
+    def write(name: str, text: str) -> Path:
+        folder = tmp_path / "programs"
+        folder.mkdir(exist_ok=True)
+        file = folder / name
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+        return folder
+
+    return write

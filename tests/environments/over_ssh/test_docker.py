@@ -1,0 +1,281 @@
+"""What is particular to a Docker engine on a host that is reached over SSH. The contract is in test_contract."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+from targets.engines import PYTHON_IMAGE
+from targets.ssh_server import Link, SSHServer
+from targets.stopped_starts import Stop, by_cleanup, by_interrupt, our_threads
+
+from environments import (
+    EnvironmentLostError,
+    EnvironmentStartError,
+    SettingsError,
+    UnsupportedError,
+    create_environment,
+)
+from environments.conformance.check import wait_until
+from environments.docker import DockerEnvironment
+from environments.progress import Progress
+
+Over = dict[str, object]
+MakeDocker = Callable[..., DockerEnvironment]
+COMMANDS = 20
+LARGE = 32_000_000
+"""Bytes of a file that does not fit into what a link holds on its way."""
+
+
+@pytest.fixture
+def link(server: SSHServer) -> Iterator[Link]:
+    link = Link(server.port)
+    yield link
+    link.close()
+
+
+def test_a_command_takes_no_round_trip_more_than_on_the_host_and_all_share_a_connection(
+    docker_environment: MakeDocker, server: SSHServer, link: Link
+) -> None:
+    settings = {**server.over, "ssh_port": link.port}
+    with create_environment("ssh", **{k: v for k, v in settings.items() if k != "over"}) as host:
+        on_host = [_turns(host.execute, link), _turns(host.execute_oneshot, link)]
+    assert link.connections == 1
+    with docker_environment(**settings) as env:  # which ends while the link is there
+        inside = [_turns(env.execute, link), _turns(env.execute_oneshot, link)]
+        threads = [threading.Thread(target=env.execute_oneshot, args=("sleep 0.2",)) for _ in range(COMMANDS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert link.connections == 2
+    # A keep-alive, or a window that is opened again, may come in between.
+    for there, here in zip(on_host, inside, strict=True):
+        assert here <= there + 2 < COMMANDS + 5
+
+
+def _turns(run: Callable[[str], object], link: Link) -> int:
+    """Return how many times the host was waited for, for some commands in shells that are open."""
+    for _ in range(3):
+        run("true")
+    before = link.turns
+    for _ in range(COMMANDS):
+        run("true")
+    return link.turns - before
+
+
+def test_a_dropped_link_loses_neither_the_container_nor_the_session(
+    docker_environment: MakeDocker, server: SSHServer, over: Over
+) -> None:
+    env = docker_environment(**over)
+    container = env.execute("cd /var; export KEPT=kept; echo here >/tmp/file; hostname").output
+    env.execute("true")  # which the shell reads once it has reported what the first has left
+    server.kill_connections()
+    with contextlib.suppress(EnvironmentLostError):  # if it drops just behind the command
+        env.execute("true")
+    assert env.execute_oneshot("hostname; cat /tmp/file").output == f"{container}here\n"
+    assert env.execute("pwd; echo $KEPT").output == "/var\nkept\n"
+
+
+def test_a_link_that_drops_under_a_file_leaves_the_one_that_is_there(
+    docker_environment: MakeDocker, server: SSHServer, over: Over, tmp_path: Path
+) -> None:
+    env = docker_environment(**over)
+    env.write_bytes("/tmp/there/file", b"old")
+    (tmp_path / "new").write_bytes(bytes(LARGE))
+
+    def drop(progress: Progress) -> None:
+        if progress.done:
+            server.kill_connections()
+
+    env.progress.callback = drop
+    with pytest.raises(EnvironmentLostError):
+        env.put_file(tmp_path / "new", "/tmp/there/file")
+    env.progress.callback = None
+    assert wait_until(lambda: [each.name for each in env.list_dir("/tmp/there")] == ["file"])
+    assert env.read_bytes("/tmp/there/file") == b"old"
+
+
+def test_the_container_is_removed_although_the_link_dropped_before_that(
+    docker_environment: MakeDocker, server: SSHServer, over: Over, engine: docker.DockerClient
+) -> None:
+    task = f"dropped-{os.getpid()}"
+    env = docker_environment(**over, task_id=task)
+    env.execute("true")
+    server.kill_connections()
+    env.cleanup()
+    assert not containers_of(engine, task)
+    assert wait_until(lambda: not our_threads())
+
+
+def test_a_container_that_stays_when_the_host_is_gone_is_told_of(
+    docker_environment: MakeDocker,
+    machine_where: Callable[[str], SSHServer],
+    engine: docker.DockerClient,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = machine_where("")
+    task = f"unreachable-{os.getpid()}"
+    env = docker_environment(**server.over, task_id=task)
+    env.execute("true")
+    server.stop()
+    with caplog.at_level(logging.WARNING, "environments"):
+        env.cleanup()
+    (container,) = containers_of(engine, task)
+    container.remove(force=True)
+    assert f"container {container.id} may still be there" in caplog.text
+
+
+def containers_of(engine: docker.DockerClient, task: str) -> list[docker.models.containers.Container]:
+    return engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"}, ignore_removed=True)
+
+
+def test_docker_host_may_name_a_host_to_log_in_at(
+    docker_environment: MakeDocker, server: SSHServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = getpass.getuser()
+    monkeypatch.setenv("DOCKER_HOST", f"ssh://{user}@127.0.0.1:{server.port}")
+    monkeypatch.setenv("TERMINAL_SSH_KEY", str(server.key))
+    monkeypatch.setenv("TERMINAL_SSH_CONFIG", str(server.config))
+    monkeypatch.setenv("TERMINAL_SSH_HOST", "another.invalid")
+    env = docker_environment()
+    assert env.execute("echo inside").output == "inside\n"
+    assert server.connections == 1
+    assert f"at ssh://{user}@127.0.0.1:{server.port}" in DockerEnvironment.probe(env.settings)
+
+
+@pytest.mark.parametrize("url", ["ssh://", "ssh://user:pa55@host", "ssh://user:pa55@host:x"])
+def test_a_host_that_cannot_be_understood_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", url)
+    with pytest.raises(SettingsError, match="ssh://user@host:port") as raised:
+        create_environment("docker")
+    assert "pa55" not in str(raised.value)
+
+
+def test_a_kept_container_is_taken_up_again_and_is_none_of_this_machines_own(
+    docker_environment: MakeDocker, over: Over, engine: docker.DockerClient, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    kept = {"container_persistent": True, "task_id": f"kept-{os.getpid()}"}
+    try:
+        for said in ("", "first\n"):
+            env = docker_environment(**over, **kept)
+            assert env.execute("cat /root/file 2>/dev/null; echo first >/root/file").output == said
+            env.cleanup()
+        assert docker_environment(**kept).execute("cat /root/file").exit_code == 1
+    finally:
+        for container in containers_of(engine, kept["task_id"]):
+            container.remove(force=True)
+
+
+NOWHERE = "export DOCKER_HOST=unix:///nowhere/docker.sock"
+NOBODY = 'exec setpriv --reuid 65534 --regid 65534 --clear-groups /bin/sh "$@"'
+OLD = "docker: 'system dial-stdio' is not a docker command."
+
+
+@pytest.mark.parametrize(
+    ("before", "said"),
+    [
+        (NOWHERE, ["the engine of", "does not answer", "start it there"]),
+        pytest.param(
+            NOBODY,
+            ["may not use the engine of", "usermod -aG docker"],
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can run something as another user"),
+        ),
+        (f"docker() {{ :; }}; PATH=PROGRAMS:$PATH; MESSAGE={OLD!r}", ["has no `docker system dial-stdio`", "18.09"]),
+    ],
+    ids=["no engine runs", "not allowed", "too old"],
+)
+def test_an_engine_that_cannot_be_used_there_says_why(
+    before: str, said: list[str], machine_where: Callable[[str], SSHServer], program: Callable[[str, str], Path]
+) -> None:
+    programs = program("docker", f'echo "{OLD}" >&2; exit 1')
+    server = machine_where(before.replace("PROGRAMS", str(programs)))
+    with pytest.raises(EnvironmentStartError) as raised, create_environment("docker", **server.over) as env:
+        env.execute("true")
+    for words in (*said, f"127.0.0.1:{server.port}"):
+        assert words in str(raised.value)
+
+
+def test_a_host_without_docker_is_told_of(machine_without_engines: Over) -> None:
+    with (
+        pytest.raises(EnvironmentStartError, match=r"there is no docker on agent@.*install it there"),
+        create_environment("docker", **machine_without_engines) as env,
+    ):
+        env.execute("true")
+
+
+def test_a_host_that_cannot_be_reached_is_told_of_as_ssh_does(over: Over) -> None:
+    with (
+        pytest.raises(EnvironmentStartError, match=r"cannot connect to .*:1: nothing listens there"),
+        create_environment("docker", **{**over, "ssh_port": 1}) as env,
+    ):
+        env.execute("true")
+
+
+@pytest.mark.parametrize("stop", [by_interrupt, by_cleanup], ids=lambda way: way.__name__)
+def test_a_start_that_waits_for_the_engine_there_can_be_stopped(
+    stop: Stop,
+    machine_where: Callable[[str], SSHServer],
+    program: Callable[[str, str], Path],
+    docker_environment: MakeDocker,
+    tmp_path: Path,
+) -> None:
+    programs = program("docker", f"touch {tmp_path}/begun; exec sleep 1000")
+    server = machine_where(f"PATH={programs}:$PATH")
+    stop(docker_environment(**server.over), lambda: wait_until((tmp_path / "begun").exists))
+    assert wait_until(lambda: not our_threads()), our_threads()
+
+
+@pytest.mark.parametrize("source", ["~/files", "./files"])
+def test_a_mount_is_of_the_host_and_so_is_its_path(source: str, over: Over) -> None:
+    with pytest.raises(SettingsError, match="absolute path there"):
+        create_environment("docker", **over, volumes=[f"{source}:/files"])
+
+
+@pytest.mark.parametrize("name", ["docker_mount_cwd_to_workspace", "docker_run_as_host_user"])
+def test_what_is_of_this_machine_is_refused(name: str, over: Over) -> None:
+    with pytest.raises(UnsupportedError, match=name):
+        create_environment("docker", **over, **{name: True})
+
+
+LOST = """\
+import os, sys
+from environments import create_environment
+env = create_environment("docker", image=sys.argv[1], task_id=sys.argv[2])
+env.execute("true")
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.alone("garbage")
+def test_gc_removes_what_a_killed_process_has_left_there(
+    server: SSHServer, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in server.over.items():
+        monkeypatch.setenv(f"TERMINAL_{name.upper()}", str(value))
+    task = f"left-{os.getpid()}"
+    words = [sys.executable, "-c", LOST, PYTHON_IMAGE, task]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGKILL)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")  # this machine has no engine
+    (line,) = [_removed(orphan) for orphan in DockerEnvironment.find_orphans() if task in orphan.description]
+    assert "has ended" in line
+    assert not containers_of(engine, task)
+
+
+def _removed(orphan) -> str:
+    orphan.remove()
+    return orphan.description

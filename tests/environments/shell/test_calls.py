@@ -1,0 +1,172 @@
+"""How a command may be asked for: what the contract's own checks leave open."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+from targets.local_shells import local, per_command
+
+from environments import (
+    BaseEnvironment,
+    CommandResult,
+    DeniedError,
+    create_environment,
+    load_settings,
+)
+from environments.approvals import CommandRequest, Deny
+from environments.approvals.policy import destructive
+from environments.cancellation import CancelScope
+from environments.conformance.check import wait_until
+from environments.local.environment import LocalEnvironment
+
+
+class OneBeside(LocalEnvironment):
+    """This machine, as one that allows two shells at once: the session's, and one beside it."""
+
+    max_streams = 2
+
+
+@pytest.fixture
+def one_beside(tmp_path: Path) -> Iterator[BaseEnvironment]:
+    with OneBeside(load_settings("local", cwd=str(tmp_path))) as made:
+        yield made
+
+
+@pytest.mark.parametrize("run", ["execute", "execute_oneshot", "start"])
+@pytest.mark.parametrize(
+    ("kind", "says", "command"),
+    [
+        (ValueError, "empty list", []),
+        (ValueError, "empty list", ()),
+        (ValueError, "NUL", ["echo", "\0"]),
+        (TypeError, "b'echo'", [b"echo"]),
+        (TypeError, "3", ["echo", 3]),
+        (TypeError, "type dict", {"echo": 1}),
+        (TypeError, "type set", {"echo"}),
+        (TypeError, "type bytearray", bytearray(b"echo")),
+    ],
+)
+def test_what_is_no_command(
+    env: BaseEnvironment, run: str, kind: type[Exception], says: str, command: list[str]
+) -> None:
+    with pytest.raises(kind, match=says):
+        getattr(env, run)(command)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says", "arguments"),
+    [
+        (TypeError, "max_output_bytes", {"max_output_bytes": "10"}),
+        (ValueError, "max_output_bytes", {"max_output_bytes": 0}),
+        (TypeError, "interrupt", {"interrupt": True}),
+    ],
+)
+def test_arguments_that_cannot_be(
+    env: BaseEnvironment, kind: type[Exception], says: str, arguments: dict[str, object]
+) -> None:
+    for run in (env.execute, env.execute_oneshot):
+        with pytest.raises(kind, match=says):
+            run("true", **arguments)  # type: ignore[arg-type]
+
+
+def test_paths_are_words_of_a_list(env: BaseEnvironment, tmp_path: Path) -> None:
+    result = env.execute(("printf", "%s|", tmp_path, PurePosixPath("a b"), "\udcff"), binary=True)
+    assert result.output_bytes == f"{tmp_path}|a b|".encode() + b"\xff|"
+
+
+def test_a_list_is_judged_as_its_words(env: BaseEnvironment) -> None:
+    seen: list[str] = []
+
+    def before_command(request: CommandRequest) -> Deny | None:
+        seen.append(request.command)
+        reason = destructive(request.command, request.cwd)
+        return Deny(reason) if reason else None
+
+    env.before_command = before_command
+    for run in (env.execute, env.execute_oneshot, env.start):
+        with pytest.raises(DeniedError, match="whole file system"):
+            run(["rm", "-rf", "/"])
+    assert env.execute(["echo", "rm -rf /"]).output == "rm -rf /\n"
+    assert seen == ["rm -rf /"] * 3 + ["echo 'rm -rf /'"]
+
+
+def test_a_rule_that_allows_a_command_allows_it_as_a_list(configure: Callable[[str], None], tmp_path: Path) -> None:
+    configure("approvals: {commands: deny, allow: ['echo *']}")
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        assert env.execute(["echo", "a", "b"]).output == "a b\n"
+        with pytest.raises(DeniedError, match="no rule allows it"):
+            env.execute(["uname"])
+
+
+@pytest.mark.parametrize("make", [local, per_command])
+def test_bytes_above_the_cap_where_the_middle_is_not_brought(
+    make: Callable[[Path], BaseEnvironment], tmp_path: Path
+) -> None:
+    with make(tmp_path) as env:
+        command = "i=0; while [ $i -lt 40 ]; do head -c 65536 /dev/zero | tr '\\0' '\\377'; i=$((i+1)); done"
+        for run in (env.execute, env.execute_oneshot):
+            result = run(command, binary=True, max_output_bytes=100_001, timeout=100)
+            assert result.output_bytes == b"\xff" * 100_001
+            assert result.omitted_bytes == 40 * 65536 - 100_001
+            assert result.output == "�" * 100_001
+            assert result.omitted_at == 50_000
+
+
+def test_a_cap_may_be_larger_than_that_of_the_settings(tmp_path: Path) -> None:
+    with create_environment("local", cwd=str(tmp_path), max_output_bytes=10) as env:
+        command = f"head -c {100_000} /dev/zero | tr '\\0' x"
+        assert env.execute(command, max_output_bytes=100_000).output == "x" * 100_000
+        assert env.execute(command).omitted_bytes == 99_990
+        assert "x" * 1000 in env.execute_oneshot(command, max_output_bytes=1001).output
+
+
+def test_a_callback_may_take_the_channel_by_name_or_not_at_all(env: BaseEnvironment) -> None:
+    heard: list[object] = []
+
+    def by_name(piece: str, *, channel: str = "?") -> None:
+        heard.append((piece, channel))
+
+    for listen in (by_name, heard.append, lambda piece, unused=None: heard.append((piece, unused))):
+        env.execute("echo a; sleep 0.1; echo b >&2", stderr="separate", on_output=listen)
+    assert heard == [("a\n", "stdout"), ("b\n", "stderr"), "a\n", "b\n", ("a\n", None), ("b\n", None)]
+
+
+@pytest.mark.parametrize("by", ["event", "scope"])
+def test_who_waits_for_one_of_few_shells_may_be_interrupted(one_beside: BaseEnvironment, by: str) -> None:
+    holder = one_beside.start("read -r word")
+    event, scope, results = threading.Event(), CancelScope(), list[CommandResult]()
+
+    def work() -> None:
+        with scope.active():
+            results.append(one_beside.execute_oneshot("echo ran", interrupt=event if by == "event" else None))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    event.set()
+    scope.cancel()
+    thread.join(30)
+    assert [(result.interrupted, result.output) for result in results] == [(True, "")]
+    holder.kill()
+    assert one_beside.execute_oneshot("echo works").output == "works\n"
+
+
+def test_an_event_that_is_set_behind_the_end_changes_nothing(env: BaseEnvironment) -> None:
+    event = threading.Event()
+    assert env.execute("echo done", interrupt=event).output == "done\n"
+    event.set()
+    assert env.execute("echo next").output == "next\n"
+
+
+def test_a_process_of_a_scope_goes_on_when_that_is_cancelled(env: BaseEnvironment) -> None:
+    scope = CancelScope()
+    with scope.active():
+        process = env.start("read -r word; echo got $word")
+    scope.cancel()
+    process.write("it\n")
+    assert process.expect("got it", 30) == "got it"
+    assert wait_until(lambda: not process.running)

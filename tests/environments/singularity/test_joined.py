@@ -1,0 +1,108 @@
+"""Joining an instance that somebody else has started, and what is said of any instance."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from targets.engines import require_singularity
+from targets.processes import having
+from targets.singularity_engine import Engine, engine_in
+
+from environments import (
+    BaseEnvironment,
+    EnvironmentLostError,
+    EnvironmentStartError,
+    SettingsError,
+    UnsupportedError,
+    create_environment,
+)
+from environments.singularity import SingularityEnvironment
+from environments.singularity.client import Client
+from environments.singularity.instance import records
+from environments.target import this_machine
+
+NAME = "of-somebody-else"
+Join = Callable[..., BaseEnvironment]
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    return engine_in(require_singularity(), tmp_path, monkeypatch)
+
+
+def run(engine: Engine, *arguments: object) -> None:
+    subprocess.run([engine.images.program, "--quiet", *arguments], check=True, stdin=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def instance(engine: Engine) -> Iterator[str]:
+    run(engine, "instance", "start", "--contain", engine.images.sandbox, NAME)
+    yield NAME
+    run(engine, "instance", "stop", "--all")
+
+
+@pytest.fixture
+def join(instance: str) -> Iterator[Join]:
+    made: list[BaseEnvironment] = []
+
+    def make(**settings: object) -> BaseEnvironment:
+        made.append(create_environment("singularity", **{"instance": instance, **settings}))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.cleanup()
+
+
+def test_nothing_of_ours_is_left_and_the_instance_runs_on(join: Join, engine: Engine, nap: str) -> None:
+    (before,) = records(Client.found())
+    env, other = join(), join()
+    env.execute(f"setsid sleep {nap} & (sleep {nap} &) ; echo kept >/tmp/file", stdin="something")
+    env.start(f"sleep {nap}")
+    assert other.execute("cat /tmp/file").output == "kept\n"
+    assert not (env.is_alone or env.stop_ends_all or env.capabilities.enforced_limits)
+    assert not list(SingularityEnvironment.find_orphans())
+    env.cleanup()
+    assert not having(nap)
+    assert other.execute("echo /tmp/*").output == "/tmp/file\n"
+    other.cleanup()
+    assert records(Client.found()) == [before]
+
+
+def test_an_instance_that_somebody_starts_anew_is_lost_and_joined_again(join: Join, engine: Engine) -> None:
+    env = join()
+    env.execute("cd /usr")
+    run(engine, "instance", "stop", NAME)
+    with pytest.raises(EnvironmentLostError, match=f"instance {NAME} has ended, or was started anew"):
+        env.execute("pwd")
+    with pytest.raises(EnvironmentStartError, match=f"instance start IMAGE {NAME}` starts one"):
+        env.execute("pwd")
+    run(engine, "instance", "start", engine.images.sandbox, NAME)
+    assert env.execute("echo back").output == "back\n"
+
+
+def test_settings_of_a_new_instance_are_refused_along_with_it() -> None:
+    with pytest.raises(SettingsError, match=r"singularity_image, singularity_network are for a new one"):
+        create_environment("singularity", instance="one", image="x", network=False)
+    with pytest.raises(UnsupportedError, match="container_memory"):
+        create_environment("singularity", instance="one", container_memory=64)
+    with pytest.raises(SettingsError, match="one instance"):
+        create_environment("singularity", instance="one two")
+
+
+def test_a_person_gets_in_by_what_the_target_says(join: Join, instance: str) -> None:
+    env = join(cwd="/usr")
+    target = env.target
+    assert (target.kind, target.id, target.host) == ("instance", instance, this_machine())
+    assert target.enter == (Path(Client.found().program).name, "shell", "--pwd", "/usr", f"instance://{instance}")
+    got = subprocess.run(target.enter, input="pwd\n", capture_output=True, text=True, check=True)
+    assert got.stdout == "/usr\n"
+    assert str(env.address(80)) == "127.0.0.1:80"  # it shares this machine's network
+
+
+def test_an_instance_without_a_network_has_no_address(engine: Engine) -> None:
+    with engine.make(network=False) as env, pytest.raises(UnsupportedError, match="has no network"):
+        env.address(80)

@@ -1,0 +1,76 @@
+"""Commands as another user of the host, by one who may become that user and by one who may not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from targets.ssh_server import SSHContainer
+
+from environments import BaseEnvironment, UnsupportedError, create_environment
+from environments.conformance.check import wait_until
+
+SUDO = """#!/bin/sh
+[ "$1 $2 $4" = "-n -u --" ] || exit 1
+number=$(id -u "$3") || exit 1
+shift 4
+exec env -i PATH=/usr/bin:/bin /usr/local/bin/become --reuid=$number --regid=$number --clear-groups -- "$@"
+"""
+"""As much of sudo as there is need of, over what may become anybody. It hands no variable on."""
+
+
+@pytest.fixture(scope="module")
+def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHContainer]:
+    """A host where agent has no sudo."""
+    made = SSHContainer(tmp_path_factory.mktemp("container"))
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def host(container: SSHContainer) -> Iterator[SSHContainer]:
+    """A host where agent has what passes for one."""
+    container.run("cp /usr/bin/setpriv /usr/local/bin/become && chmod 4755 /usr/local/bin/become")
+    container.run(f"cat >/usr/local/bin/sudo <<'END'\n{SUDO}END\nchmod 755 /usr/local/bin/sudo")
+    yield container
+    container.run("rm /usr/local/bin/become /usr/local/bin/sudo")
+
+
+@pytest.fixture
+def env(host: SSHContainer) -> Iterator[BaseEnvironment]:
+    with create_environment("ssh", user="agent", **host.settings) as made:
+        yield made
+
+
+def test_who_may_become_nobody_else_says_so_and_runs_nothing(container: SSHContainer) -> None:
+    with create_environment("ssh", user="agent", **container.settings) as env:
+        for run in (env.execute, env.execute_oneshot, env.start):
+            with pytest.raises(UnsupportedError, match="sudo -n -u"):
+                run("touch /tmp/ran", user="nobody")
+        assert env.execute("ls /tmp/ran").exit_code != 0
+        assert env.execute("whoami", user="agent").output == "agent\n"
+
+
+def test_who_has_sudo_runs_commands_as_others(env: BaseEnvironment) -> None:
+    env.execute("cd /tmp; export KEPT='as it is' LANG=C.UTF-8")
+    result = env.execute("id -un; echo $HOME $USER $LOGNAME; pwd; echo $KEPT $LANG; cat", user="nobody", stdin="in")
+    assert result.output == "nobody\n/nonexistent nobody nobody\n/tmp\nas it is C.UTF-8\nin"
+    assert env.execute("id -un; id -u >/root/out && cat /root/out", user="root").output == "root\n0\n"
+    process = env.start("tty >/dev/null && id -un", user="nobody", pty=True)
+    assert process.wait(60) == 0 and process.read().strip() == "nobody"
+
+
+def test_who_may_not_signal_others_processes_ends_them_all_the_same(
+    env: BaseEnvironment, host: SSHContainer, nap: str
+) -> None:
+    result = env.execute(f"setsid sleep {nap} & sleep {nap}", user="root", timeout=1)
+    assert result.timed_out and not result.survivors
+    assert env.execute(f"pgrep -f 'sleep {nap}'", user="root").output == ""
+    env.execute("cat", stdin="for a private directory of nobody", user="nobody")
+    env.start(f"setsid sleep {nap}", user="nobody", stdin="none")
+    assert wait_until(lambda: env.execute_oneshot(f"pgrep -f '^sleep {nap}'").ok)
+    env.cleanup()
+    with create_environment("ssh", user="root", **host.settings) as other:
+        assert not other.execute(f"pgrep -f '^sleep {nap}'").ok
+        left = other.execute(f"grep -lsF {env.id}/ /proc/[0-9]*/environ; ls -d /tmp/hermes-{env.id}*")
+        assert left.output.count("\n") == 1 and "No such file" in left.output

@@ -1,0 +1,149 @@
+"""Which host it is, and its ports, which are forwarded."""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from targets.ssh_server import SSHServer
+
+from environments import Address, BaseEnvironment, TerminalError, UnsupportedError, create_environment
+from environments.conformance.check import wait_until
+
+ANSWERING = """\
+import hashlib, socket, threading
+listener = socket.create_server(("127.0.0.1", 0), backlog=200)
+print(listener.getsockname()[1], flush=True)
+def serve(connection):
+    with connection:
+        hashed = hashlib.sha256()
+        while data := connection.recv(65536):
+            hashed.update(data)
+        for _ in range(64):
+            connection.sendall(hashed.digest() * 2048)
+while True:
+    threading.Thread(target=serve, args=listener.accept()[:1], daemon=True).start()
+"""
+"""Takes all that is sent, and only at its end answers with 4 MB that depend on it."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHServer]:
+    server = SSHServer(tmp_path_factory.mktemp("sshd"))
+    server.start()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def env(server: SSHServer) -> Iterator[BaseEnvironment]:
+    with create_environment("ssh", **server.settings) as env:
+        yield env
+
+
+@pytest.fixture
+def served(env: BaseEnvironment) -> Address:
+    return env.address(int(env.start(["python3", "-c", ANSWERING]).expect("\n", timeout=30)))
+
+
+def forwarding_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("hermes-ssh-forward")]
+
+
+def ask(address: Address, data: bytes) -> bool:
+    """Send data, end that, and return whether what comes back is all there."""
+    with socket.create_connection((address.host, address.port), timeout=60) as connection:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    return answer == hashlib.sha256(data).digest() * 2048 * 64
+
+
+def test_a_person_logs_in_by_what_the_target_says(env: BaseEnvironment, server: SSHServer) -> None:
+    target = env.target
+    assert (target.kind, target.id, target.host) == ("host", "127.0.0.1", "127.0.0.1")
+    assert target.enter[0] == "ssh"
+    assert ("-p", str(server.port)) == target.enter[3:5]
+    got = subprocess.run([*target.enter, "echo $SSH_CONNECTION"], capture_output=True, text=True, check=True)
+    assert got.stdout.split()[3] == str(server.port)
+
+
+def test_no_secret_is_in_what_the_target_says(server: SSHServer) -> None:
+    with create_environment("ssh", **server.settings, password="hunter2", passphrase="swordfish") as env:
+        shown = repr(env.target)
+    assert "hunter2" not in shown and "swordfish" not in shown
+
+
+def test_each_side_may_end_what_it_sends_and_go_on_to_receive(env: BaseEnvironment, served: Address) -> None:
+    assert ask(served, bytes(range(256)) * 20_000)
+    assert wait_until(lambda: len(forwarding_threads()) == 1)
+
+
+def test_many_connections_are_joined_at_once(served: Address) -> None:
+    with ThreadPoolExecutor(40) as pool:
+        assert all(pool.map(lambda number: ask(served, str(number).encode()), range(40)))
+
+
+def test_a_port_is_the_same_each_time_and_given_back_in_the_end(server: SSHServer) -> None:
+    with create_environment("ssh", **server.settings) as env:
+        address = env.address(1)
+        assert env.address(1) == address != env.address(2)
+        assert address.host == "127.0.0.1"
+        with socket.create_connection((address.host, address.port), timeout=60) as connection:
+            connection.sendall(b"nobody")
+            with pytest.raises(ConnectionResetError):  # as nothing listens there
+                connection.recv(1)
+    assert forwarding_threads() == []
+    with socket.socket() as probe:
+        assert probe.connect_ex((address.host, address.port)) != 0
+    with pytest.raises(TerminalError, match="cleaned up"):
+        env.address(1)
+
+
+def test_cleanup_ends_connections_that_nobody_has_ended(server: SSHServer) -> None:
+    with create_environment("ssh", **server.settings) as env:
+        address = env.address(int(env.start(["python3", "-c", ANSWERING]).expect("\n", timeout=30)))
+        connection = socket.create_connection((address.host, address.port), timeout=60)
+        connection.sendall(b"begun")
+        assert wait_until(lambda: len(forwarding_threads()) == 3)
+    with connection:
+        assert connection.recv(1) == b""
+    assert forwarding_threads() == []
+
+
+def test_a_port_goes_on_behind_a_connection_that_dropped(env: BaseEnvironment, server: SSHServer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = env.address(listener.getsockname()[1])
+        server.kill_connections()
+        with socket.create_connection((address.host, address.port), timeout=60) as near:
+            far, _ = listener.accept()
+            with far:
+                far.sendall(b"here")
+                assert near.recv(4) == b"here"
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[Callable[[], BaseEnvironment]]:
+    server = SSHServer(tmp_path, options="AllowTcpForwarding no")
+    server.start()
+    yield lambda: create_environment("ssh", **server.settings)
+    server.remove()
+
+
+def test_a_server_that_forwards_nothing_is_named(strict: Callable[[], BaseEnvironment], caplog) -> None:
+    with strict() as env:
+        address = env.address(80)
+        with (
+            socket.create_connection((address.host, address.port), timeout=60) as connection,
+            pytest.raises(ConnectionResetError),
+        ):
+            connection.recv(1)
+        with pytest.raises(UnsupportedError, match="AllowTcpForwarding"):
+            env.address(80)
+    assert "forwards no connection to port 80" in caplog.text

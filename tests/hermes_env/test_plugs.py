@@ -1,0 +1,65 @@
+"""What holds for every plug, told from its text: here its framework is not installed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from plugs.frameworks import BY_NAME
+
+from hermes_env.plugs.backend_config import BackendConfig
+
+ROOT = Path(__file__).parents[2]
+PLUGS = sorted(path for path in (ROOT / "hermes_env" / "plugs").glob("*.py") if path.stem != "__init__")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+FRAMEWORKS = sorted(BY_NAME)
+THEIR_OWN = ("self", "cls", "super()", "sandbox", "session")
+"""What has names with an underscore that a plug may use: its own, and those that a framework's base classes give it."""
+OURS = ("environments", "code_execution", "hermes_tools", "rpc", "hermes_env")
+
+
+@pytest.mark.parametrize("path", PLUGS, ids=lambda path: path.stem)
+def test_a_plug_is_short_and_uses_public_names_alone(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 150
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(OURS):
+            names = [*str(node.module).split("."), *(alias.name for alias in node.names)]
+            assert not [name for name in names if name.startswith("_")]
+        elif isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            assert ast.unparse(node.value) in THEIR_OWN, f"line {node.lineno}"
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_plug_has_an_extra_with_a_range_and_a_page(name: str) -> None:
+    (requirement,) = PROJECT["optional-dependencies"][name]
+    assert ">=" in requirement and ",<" in requirement
+    assert (ROOT / "docs" / "plugs" / f"{name}.md").read_text().startswith("# ")
+
+
+def test_no_framework_is_needed_where_no_plug_is_used() -> None:
+    code = "import hermes_env.plugs, hermes_env.cli, sys; print([m for m in sys.modules if m in sys.argv])"
+    done = subprocess.run([sys.executable, "-c", code, *FRAMEWORKS], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_configuration_is_settings_a_files_name_or_a_backends(tmp_path: Path) -> None:
+    given = BackendConfig(backend="docker", image="x", volumes=["/a:/b"])
+    assert given.arguments == {"backend": "docker", "image": "x", "volumes": ["/a:/b"]}
+    assert hash(given) == hash(BackendConfig.read(given)) == hash(BackendConfig(**given.model_dump()))
+    path = tmp_path / "sandbox.yaml"
+    path.write_text("backend: ssh\nhost: h\n")
+    assert BackendConfig.read(str(path)).arguments == {"backend": "ssh", "host": "h"}
+    path.write_text("# nothing is set\n")
+    assert BackendConfig.read(str(path)).arguments == BackendConfig.read(None).arguments == {"backend": None}
+    assert (
+        BackendConfig.read("docker").arguments == BackendConfig.read("/task/docker").arguments == {"backend": "docker"}
+    )
+    with pytest.raises(FileNotFoundError):
+        BackendConfig.read(str(tmp_path / "other.yaml"))
+    with pytest.raises(TypeError, match="give a BackendConfig"):
+        BackendConfig.read(3)

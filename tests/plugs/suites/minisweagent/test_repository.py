@@ -1,0 +1,70 @@
+"""The tests of mini-swe-agent's repository for the environment of the same kind, with the plug in its place.
+
+No package brings them, so that `MINI_SWE_AGENT` has to name a checkout of the version that is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from minisweagent import __version__
+from place import PLACE
+from pydantic import Field
+
+from hermes_env.plugs.minisweagent import HermesEnvironment, HermesEnvironmentConfig
+
+CHECKOUT = os.environ.get("MINI_SWE_AGENT")
+KIND = PLACE.own or PLACE.name
+if not CHECKOUT:
+    pytest.skip("MINI_SWE_AGENT names no checkout", allow_module_level=True)
+if KIND not in ("local", "docker", "singularity"):
+    pytest.skip("its repository has no tests for the like", allow_module_level=True)
+
+FILE = Path(CHECKOUT) / "tests" / "environments" / f"test_{KIND}.py"
+assert f'"{__version__}"' in (Path(CHECKOUT) / "src" / "minisweagent" / "__init__.py").read_text()
+
+
+class LocalEnvironmentConfig(HermesEnvironmentConfig):
+    backend: str | None = "local"
+
+
+class _ContainerConfig(HermesEnvironmentConfig):
+    backend: str | None = KIND
+    cwd: str = "/"
+    executable: str = KIND  # what the plug has no use for is a setting of theirs here, and none of ours
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {name: value for name, value in super().arguments.items() if name in ("backend", "image")}
+
+
+class DockerEnvironmentConfig(_ContainerConfig):
+    pass
+
+
+class SingularityEnvironmentConfig(_ContainerConfig):
+    global_args: list[str] = Field(default=["--quiet"])
+    exec_args: list[str] = Field(default=["--contain", "--cleanenv", "--fakeroot"])
+
+
+NAME = f"{KIND.capitalize()}Environment"
+CONFIG = globals()[f"{NAME}Config"]
+
+
+class Environment(HermesEnvironment):
+    def __init__(self, **config: object) -> None:
+        super().__init__(config_class=CONFIG, **config)
+
+
+if not PLACE.own:
+    theirs = importlib.import_module(f"minisweagent.environments.{KIND}")
+    setattr(theirs, NAME, Environment)
+    setattr(theirs, f"{NAME}Config", CONFIG)
+# An image that is here takes the place of the one that they would pull.
+source = re.sub(r'"(docker://)?python:3.11(-slim)?"', repr(PLACE.settings.get("image")), FILE.read_text())
+exec(compile(source, FILE, "exec"), globals())

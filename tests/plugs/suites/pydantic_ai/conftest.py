@@ -1,0 +1,11 @@
+"""The checks are run by anyio's plugin, on asyncio and on trio, and not by pytest-asyncio."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave tests to anyio."""
+    config.option.asyncio_mode = "strict"
