@@ -1,0 +1,1 @@
+"""Environments that are awaited, on asyncio and on trio."""
