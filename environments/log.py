@@ -27,11 +27,12 @@ class _Redacting(logging.Filter):
         return True
 
 
-_REDACTING = _Redacting()
+REDACTING = _Redacting()
+"""The filter of all our loggers, for a handler that may get the records of others."""
 
 
 def logger(name: str) -> logging.Logger:
     """Return the logger of a module, by its `__name__`."""
     found = logging.getLogger(name)
-    found.addFilter(_REDACTING)  # a logger's filters do not hold for those below it, so that each needs it
+    found.addFilter(REDACTING)  # a logger's filters do not hold for those below it, so that each needs it
     return found

@@ -24,6 +24,7 @@ from hermes_env.endings import exit_code_of_error, reporting
 from hermes_env.exec_command import exec_command
 from hermes_env.exec_result import failed_command
 from hermes_env.gc_command import gc_command
+from hermes_env.options import Verbose
 from hermes_env.run_command import failed_script, run_command
 
 app = typer.Typer(
@@ -56,6 +57,7 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
+    verbose: Verbose = 0,
 ) -> None:
     pass
 

@@ -28,7 +28,7 @@ def exec_command(
         bool, typer.Option("--json", help="Print only the result, as JSON, when the command has ended.")
     ] = False,
     raw: Raw = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
     """Run a command and exit with its exit code.

@@ -27,7 +27,7 @@ def run_in_environment(
     *,
     backend: str | None,
     settings: Mapping[str, object],
-    verbose: bool,
+    verbose: int,
 ) -> Result:
     """Run something in an environment, which is made for it and cleaned up, with its progress shown.
 
@@ -38,7 +38,7 @@ def run_in_environment(
         output: Where the work shows its output. What that holds back is shown in the end.
         backend: The backend's name; None is the configured one.
         settings: Settings of the environment.
-        verbose: Whether each step of a start is told.
+        verbose: Whether each step of a start is told: 0 is no.
 
     Raises what the work raises, or `create_environment`.
     """

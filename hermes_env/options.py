@@ -43,10 +43,35 @@ Raw = Annotated[
     typer.Option("--raw", help="Let terminal controls of the output reach a terminal as they are, not only colours."),
 ]
 
+_VERBOSITY = f"{__name__}.verbosity"
+
+
+def _in_all(context: typer.Context, count: int) -> int:
+    """Return how often `-v` was given, before the subcommand and behind it, and begin the log that two ask for."""
+    if context.resilient_parsing:  # a shell asks what could stand here
+        return count
+    total: int = context.meta.get(_VERBOSITY, 0) + count
+    context.meta[_VERBOSITY] = total
+    if total > 1:
+        from hermes_env.debug_log import log_to_stderr
+
+        log_to_stderr()
+    return total
+
+
 Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", "-v", help="Tell on standard error what the start of the target is doing, step by step."),
+    int,
+    typer.Option(
+        "--verbose",
+        "-v",
+        count=True,
+        callback=_in_all,
+        show_default=False,
+        metavar="",
+        help="Tell on standard error what a start is doing, step by step; -vv shows our log as well.",
+    ),
 ]
+"""How often it was given, also before the subcommand."""
 
 
 def settings_from(assignments: list[str] | None, **options: object) -> dict[str, object]:

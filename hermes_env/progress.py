@@ -24,10 +24,10 @@ class ShownProgress:
     """Shows progress while the block runs, if it takes long.
 
     Args:
-        verbose: Whether each step is told at once by a line that stays.
+        verbose: Whether each step is told at once by a line that stays: 0 is no.
     """
 
-    def __init__(self, verbose: bool = False) -> None:
+    def __init__(self, verbose: int = 0) -> None:
         self._verbose = verbose
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and not verbose
         self._lock = threading.Lock()

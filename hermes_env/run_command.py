@@ -47,7 +47,7 @@ def run_command(
         bool, typer.Option("--json", help="Print only the result, as JSON, when the script has ended.")
     ] = False,
     raw: Raw = False,
-    verbose: Verbose = False,
+    verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
     """Run a Python script that may call tools.

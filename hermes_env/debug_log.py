@@ -1,0 +1,35 @@
+"""The log of this package on standard error, for `-vv`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from environments.controls import plain
+from environments.log import REDACTING
+
+PACKAGES = ("environments", "rpc", "hermes_tools", "code_execution", "hermes_env")
+_FORMAT = "hermes-env: %(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
+
+
+def log_to_stderr() -> None:
+    """Show all records of this package's loggers on standard error, without secrets. Once is enough."""
+    handler = _StderrHandler()
+    for name in PACKAGES:
+        logger = logging.getLogger(name)
+        if not any(isinstance(each, _StderrHandler) for each in logger.handlers):
+            logger.addHandler(handler)
+        logger.setLevel(logging.DEBUG)
+
+
+class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it is no generic where it runs
+    """Writes records line by line, without controls of a terminal that an engine may have put there."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.setFormatter(logging.Formatter(_FORMAT, "%H:%M:%S"))
+        # Records of a backend that is installed apart may come from a logger that takes out nothing itself.
+        self.addFilter(REDACTING)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return plain(super().format(record))
