@@ -30,6 +30,7 @@ from environments.errors import (
 )
 from environments.factory import create_environment
 from environments.file_status import FileStatus
+from environments.found_target import FoundTarget
 from environments.owner import Orphan
 from environments.process import Process
 from environments.registry import backend_class, backend_names
@@ -77,6 +78,7 @@ __all__ = [
     "EnvironmentSettings",
     "EnvironmentStartError",
     "FileStatus",
+    "FoundTarget",
     "MissingExtraError",
     "Orphan",
     "Process",

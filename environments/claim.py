@@ -17,10 +17,11 @@ class Claim:
 
     Args:
         name: What is claimed; a file name.
+        home: The `HERMES_HOME` it is among; None is that of this process.
     """
 
-    def __init__(self, name: str) -> None:
-        self._path: Path = hermes_home() / FOLDER / name
+    def __init__(self, name: str, home: Path | None = None) -> None:
+        self._path: Path = (home or hermes_home()) / FOLDER / name
         self._descriptor = -1
 
     def take(self) -> bool:
@@ -39,6 +40,21 @@ class Claim:
                 self._descriptor = descriptor
                 return True
             os.close(descriptor)  # its last holder removed it between our opening and our locking it
+
+    @property
+    def is_held(self) -> bool:
+        """Whether anybody has it. To look disturbs nobody who takes it meanwhile, but where its holder was killed."""
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
 
     def _is_ours(self, descriptor: int) -> bool:
         try:

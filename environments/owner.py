@@ -11,7 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
+
+Standing = Literal["live", "orphan", "elsewhere"]
+"""Whether the process that something belongs to still runs, has ended, or is of another machine, where it cannot be
+seen."""
 
 MARKER_VARIABLE = "HERMES_COMMAND"
 """Environment variable that names the command a process in a target belongs to, as `ENVIRONMENT/SHELL/NUMBER/`. The
@@ -52,7 +56,14 @@ class Owner:
     @property
     def is_gone(self) -> bool:
         """Whether the process is known to have ended. Of one on another host nothing is known."""
-        return self.host == _host() and _started(self.pid) != self.started
+        return self.standing == "orphan"
+
+    @property
+    def standing(self) -> Standing:
+        """Whether the process still runs, as far as that can be known."""
+        if self.host != _host():
+            return "elsewhere"
+        return "live" if _started(self.pid) == self.started else "orphan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +78,18 @@ class Orphan:
 
 def mark_is_orphaned(name: str) -> bool:
     """Whether a name that begins with an owner's mark and `-` is of a process of this machine that has ended."""
+    return standing_of_mark(name)[0] == "orphan"
+
+
+def standing_of_mark(name: str) -> tuple[Standing, int | None]:
+    """Return what is known of the process whose mark and `-` a name begins with, and its number if it still runs."""
     host, pid, started = [*name.split("-", 2), "", ""][:3]
     here = Owner.this_process()
     if not pid.isdigit() or host != here.mark.partition("-")[0]:
-        return False
-    return not f"{started}-".startswith(f"{_started(int(pid))}-")
+        return "elsewhere", None
+    if f"{started}-".startswith(f"{_started(int(pid))}-"):
+        return "live", int(pid)
+    return "orphan", None
 
 
 @cache
