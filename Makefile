@@ -6,7 +6,7 @@ WORKERS ?= 8
 # Tests start Python by the hundred: what one has compiled is there for the next, also where that is switched off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-live test-plugs engines check compare docs bench fuzz soak clean
+.PHONY: run test test-live test-plugs engines check compare docs picture bench fuzz soak clean
 
 run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
@@ -33,8 +33,13 @@ compare: .venv/ready     ## the table of hermes-agent's settings and their whole
 	$(BIN)/pip download --quiet --no-deps --dest .compare hermes-agent==0.19.0
 	HERMES_AGENT_WHEEL=$$(echo .compare/hermes_agent-*.whl) $(BIN)/pytest tests/environments/test_legacy.py -k itself
 
-docs: .venv/ready        ## the tables in docs/, from the code
+docs: .venv/ready        ## the tables in docs/, from the code, and all of it as a site, in site/; a warning is an error
 	$(BIN)/python docs/settings_tables.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open site/index.html, or serve it, so that it can be searched: $(BIN)/python -m http.server --directory site --bind 127.0.0.1"
+
+picture: .venv/ready     ## docs/picture.svg, the README's terminal, from commands that are run for it
+	$(BIN)/python docs/picture.py
 
 bench: .venv/ready     ## what each thing costs, beside what it costs at least, or a part: make bench ARGS=over_ssh
 	$(BIN)/python -m benchmarks $(ARGS)
@@ -53,5 +58,5 @@ soak: .venv/ready        ## much work with faults: SOAK_BACKEND (local, docker, 
 	touch $@
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare .plugs
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare .plugs
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 import runpy
-from pathlib import Path
 
+from docs.documents import DOCUMENTS, ROOT
 from environments.conformance import CHECKS
 
-ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("e2e/*.md")])
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 _ROOMS = "benchmarks|code_execution|docs|e2e|environments|examples|hermes_env|hermes_tools|rpc|tests"
 _PATH = re.compile(rf"`((?:{_ROOMS})/[\w./-]*)`")

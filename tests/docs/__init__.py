@@ -1,0 +1,1 @@
+"""What is known of the documents, for the tests of them."""

@@ -1,0 +1,95 @@
+"""The documents, and the examples in them.
+
+An example is a fenced block. What a comment in the line above says of it holds for it alone:
+
+- `<!-- not run: REASON -->`: it is left alone. The reason is one of `REASONS`.
+- `<!-- printed -->`: this is no example, but what the one above it prints; `...` stands for any text within a line.
+
+A block whose first line is a comment with a file's name, such as `# count.py`, is that file, for the blocks below it.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("e2e/*.md"), *ROOT.glob("examples/**/*.md")]
+)
+LANGUAGES = {"python", "sh", "yaml", "toml", "json", "text"}
+"""What a fence may name. `text` is no example, `toml` and `json` are read but not used, the others are run."""
+REASONS = {
+    "it installs packages",
+    "it takes minutes, and CI runs it as it is",
+    "it changes the machine it runs on",
+    "it is a part of a file, which a test runs whole",
+    "it needs an account with a model's maker",
+    "it needs an account with a cloud service",
+    "it needs a cluster",
+    "it needs a framework that is tested in an environment of its own",
+    "it is a file of another program's",
+    "it waits for somebody who types",
+    "it serves until it is stopped",
+}
+"""Why an example is not run. One that is not among these is run."""
+_FENCE = re.compile(
+    r"(?:^ *<!-- (?P<mark>[^\n]*?) -->\n+)?^(?P<indent> *)(?P<fence>`{3,})(?P<language>[^\s`]*)[^\n]*\n"
+    r"(?P<text>.*?)^ *(?P=fence) *$",
+    re.MULTILINE | re.DOTALL,
+)
+_FILE = re.compile(r"# ([\w./-]+\.\w+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A fenced block of a document."""
+
+    document: str
+    line: int
+    language: str
+    text: str
+    mark: str
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is not run, if it is not."""
+        return self.mark.removeprefix("not run: ") if self.mark.startswith("not run: ") else None
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it is what the example above it prints."""
+        return self.mark == "printed"
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file that it is, if it is one."""
+        found = _FILE.match(self.text)
+        return found[1] if found else None
+
+    @property
+    def place(self) -> str:
+        """Where it stands."""
+        return f"{self.document}:{self.line}"
+
+
+def name_of(document: Path) -> str:
+    """Return a document's path in the repository."""
+    return document.relative_to(ROOT).as_posix()
+
+
+def examples_of(document: Path) -> list[Example]:
+    """Return the fenced blocks of a document, in order. A line is that of the block's first line of text."""
+    text = document.read_text()
+    return [
+        Example(
+            name_of(document),
+            text.count("\n", 0, found.start("text")) + 1,
+            found["language"],
+            textwrap.dedent(found["text"]),
+            (found["mark"] or "").strip(),
+        )
+        for found in _FENCE.finditer(text)
+    ]

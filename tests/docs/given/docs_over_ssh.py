@@ -1,0 +1,20 @@
+"""What docs/over-ssh.md takes for granted: hosts with Docker and Singularity, here this machine by SSH."""
+
+import os
+from pathlib import Path
+
+from targets.engines import require_docker, require_singularity
+from targets.ssh_server import SSHServer
+
+require_docker().close()
+singularity = require_singularity()
+Path("server").mkdir()
+server = SSHServer(Path("server").resolve())
+server.start()
+stack.callback(server.stop)  # noqa: F821
+os.environ |= {f"TERMINAL_{name.upper()}": str(value) for name, value in server.over.items() if name.startswith("ssh_")}
+replaced |= {  # noqa: F821
+    "workstation": "127.0.0.1",
+    "login.cluster": "127.0.0.1",
+    "~/images/tools.sif": str(singularity.sandbox),
+}

@@ -1,0 +1,141 @@
+"""Run the examples of one document, in order, in one process: `python -m docs.run_page docs/commands.md`.
+
+They share names, the working directory and variables, as for a reader who tries one after the other. What a page takes
+for granted, such as a host, is made by the file of its name in `given/`, which may add to `replaced` (words of the
+examples that mean something else here) and put what is to be closed on `stack`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
+
+from code_execution.settings import load_code_execution_settings
+from docs.documents import ROOT, Example, examples_of
+from environments import cleanup_all, load_settings
+from environments.approvals.settings import load_approval_settings
+from hermes_tools.web.settings import load_web_settings
+
+GIVEN = Path(__file__).with_name("given")
+IMAGES = ("python:3.12-slim", "gcc:14")
+"""The images that examples name. That of the tests takes their place, as a registry cannot be counted on."""
+SKIPPED = 77
+
+
+class Page:
+    """One document's examples, and what they have in common."""
+
+    def __init__(self, document: Path, stack: contextlib.ExitStack) -> None:
+        self.examples = examples_of(document)
+        self.names: dict[str, object] = {
+            "__name__": "__main__",
+            "stack": stack,
+            "replaced": dict.fromkeys(IMAGES, PYTHON_IMAGE),
+        }
+        given = (
+            GIVEN / f"{document.relative_to(ROOT).with_suffix('').as_posix().replace('/', '_').replace('-', '_')}.py"
+        )
+        if given.exists():
+            exec(compile(given.read_text(), str(given), "exec"), self.names)
+
+    def run(self) -> None:
+        """Run all that is to be run, and compare what that prints where the document says it."""
+        said = ""
+        for example in self.examples:
+            if example.is_output:
+                assert _fits(example.text, said), f"{example.place}: it prints\n{said}"
+            elif example.reason is None and example.language in {"python", "sh", "yaml"}:
+                try:
+                    said = self._run(example)
+                except Exception:
+                    print(f"in the example at {example.place}", file=sys.stderr)
+                    raise
+
+    def _run(self, example: Example) -> str:
+        text = example.text
+        for word, other in self.names["replaced"].items():  # type: ignore[attr-defined]
+            text = text.replace(word, other)
+        if example.file:
+            Path(example.file).parent.mkdir(parents=True, exist_ok=True)
+            Path(example.file).write_text(text)
+            return ""
+        if example.language == "yaml":
+            _read_settings(text)
+            return ""
+        if example.language == "sh":
+            return _run_in_shell(text)
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(compile("\n" * (example.line - 1) + text, str(ROOT / example.document), "exec"), self.names)
+        return said.getvalue()
+
+
+def _run_in_shell(text: str) -> str:
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise AssertionError(f"exit code {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _read_settings(text: str) -> None:
+    """Have all that reads config.yaml read this one."""
+    sections = yaml.safe_load(text)
+    unknown = sections.keys() - {"terminal", "code_execution", "approvals", "web"}
+    assert not unknown, f"no section of config.yaml is called {unknown}: say which file it is in its first line"
+    with tempfile.TemporaryDirectory() as home, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HERMES_HOME", home)
+        Path(home, "config.yaml").write_text(text)
+        for load in (load_settings, load_code_execution_settings, load_approval_settings, load_web_settings):
+            load()
+
+
+def _fits(pattern: str, said: str) -> bool:
+    expected = ".*".join(re.escape(part) for part in pattern.strip().split("..."))
+    return re.fullmatch(expected, said.strip()) is not None
+
+
+def _require_engines(examples: list[Example]) -> None:
+    text = "\n".join(example.text for example in examples if example.reason is None and example.language != "text")
+    if re.search(r"\bdocker\b", text):
+        require_docker().close()
+    if re.search(r"\bsingularity\b", text):
+        require_singularity()
+
+
+def _settings() -> str:
+    terminal: dict[str, object] = {"docker_image": PYTHON_IMAGE}
+    with contextlib.suppress(pytest.skip.Exception, pytest.fail.Exception):
+        terminal["singularity_image"] = str(require_singularity().sandbox)
+    return yaml.safe_dump({"terminal": terminal})
+
+
+def main(document: str) -> int:
+    """Run a document's examples in a directory of their own, with settings of their own."""
+    with contextlib.ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        (home / "work").mkdir()
+        (home / "config.yaml").write_text(_settings())
+        os.environ |= {"HERMES_HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        stack.enter_context(contextlib.chdir(home / "work"))
+        stack.callback(cleanup_all)
+        try:
+            _require_engines(examples_of(ROOT / document))
+            Page(ROOT / document, stack).run()
+        except pytest.skip.Exception as skipped:
+            print(skipped, file=sys.stderr)
+            return SKIPPED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

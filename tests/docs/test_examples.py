@@ -1,0 +1,52 @@
+"""The examples of the documents do what they say, or it is said why they are not run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from targets.engines import unavailable
+
+from docs.documents import DOCUMENTS, LANGUAGES, REASONS, ROOT, Example, examples_of, name_of
+from docs.run_page import SKIPPED
+
+EXAMPLES = [example for document in DOCUMENTS for example in examples_of(document)]
+RUN = {"python", "sh", "yaml"}
+PAGES = sorted({example.document for example in EXAMPLES if example.language in RUN and not example.reason})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_run_and_print_what_it_says(page: str, tmp_path: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("TERMINAL_", "HERMES_"))}
+    env |= {"PYTHONPATH": str(ROOT / "tests"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "docs.run_page", page]
+    done = subprocess.run(command, cwd=ROOT / "tests", env=env, capture_output=True, text=True, check=False)
+    if done.returncode == SKIPPED:
+        unavailable(done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("example", [it for it in EXAMPLES if it.language in {"json", "toml"}], ids=lambda it: it.place)
+def test_an_example_of_a_file_can_be_read(example: Example) -> None:
+    assert (json.loads if example.language == "json" else tomllib.loads)(example.text)
+
+
+def test_every_block_says_what_it_is() -> None:
+    assert [it.place for it in EXAMPLES if it.language not in LANGUAGES] == [], f"a fence names one of {LANGUAGES}"
+
+
+def test_an_example_that_is_not_run_has_one_of_the_known_reasons() -> None:
+    unknown = {it.place: it.mark for it in EXAMPLES if it.mark.startswith("not run") and it.reason not in REASONS}
+    assert unknown == {}, "see tests/docs/documents.py"
+
+
+def test_what_is_given_to_a_page_is_given_to_one_that_there_is() -> None:
+    pages = {
+        Path(page).with_suffix("").as_posix().replace("/", "_").replace("-", "_") for page in map(name_of, DOCUMENTS)
+    }
+    assert {file.stem for file in (ROOT / "tests/docs/given").glob("*.py")} <= pages
