@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from code_execution.interruption import Interruption
+from code_execution.observed_script import came_of_script, observed_script
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
 from code_execution.script_output import ScriptOutput
 from code_execution.script_run import Limits, ScriptRun, Tools, TransportName
@@ -45,6 +46,7 @@ def execute_code(
     session_env: bool = False,
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
+    record: str | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment. It may call tools, which run here, through `import hermes_tools`.
 
@@ -71,6 +73,8 @@ def execute_code(
             not see what is named as secrets are, unless it is allowed by name; see docs/scripts.md.
         before_script: Decides whether the script may run, in place of the environment's; see docs/approvals.md.
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
+        record: A file here that a record of it and of all that its tools do is added to, beside the environment's; see
+            docs/records.md.
 
     Returns:
         The result, also for a script that failed, timed out, was interrupted, was denied, or could not be staged.
@@ -106,7 +110,8 @@ def execute_code(
             pass  # a Python that does not work was chosen, which is passed over from now on
         return result
 
-    return _with_errors_as_results(run, view)
+    with observed_script(env, code, limits, tools, argv, record) as seen:
+        return came_of_script(seen, _with_errors_as_results(run, view))
 
 
 def _checked_tools(tools: Tools) -> Tools:

@@ -14,6 +14,7 @@ from pathlib import Path
 from environments.base import BaseEnvironment
 from environments.cancellation import in_no_scope
 from environments.errors import TerminalError
+from environments.observation.seam import unobserved
 from environments.removal import remove_tree, removing
 
 START = "start-script"
@@ -86,8 +87,9 @@ def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str], timeou
         TerminalError: They could not be written.
     """
     if env.capabilities.same_machine or any("\0" in text for text in files.values()):
-        for name, text in files.items():
-            env.write_bytes(f"{directory}/{name}", text.encode())
+        with unobserved():
+            for name, text in files.items():
+                env.write_bytes(f"{directory}/{name}", text.encode())
         return
     writes = [f"printf %s {shlex.quote(text)} >{name}" for name, text in files.items()]
     command = " && ".join([f"cd -- {shlex.quote(directory)}", *writes])

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from environments.approvals.gate import Gate
 from environments.attachments import Attachments
-from environments.call import Call, CallArguments, Command, StderrMode, StdinMode, checked_call
-from environments.cancellation import cancellable, start_limit
+from environments.call import Call, Command, StdinMode
+from environments.cancellation import cancellable
 from environments.errors import CallCancelledError
-from environments.listener import OutputCallback
+from environments.execution import Execution
+from environments.found_target import FoundTarget
+from environments.observation.watched import Watched
 from environments.owner import Orphan
 from environments.passthrough import Passthrough
 from environments.process import GRACE, Background, Process
 from environments.progress import Reporter
-from environments.result import Capabilities, CommandResult
+from environments.result import Capabilities
 from environments.secret_values import SecretValues
 from environments.session import Sessions
 from environments.settings import BackendSettings, EnvironmentSettings
@@ -33,11 +32,11 @@ from environments.terminal import Terminal
 from environments.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
-    from environments.approvals.decision import Way
     from environments.model_view import ModelView
+    from environments.redaction import Redactor
 
 
-class BaseEnvironment(Gate, TargetFiles, Whereabouts, Sessions, ABC):
+class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, ABC):
     """A place where commands run.
 
     An environment starts on first use and is thread-safe. `execute` runs one command at a time in the session;
@@ -53,7 +52,7 @@ class BaseEnvironment(Gate, TargetFiles, Whereabouts, Sessions, ABC):
         """Take the settings, and start nothing yet.
 
         Raises:
-            SettingsError: A value cannot be understood, see `BackendSettings.check`.
+            SettingsError: A value cannot be understood, see `BackendSettings.check`, or the record cannot be written.
             UnsupportedError: The backend cannot do what is asked for.
         """
         super().__init__()
@@ -62,6 +61,10 @@ class BaseEnvironment(Gate, TargetFiles, Whereabouts, Sessions, ABC):
         self.passthrough = Passthrough(settings.env_passthrough)
         """The variables of this process that are handed on to commands and scripts. More may be allowed at any time."""
         self._secrets = SecretValues(settings, self.passthrough)
+        self.observation = Watched(
+            settings.env, settings.task_id, settings.record, settings.telemetry_text, partial(_redactor, self._secrets)
+        )
+        """Who looks on, and what they are told."""
         self.attachments = Attachments()
         """What the tools keep with this environment. `cleanup` closes it in the end."""
         self.progress = Reporter(settings.env)
@@ -121,6 +124,18 @@ class BaseEnvironment(Gate, TargetFiles, Whereabouts, Sessions, ABC):
         """
         return ()
 
+    @classmethod
+    def find_targets(cls) -> Iterable[FoundTarget]:
+        """Go through what runs for environments of this backend, and what is kept of them, whoever made it.
+
+        A backend whose targets others can see, or that keeps something, extends this; `hermes-env ls` shows what it
+        finds, and `hermes-env rm` removes it. Orphans are among it.
+
+        Raises:
+            TerminalError: The backend cannot be looked at, as its engine does not answer.
+        """
+        return ()
+
     @property
     @abstractmethod
     def busy(self) -> bool:
@@ -145,160 +160,12 @@ class BaseEnvironment(Gate, TargetFiles, Whereabouts, Sessions, ABC):
     def cwd(self) -> str:
         """The session's working directory, as known from the last command that ended."""
 
-    def execute(
-        self,
-        command: Command,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        stdin: str | bytes | None = None,
-        stderr: StderrMode = "merge",
-        env: Mapping[str, str] | None = None,
-        user: str | int | None = None,
-        binary: bool = False,
-        max_output_bytes: int | None = None,
-        on_output: OutputCallback | None = None,
-        interrupt: threading.Event | None = None,
-    ) -> CommandResult:
-        """Run a command in the session and wait for it.
-
-        The session keeps its working directory, exports, functions, aliases and shell options from one command to
-        the next. One command runs at a time; a second caller waits.
-
-        Args:
-            command: Shell text of any length, without NUL characters; or a program and its arguments, which no shell
-                takes apart.
-            cwd: Directory to run this one command in; the session's own stays as it was. A relative one is taken from
-                there, and `~` is the target user's home. Where it cannot be entered, nothing runs.
-            timeout: Seconds until the command's whole process tree is ended; None takes `settings.timeout`,
-                `math.inf` sets no limit. The start of the target is not counted, see `cancellation.start_limit`.
-            stdin: What the command reads; without it, it sees end of file.
-            stderr: `"merge"` into the output in the order written, or `"separate"`.
-            env: Variables for this one command.
-            user: The user of the target to run as, by name or number. The command then begins with the session's
-                directory and exports, and changes nothing of the session.
-            binary: Whether the output is wanted as bytes, too: `output_bytes` of the result, and what `on_output` gets.
-            max_output_bytes: Bytes of output to keep of it; None takes `settings.max_output_bytes`.
-            on_output: Called in this thread with each piece of output as it arrives; one that needs a second argument,
-                or has one of the name `channel`, is told `"stdout"` or `"stderr"`, too. What it raises ends the
-                command, and is raised. It may not call `execute` of the same environment.
-            interrupt: Ends the command when it is set, as `interrupt()` does.
-
-        Returns:
-            The result, also for a command that failed, timed out or was interrupted. `cleanup()` interrupts a command
-            that has begun.
-
-        Raises:
-            EnvironmentStartError: The target could not be started; a `StartStoppedError` if its start was stopped.
-            EnvironmentLostError: The target went away while the command ran.
-            TerminalError: The environment was cleaned up before the command began.
-            DeniedError: A hook or a rule does not allow it, see docs/approvals.md.
-            UnsupportedError: The target cannot run a command as that user.
-            TypeError: An argument is of a wrong type.
-            ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
-        """
-        call = self._call(
-            command,
-            timeout,
-            cwd=cwd,
-            stdin=stdin,
-            stderr=stderr,
-            env=env,
-            user=user,
-            binary=binary,
-            max_output_bytes=max_output_bytes,
-            on_output=on_output,
-            interrupt=interrupt,
-        )
-        if not self._may_call(call, "session"):
-            return CommandResult.never_ran(self._known_cwd or "")
-        with _starts_end_with(call):
-            result = self.run_in_session(call)
-        if cwd is None and user is None:
-            self._known_cwd = result.cwd
-        return result
-
-    def execute_oneshot(
-        self,
-        command: Command,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        stdin: str | bytes | None = None,
-        stderr: StderrMode = "merge",
-        env: Mapping[str, str] | None = None,
-        user: str | int | None = None,
-        session_env: bool = False,
-        binary: bool = False,
-        max_output_bytes: int | None = None,
-        on_output: OutputCallback | None = None,
-        interrupt: threading.Event | None = None,
-    ) -> CommandResult:
-        """Run a command at once, beside whatever `execute` is doing, and change nothing in the session.
-
-        It starts in the session's working directory with the target's own environment: what the session exported
-        is not there, unless `session_env` asks for it. It is then as the session's last command left it. All other
-        arguments, the result and errors are those of `execute`.
-        """
-        call = self._call(
-            command,
-            timeout,
-            cwd=cwd,
-            stdin=stdin,
-            stderr=stderr,
-            env=env,
-            user=user,
-            session_env=session_env,
-            binary=binary,
-            max_output_bytes=max_output_bytes,
-            on_output=on_output,
-            interrupt=interrupt,
-        )
-        if not self._may_call(call, "oneshot"):
-            return CommandResult.never_ran(self._known_cwd or "")
-        with _starts_end_with(call):
-            return self.run_beside(call)
-
-    def execute_own(
-        self,
-        command: str,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        stdin: str | bytes | None = None,
-        session_env: bool = False,
-        on_output: OutputCallback | None = None,
-    ) -> CommandResult:
-        """Do what `execute_oneshot` does, for a command of this package or of a hook itself: nobody is asked.
-
-        Arguments, result and errors are those of `execute_oneshot`.
-        """
-        call = self._call(command, timeout, cwd=cwd, stdin=stdin, session_env=session_env, on_output=on_output)
-        return self.run_beside(replace(call, is_own=True))
-
-    def _call(self, command: Command, limit: float | None, **arguments: Unpack[CallArguments]) -> Call:
-        self.touch()
-        return checked_call(command, self.settings.timeout if limit is None else limit, **arguments)
-
-    def _may_call(self, call: Call, way: Way) -> bool:
-        """Ask about a command that was asked for. Returns False if nobody waits for it any more."""
-        place = call.cwd or self._known_cwd
-        return not call.is_cancelled and self.may_run(call.judged, place, way, call.user, lambda: call.is_cancelled)
-
     def why_killed(self) -> str | None:
         """Say which limit of the target has ended a process since this was asked last, or None if none has.
 
         Asked when something ended with exit code 137. A backend that can tell overrides it.
         """
         return None
-
-    @abstractmethod
-    def run_in_session(self, call: Call) -> CommandResult:
-        """Do what `execute` says."""
-
-    @abstractmethod
-    def run_beside(self, call: Call) -> CommandResult:
-        """Do what `execute_oneshot` says."""
 
     @cancellable
     def start(
@@ -346,13 +213,15 @@ class BaseEnvironment(Gate, TargetFiles, Whereabouts, Sessions, ABC):
         """
         call = self._call(command, math.inf, cwd=cwd, env=env, user=user, session_env=session_env)
         background = Background.checked(stdin, Terminal.checked(rows, columns) if pty else None, sink, grace)
-        if not self._may_call(call, "background"):
-            raise CallCancelledError("the scope was cancelled, so that the command was not started")
-        process = self.run_in_background(call, background)
-        if call.is_cancelled:
-            process.kill()
-            raise CallCancelledError("the scope was cancelled while the command was started, and it was ended")
-        return process
+        with self.observation.process(call, pty) as seen:
+            if not self._may_call(call, "background"):
+                raise CallCancelledError("the scope was cancelled, so that the command was not started")
+            background = background.tapped(seen)
+            process = self.run_in_background(call, background)
+            if call.is_cancelled:
+                process.kill()
+                raise CallCancelledError("the scope was cancelled while the command was started, and it was ended")
+            return process.observed_by(seen, background.tap)
 
     def start_own(
         self,
@@ -403,6 +272,7 @@ class BaseEnvironment(Gate, TargetFiles, Whereabouts, Sessions, ABC):
         self.cleanup()
 
 
-def _starts_end_with(call: Call) -> AbstractContextManager[object]:
-    """Return what has the start of a target, if a call has to wait for one, end when the call is interrupted."""
-    return start_limit(math.inf, interrupted=call.interrupt.is_set) if call.interrupt else contextlib.nullcontext()
+def _redactor(secrets: SecretValues) -> Redactor:
+    from environments.redaction import Redactor  # which commands have no need of
+
+    return Redactor.of(secrets.known())

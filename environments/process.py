@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import get_args
+from dataclasses import dataclass, replace
+from typing import Self, get_args
 
 from environments.arguments import check_seconds
 from environments.call import StdinMode
+from environments.observation.seam import UNOBSERVED, Observation
+from environments.observation.tap import Tap
 from environments.sink import OutputSink
 from environments.terminal import Terminal
 
@@ -106,6 +108,18 @@ class Process(ABC):
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the command's terminal, in characters. Without a terminal, does nothing."""
 
+    def observed_by(self, seen: Observation, tap: Tap | None) -> Self:
+        """Have those who look on told of its end, and return it.
+
+        Args:
+            seen: What tells them.
+            tap: Has what it prints.
+        """
+        if tap:
+            seen.goes_on()
+            self.add_done_callback(lambda code: seen.end(**tap.facts(), **_ending(code)))
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Background:
@@ -115,6 +129,12 @@ class Background:
     terminal: Terminal | None = None
     sink: OutputSink | None = None
     grace: float = GRACE
+    tap: Tap | None = None
+    """Gets a copy of what the command prints, for those who look on."""
+
+    def tapped(self, seen: Observation) -> Background:
+        """Return the same with a tap, if anybody looks on."""
+        return self if seen is UNOBSERVED else replace(self, tap=Tap())
 
     @classmethod
     def checked(cls, stdin: StdinMode, terminal: Terminal | None, sink: OutputSink | None, grace: float) -> Background:
@@ -127,3 +147,9 @@ class Background:
         if stdin not in get_args(StdinMode):
             raise ValueError(f"stdin is {stdin!r}; allowed: {', '.join(map(repr, get_args(StdinMode)))}")
         return cls(stdin, terminal, sink, check_seconds("grace", grace))
+
+
+def _ending(code: int | None) -> dict[str, object]:
+    if code is None:
+        return {"status": "lost"}
+    return {"status": "success" if code == 0 else "error", "exit_code": code}

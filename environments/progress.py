@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from environments.cancellation import check_scope
+from environments.observation.seam import current_observation
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -65,7 +66,7 @@ class Reporter:
             total: Bytes in all.
             complete: See `Progress`.
         """
-        if self.callback is None:
+        if self.callback is None and not current_observation().takes_notes:
             return
         now = time.monotonic()
         with self._lock:
@@ -77,6 +78,7 @@ class Reporter:
     def report(self, what: str, done: int | None, total: int | None, *, complete: bool = False) -> None:
         """Report the same, however fast it comes."""
         callback = self.callback
+        current_observation().note(what, done, total, complete=complete)
         try:
             if callback:
                 callback(Progress(self._backend, what, done, total, complete))

@@ -14,6 +14,7 @@ from environments.call import Call, Command, StderrMode, checked_call
 from environments.cancellation import start_limit
 from environments.errors import TerminalError, UnsupportedError
 from environments.listener import OutputCallback
+from environments.observation.watched import Watched, came_of
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.terminal import Terminal
@@ -57,6 +58,7 @@ class SessionHost(Protocol):
     """What a session asks its environment, see `BaseEnvironment`."""
 
     settings: EnvironmentSettings
+    observation: Watched
 
     def touch(self) -> None:
         """Note that the environment is in use."""
@@ -155,6 +157,10 @@ class EnvironmentSession:
         return self._run(call)
 
     def _run(self, call: Call) -> CommandResult:
+        with self._host.observation.command(call, "session", self.name) as seen:
+            return came_of(seen, self._ran(call))
+
+    def _ran(self, call: Call) -> CommandResult:
         self._check_open()
         if not self._may_call(call):
             return CommandResult.never_ran(self._known_cwd or "")

@@ -150,6 +150,11 @@ class EnvironmentSettings:
     through, whose name says that they are secret (TOKEN, KEY and the like), or that settings hold."""
     strip_ansi: bool = True
     """Whether terminal controls, such as colours, are taken out of the output that a model gets."""
+    record: str | None = None
+    """The file of this machine that a record of all that is done in the environment is added to, one JSON object a
+    line; `~` is the home here. See docs/records.md."""
+    telemetry_text: bool = False
+    """Whether the spans of OpenTelemetry hold the text of commands and scripts, without the values of secrets."""
     write_denylist: tuple[Annotated[str, Field(pattern="^(/|~/|~$)")], ...] = WRITE_DENYLIST
     """Files and directories of the target that `write_file` and `patch` leave as they are, with all below them, by
     whatever link or path they are reached; `~` is the home of the target's user. `config.yaml` in `HERMES_HOME` is

@@ -12,6 +12,8 @@ from environments.cancellation import cancellable
 from environments.errors import TerminalError
 from environments.file_calls import FileCalls
 from environments.file_status import FileStatus
+from environments.observation.files import watched_call
+from environments.observation.watched import Watched
 
 TargetPath = str | PurePosixPath
 _P = ParamSpec("_P")
@@ -34,11 +36,13 @@ class TargetFiles(ABC):
     `cleanup` cuts short says so.
     """
 
+    observation: Watched
+
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Have each of these methods of a backend end with its caller's scope, and before the environment."""
         super().__init_subclass__(**kwargs)
         for name in TargetFiles.__abstractmethods__ & vars(cls).keys():
-            setattr(cls, name, cancellable(_ended_first(vars(cls)[name])))
+            setattr(cls, name, watched_call(cancellable(_ended_first(vars(cls)[name]))))
 
     def __init__(self) -> None:
         super().__init__()

@@ -10,6 +10,7 @@ from typing import cast
 
 from environments.cancellation import CancelScope
 from environments.errors import DeniedError
+from environments.observation.seam import Observation, current_observation, observed, status_of
 from rpc.answers import Answer, Answers
 from rpc.event_loop import EventLoopThread
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix
@@ -80,6 +81,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self.scope = CancelScope(is_trusted=False)
         """What the handlers do their work in."""
+        self._script = current_observation()
         self._event_loop = EventLoopThread()
         self._refused = self._refused_bytes = 0
         self._ended = threading.Event()
@@ -168,25 +170,38 @@ class Dispatcher:
     def _run(self, request: Request) -> tuple[bytes, str | None]:
         """Return the answer to a call as a line, and what went wrong with it, if anything did."""
         # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
-        with self.scope.active():
+        facts = lambda: {"tool": request.tool, "arguments": self._arguments(request)}  # noqa: E731
+        with self.scope.active(), self._script.active(), observed("tool_call", request.tool, facts) as seen:
             try:
                 if self._before_call:
-                    known = self._signatures[request.tool]
-                    self._before_call(request.tool, known.arguments(list(request.args), dict(request.kwargs)))
+                    self._before_call(request.tool, self._arguments(request))
             except BaseException as error:
                 problem = self._problem(request, _describe(error))
+                _tell(seen, problem, error)
                 return Response(request.id, error=problem).encode(), problem
             try:
                 result = self._handlers[request.tool](*request.args, **request.kwargs)
                 if inspect.isawaitable(result):
                     result = self._event_loop.result_of(result)
             except BaseException as error:
-                return self._failure(request, _describe(error))
+                encoded, problem = self._failure(request, _describe(error))
+                _tell(seen, problem, error)
+                return encoded, problem
+            return self._answer(request, result, seen)
+
+    def _answer(self, request: Request, result: object, seen: Observation) -> tuple[bytes, str | None]:
         try:
-            return Response(request.id, cast("JsonValue", result)).encode(), _reported(result)
+            encoded, problem = Response(request.id, cast("JsonValue", result)).encode(), _reported(result)
         except Exception as error:
             kind = type(result).__name__
-            return self._failure(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
+            encoded, problem = self._failure(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
+        else:
+            seen.tell(result=result)
+        _tell(seen, problem)
+        return encoded, problem
+
+    def _arguments(self, request: Request) -> Mapping[str, object]:
+        return self._signatures[request.tool].arguments(list(request.args), dict(request.kwargs))
 
     def _failure(self, request: Request, text: str) -> tuple[bytes, str]:
         problem = self._problem(request, text)
@@ -194,6 +209,14 @@ class Dispatcher:
 
     def _problem(self, request: Request, text: str) -> str:
         return _about(request, self._signatures[request.tool].without_bound(text))
+
+
+def _tell(seen: Observation, problem: str | None, error: BaseException | None = None) -> None:
+    """Say what went wrong with a call, if anything did."""
+    if error is not None:
+        seen.failed(error)
+    if problem is not None:
+        seen.tell(status="error" if error is None else status_of(error), error=problem)
 
 
 def _describe(error: BaseException) -> str:

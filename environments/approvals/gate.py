@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from environments.errors import DeniedError
+from environments.observation.seam import current_observation
 from environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
@@ -119,11 +121,13 @@ class Gate:
     ) -> bool:
         from environments.approvals.asking import AskingCancelledError, denial
 
-        patience = self.rules.timeout if self.rules else None
+        patience, began = self.rules.timeout if self.rules else None, time.monotonic()
         try:
             reason = denial(request, [hook for hook in hooks if hook], self.approve, patience, cancelled)
         except AskingCancelledError:
             return False
+        finally:
+            current_observation().approved_after(time.monotonic() - began)
         if reason is not None:
             raise DeniedError(reason)
         return True

@@ -160,7 +160,7 @@ class Beside:
                 raise self._killed() from error
             raise
         running = self._runner.command(sent, None, background.grace)
-        process = ShellProcess(sent, running, sink, self._runner, self._life, release)
+        process = ShellProcess(sent, running, sink, self._runner, self._life, release, background.tap)
         if not call.is_own and (remains := self._runner.remains()):
             remains.add_process(process)
         with self._lock:

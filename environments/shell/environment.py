@@ -62,7 +62,7 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         super().__init__(settings)
         self.id = f"{Owner.this_process().mark}-{os.urandom(4).hex()}"
         self.life = Lifecycle(
-            self.start_target,
+            self.observation.starting(self.start_target),
             settings.env,
             self.stop_target,
             apart=self.starts_apart,

@@ -17,6 +17,7 @@ from environments.errors import (
     UnsupportedError,
 )
 from environments.log import logger
+from environments.observation.tap import Tap
 from environments.plain_number import plain_number
 from environments.process import Process
 from environments.result import KILLED_EXIT_CODE
@@ -48,6 +49,7 @@ class ShellProcess(Process):
         runner: Says what came of it.
         life: Says who may use it.
         release: Takes the shell back.
+        tap: Gets a copy of its output.
     """
 
     def __init__(
@@ -58,12 +60,14 @@ class ShellProcess(Process):
         runner: Runner,
         life: Lifecycle,
         release: Callable[[Shell], object],
+        tap: Tap | None = None,
     ) -> None:
         self.pid = sent.shell.pid
         self._sent = sent
         self._shell = sent.shell
         self._running = running
         self._sink = sink
+        self._tap = tap
         self._runner = runner
         self._life = life
         self._release = release
@@ -98,7 +102,7 @@ class ShellProcess(Process):
     def _run_to_end(self) -> int:
         failed: Exception | None = None
         try:
-            ended = self._shell.receive(self._sink)
+            ended = self._shell.receive(self._tap.into(self._sink) if self._tap else self._sink)
         except Exception as error:  # of the sink: nobody can take the output any more
             failed = error
             self._running.interrupt()

@@ -1,0 +1,140 @@
+"""Making values fit for a record: without secrets, and no longer than what is kept of one text."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from environments.capture import CapturedText
+from environments.observation.seam import Redacts
+
+MOST_BYTES = 64 * 1024
+"""Bytes of UTF-8 that are kept of one text: half of them from its beginning, half from its end."""
+MOST_IN_ALL = 4 * MOST_BYTES
+"""Bytes that are kept of all texts of one value, such as the arguments of a tool. Those behind lose all."""
+MOST_ENTRIES = 1000
+"""Entries that are kept of a list or an object."""
+MOST_LEVELS = 50
+"""How deep lists and objects in each other are kept."""
+LONGEST_NAME = 120
+"""Characters of what a thing is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tapped:
+    """An output that was cut by who took it for the record, and by nobody else."""
+
+    captured: CapturedText
+
+
+class Fitting:
+    """Makes the values of one event fit, and notes what was cut.
+
+    Args:
+        redactor: Takes out the secrets.
+    """
+
+    def __init__(self, redactor: Redacts) -> None:
+        self._redactor = redactor
+        self.cut: dict[str, dict[str, int]] = {}
+        """What was left out, by the key of the text."""
+        self._room = MOST_IN_ALL
+
+    def value(self, key: str, value: object) -> object:
+        """Return the value of a key."""
+        if isinstance(value, Tapped):
+            return self._tapped(key, value.captured)
+        if isinstance(value, CapturedText):
+            return self.captured(key, value)[0]
+        self._room = MOST_IN_ALL
+        return self._plain(key, value, 0)
+
+    def name(self, text: str) -> str:
+        """Return what a thing is called: the first line of a text, without what can't be seen."""
+        shown = self._redactor.text(_beginning(text, MOST_BYTES // 2), cut_behind=len(text) > MOST_BYTES // 2)
+        line = next((line for line in shown.splitlines() if line.strip()), "").strip()
+        line = "".join(sign if sign.isprintable() else " " for sign in line)
+        return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 1] + "…"
+
+    def captured(self, key: str, captured: CapturedText) -> tuple[str, int]:
+        """Return an output, and where in it what was left out of it before is missing: its length, if nothing was."""
+        text, gap = captured.text, captured.omitted_bytes
+        if not gap and byte_size(text) <= MOST_BYTES:
+            text = self._redactor.text(text)
+            return text, len(text)
+        before, behind = (text[: captured.omitted_at], text[captured.omitted_at :]) if gap else (text, text)
+        head, tail = _beginning(before, MOST_BYTES // 2), _end(behind, MOST_BYTES // 2)
+        missing = byte_size(text) - byte_size(head) - byte_size(tail)
+        head, tail = self._redactor.text(head, cut_behind=True), self._redactor.text(tail, cut_before=True)
+        if missing:
+            self.cut[key] = {"bytes": missing, "at": len(head)}
+        return head + tail, len(head)
+
+    def _tapped(self, key: str, captured: CapturedText) -> str:
+        text, place = self.captured(key, captured)
+        if captured.omitted_bytes:
+            already = self.cut.get(key, {"bytes": 0})["bytes"]
+            self.cut[key] = {"bytes": captured.omitted_bytes + already, "at": place}
+        return text
+
+    def _plain(self, key: str, value: object, level: int) -> object:
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else str(value)
+        if level > MOST_LEVELS:
+            self.cut[key] = {"entries": 1}
+            return None
+        if isinstance(value, dict):
+            return self._mapping(key, value, level)
+        if isinstance(value, list | tuple | set | frozenset):
+            return self._list(key, list(value), level)
+        return self._text(key, value if isinstance(value, str) else _shown(value))
+
+    def _text(self, key: str, text: str) -> str:
+        size = byte_size(text)
+        if size > self._room and size <= MOST_BYTES:
+            self.cut[key] = {"bytes": size, "at": 0}
+            return ""
+        fitting = self.captured(key, CapturedText(text, 0, len(text)))[0]
+        self._room = max(0, self._room - byte_size(fitting))
+        return fitting
+
+    def _mapping(self, key: str, value: dict[object, object], level: int) -> dict[str, object]:
+        self._count(key, len(value))
+        kept = {}
+        for name, item in list(value.items())[:MOST_ENTRIES]:
+            shown = self.name(str(name))
+            kept[shown] = self._plain(f"{key}.{shown}", item, level + 1)
+        return kept
+
+    def _list(self, key: str, value: list[object], level: int) -> list[object]:
+        self._count(key, len(value))
+        return [self._plain(f"{key}.{place}", item, level + 1) for place, item in enumerate(value[:MOST_ENTRIES])]
+
+    def _count(self, key: str, size: int) -> None:
+        if size > MOST_ENTRIES:
+            self.cut[key] = {"entries": size - MOST_ENTRIES}
+
+
+def byte_size(text: str) -> int:
+    """Return the size of a text in UTF-8, where what is no character counts as one byte."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _beginning(text: str, size: int) -> str:
+    """Return so many bytes of the beginning of a text, or a little less, so that no character is cut."""
+    head = text[:size]
+    return head if head.isascii() else head[: len(head.encode("utf-8", "replace")[:size].decode("utf-8", "ignore"))]
+
+
+def _end(text: str, size: int) -> str:
+    """Return the same of its end."""
+    return _beginning(text[: -size - 1 : -1], size)[::-1]
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return type(value).__name__

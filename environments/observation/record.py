@@ -1,0 +1,134 @@
+"""The record of a run: one JSON object a line for whatever begins and ends, see docs/records.md."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from environments.observation.fitting import Fitting
+from environments.observation.record_file import RecordFile
+from environments.observation.seam import Observation, Place, Redacts
+
+VERSION = 1
+"""Of the format. It changes when something gets another meaning."""
+
+_lock = threading.Lock()
+_known: WeakValueDictionary[Path, Recorder] = WeakValueDictionary()
+
+
+class Recorder:
+    """Writes what it looks at into one file. There is one for each file and process, see `at`."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = RecordFile(path)
+        self._labels: WeakKeyDictionary[Place, str] = WeakKeyDictionary()
+        self._counts: dict[str, itertools.count[int]] = {}
+        self._begin_run()
+
+    @staticmethod
+    def at(path: str | os.PathLike[str]) -> Recorder:
+        """Return the recorder of a file, which is made unless it is there.
+
+        Args:
+            path: The file; `~` is the home of this machine's user.
+
+        Raises:
+            SettingsError: It cannot be written to, is a link or no regular file, or belongs to another user.
+        """
+        place = Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - a link is not to be followed
+        with _lock:
+            found = _known.get(place)
+            if found is None:
+                found = _known[place] = Recorder(place)
+            return found
+
+    def _begin_run(self) -> None:
+        self._pid = os.getpid()
+        self._run = os.urandom(4).hex()
+        self._ids = itertools.count(1)
+        self._write("run", version=VERSION, program=_program(), pid=self._pid, host=socket.gethostname())
+
+    def begun(self, seen: Observation, outer: object | None) -> str:
+        """Write what begins, and return its id, see `Observer`."""
+        if self._pid != os.getpid():  # a fork: what it does is a run of its own
+            self._begin_run()
+        name = f"{self._run}-{next(self._ids)}"
+        fitting = Fitting(_redactor(seen))
+        facts = {key: fitting.value(key, value) for key, value in seen.facts().items() if value is not None}
+        head = {"id": name, "parent": outer, "kind": seen.kind, "name": fitting.name(seen.name)}
+        self._write("begin", **head, **self._place(seen), **facts, **_cut(fitting))
+        return name
+
+    def active(self, mark: object) -> AbstractContextManager[object]:
+        """Return nothing that does anything, see `Observer`."""
+        return nullcontext()
+
+    def noted(self, mark: object | None, seen: Observation, text: str, done: int | None, total: int | None) -> None:
+        """Write how far something is, see `Observer`."""
+        sizes = {key: value for key, value in (("done", done), ("total", total)) if value is not None}
+        self._write("note", id=mark, text=Fitting(_redactor(seen)).value("text", text), **sizes)
+
+    def ended(self, mark: object, seen: Observation) -> None:
+        """Write what has ended, see `Observer`."""
+        fitting = Fitting(_redactor(seen))
+        facts = dict(seen.ending)
+        if output := facts.pop("captured", None):
+            facts["output"], place = fitting.captured("output", output)  # type: ignore[arg-type]
+            if facts.get("omitted_bytes"):
+                facts["omitted_at"] = place
+        ready = {key: _rounded(fitting.value(key, value)) for key, value in facts.items() if value is not None}
+        self._write("end", id=mark, kind=seen.kind, seconds=round(seen.seconds, 6), **ready, **_cut(fitting))
+
+    def _place(self, seen: Observation) -> dict[str, str]:
+        place = seen.place
+        if place is None:
+            return {}
+        label = self._labels.get(place)
+        if label is None:
+            counts = self._counts.setdefault(place.backend, itertools.count(1))
+            label = self._labels.setdefault(place, f"{place.backend} {next(counts)}")
+        return {"environment": label, "backend": place.backend, "task": place.task_id}
+
+    def _write(self, event: str, **rest: object) -> None:
+        line = {"event": event, "run": self._run, "time": round(time.time(), 6), **rest}
+        try:
+            data = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError:  # of what was no UTF-8 where it came from
+            data = json.dumps(line, allow_nan=False, separators=(",", ":")).encode()
+        self._file.add(data + b"\n")
+
+
+class _NoSecrets:
+    """What takes nothing out."""
+
+    def text(self, text: str, *, cut_before: bool = False, cut_behind: bool = False) -> str:
+        """Return the text."""
+        return text
+
+
+def _redactor(seen: Observation) -> Redacts:
+    return seen.place.redactor() if seen.place else _NoSecrets()
+
+
+def _cut(fitting: Fitting) -> dict[str, object]:
+    return {"cut": fitting.cut} if fitting.cut else {}
+
+
+def _rounded(value: object) -> object:
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def _program() -> str:
+    """Return what this process is called and which subcommand was asked for; other arguments may hold anything."""
+    started = Path(sys.argv[0]) if sys.argv and sys.argv[0] else Path("python")
+    name = started.parent.name if started.name == "__main__.py" else started.name
+    subcommand = sys.argv[1] if name in ("hermes-env", "hermes_env") and len(sys.argv) > 1 else ""
+    return f"{name} {subcommand}" if subcommand.isalpha() else name

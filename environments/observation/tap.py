@@ -1,0 +1,58 @@
+"""A copy of the output of a process in the background, for those who look on."""
+
+from __future__ import annotations
+
+from environments.capture import BoundedCapture
+from environments.observation.fitting import MOST_BYTES, Tapped
+from environments.sink import Channel, OutputSink
+
+
+class Tap:
+    """Keeps the beginning and the end of what a process prints, whoever else takes it."""
+
+    def __init__(self) -> None:
+        self._captures: dict[Channel, BoundedCapture] = {}
+        self._size = 0
+
+    def into(self, sink: OutputSink) -> OutputSink:
+        """Return what takes the output for a sink, and for this."""
+        return _Tapped(sink, self)
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes."""
+        self._size += len(data)
+        self._captures.setdefault(channel, BoundedCapture(MOST_BYTES)).add(data)
+
+    def facts(self) -> dict[str, object]:
+        """Return what came of it, by the keys of docs/records.md. Called once."""
+        texts = {channel: Tapped(capture.text()) for channel, capture in self._captures.items()}
+        return {
+            "output": texts.get(Channel.STDOUT),
+            "stderr": texts.get(Channel.STDERR),
+            "output_bytes": self._size,
+        }
+
+
+class _Tapped:
+    """A sink with a tap."""
+
+    def __init__(self, sink: OutputSink, tap: Tap) -> None:
+        self._sink = sink
+        self._tap = tap
+        self._is_frozen = False
+
+    @property
+    def separate(self) -> bool:
+        """Whether stderr is wanted apart."""
+        return self._sink.separate
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes."""
+        if not self._is_frozen:
+            self._tap.add(channel, data)
+        self._sink.add(channel, data)
+
+    def freeze(self) -> None:
+        """Ignore the rest."""
+        self._is_frozen = True
+        self._sink.freeze()

@@ -1,0 +1,145 @@
+"""An environment that is looked at: who looks on, and what is told of its commands, processes, starts and files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import ParamSpec, Protocol, TypeVar
+
+from environments.capture import CapturedText
+from environments.observation.fitting import byte_size
+from environments.observation.record import Recorder
+from environments.observation.seam import (
+    UNOBSERVED,
+    Facts,
+    Kind,
+    Observation,
+    Observer,
+    Redacts,
+    observed,
+)
+from environments.result import CommandResult
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class AskedFor(Protocol):
+    """A command, as it was asked for, see `Call`."""
+
+    @property
+    def judged(self) -> str:
+        """The shell text that was asked for."""
+
+    @property
+    def cwd(self) -> str | None:
+        """The directory that was asked for."""
+
+    @property
+    def user(self) -> str | None:
+        """The user that was asked for."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds."""
+
+    @property
+    def stdin(self) -> bytes:
+        """What it reads."""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Its own variables."""
+
+
+class Watched:
+    """What those who look at one environment are told. It holds nothing of the environment.
+
+    Args:
+        backend: The backend's name.
+        task_id: What the environment is for.
+        record: The file of its record, if it has one.
+        tells_text: Whether OpenTelemetry gets the text of commands and scripts.
+        redactor: Returns what takes out the secrets that are known now.
+
+    Raises:
+        SettingsError: The record cannot be written.
+    """
+
+    def __init__(
+        self, backend: str, task_id: str, record: str | None, tells_text: bool, redactor: Callable[[], Redacts]
+    ) -> None:
+        self.backend = backend
+        self.task_id = task_id
+        self.tells_text = tells_text
+        self.redactor = redactor
+        self._observers: tuple[Observer, ...] = (Recorder.at(record),) if record else ()
+
+    def observed(self, kind: Kind, name: str, facts: Callable[[], Facts], record: str | None = None) -> Observation:
+        """Return what tells of one thing that is about to begin here, see `seam.observed`.
+
+        Args:
+            kind: What kind of thing it is.
+            name: What people call it.
+            facts: Tells what is known of it.
+            record: One more file to record it to, with all that is done for it.
+
+        Raises:
+            SettingsError: That cannot be written.
+        """
+        more = (Recorder.at(record),) if record else ()
+        return observed(kind, name, facts, self, *self._observers, *more)
+
+    def command(self, call: AskedFor, way: str, session: str | None = None) -> Observation:
+        """Return what tells of a command that is about to be run.
+
+        Args:
+            call: The command.
+            way: `session` or `oneshot`.
+            session: The name of the session, if that has one.
+        """
+        return self.observed("command", call.judged, lambda: {**_facts(call), "way": way, "session": session})
+
+    def process(self, call: AskedFor, pty: bool) -> Observation:
+        """Return what tells of a command that is about to be started in the background."""
+        return self.observed("process", call.judged, lambda: {**_facts(call), "pty": pty})
+
+    def starting(self, start: Callable[[], object]) -> Callable[[], None]:
+        """Return what does the same as a function that brings the target up, and tells of it."""
+
+        def watched_start() -> None:
+            with self.observed("start", f"start {self.backend}", dict):
+                start()
+
+        return watched_start
+
+
+def came_of(seen: Observation, result: CommandResult) -> CommandResult:
+    """Tell what came of a command, and return it."""
+    if seen is not UNOBSERVED:
+        status = "timeout" if result.timed_out else "interrupted" if result.interrupted else None
+        size = byte_size(result.output) + byte_size(result.stderr or "") + result.omitted_bytes
+        seen.tell(
+            ran=result.duration_seconds,
+            status=status or ("success" if result.ok else "error"),
+            exit_code=result.exit_code,
+            captured=CapturedText(result.output, result.omitted_bytes, result.omitted_at),
+            stderr=result.stderr,
+            output_bytes=size,
+            omitted_bytes=result.omitted_bytes or None,
+            cwd=result.cwd or None,
+            survivors=list(result.survivors) or None,
+            note=result.note,
+        )
+    return result
+
+
+def _facts(call: AskedFor) -> dict[str, object]:
+    return {
+        "command": call.judged,
+        "cwd": call.cwd,
+        "user": call.user,
+        "timeout": call.timeout if math.isfinite(call.timeout) else None,
+        "variables": sorted(call.env) or None,
+        "input_bytes": len(call.stdin) or None,
+    }
