@@ -37,12 +37,13 @@ def approver(cancelled: Callable[[], bool]) -> Approver:
 
 def _consents(request: Request, question: str, cancelled: Callable[[], bool]) -> bool:
     typer.secho(f"\nhermes-env: approval is asked for: {visible(question)}", fg="yellow", err=True)
-    typer.echo(visible(_what(request)), err=True)
+    typer.echo(visible(asked_about(request)), err=True)
     typer.echo("Go on? [y/N] ", nl=False, err=True)
     return _line(cancelled).strip().lower() in ("y", "yes")
 
 
-def _what(request: Request) -> str:
+def asked_about(request: Request) -> str:
+    """Return what is to be approved, as text of a bounded length."""
     if isinstance(request, CommandRequest):
         text = request.command
     elif isinstance(request, ScriptRequest):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 from environments.cancellation import current_scope
 
 _LOOK_UP_SECONDS = 0.05
-"""How often one that waits for a lock looks whether its caller still waits for it."""
+"""How often one that waits looks whether its caller still waits for it."""
 
 
 class ToolInterruptedError(Exception):
@@ -37,3 +38,27 @@ def held(lock: threading.Lock) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def wait_for(come: Callable[[float], bool], seconds: float) -> bool:
+    """Wait for something at most so long, and only as long as the current scope lasts.
+
+    Args:
+        come: Waits for so many seconds, and says whether it has come.
+        seconds: The limit.
+
+    Returns:
+        Whether it has come.
+
+    Raises:
+        ToolInterruptedError: The scope was cancelled first.
+    """
+    seconds = min(seconds, threading.TIMEOUT_MAX)
+    if current_scope() is None:
+        return come(seconds)
+    deadline = time.monotonic() + seconds
+    while not come(max(0.0, min(_LOOK_UP_SECONDS, deadline - time.monotonic()))):
+        raise_if_interrupted()
+        if time.monotonic() >= deadline:
+            return False
+    return True

@@ -12,6 +12,7 @@ from hermes_tools.background.notices import Notice, take_notices
 from hermes_tools.background.process import BackgroundProcess
 from hermes_tools.background.start import shown_command
 from hermes_tools.background.table import table_of
+from hermes_tools.interruption import ToolInterruptedError
 from hermes_tools.model_output import cut_for_model
 
 Action = Literal["list", "poll", "log", "wait", "write", "submit", "kill"]
@@ -106,7 +107,7 @@ def _result(
         return {"error": _unknown(env, process_id)}
     try:
         return act(known)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ToolInterruptedError) as error:
         return {"error": str(error)}
     except (BrokenPipeError, TerminalError) as error:
         return {**_state(known), "error": str(error)}

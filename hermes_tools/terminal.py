@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from environments.arguments import check_seconds
@@ -14,6 +13,8 @@ from environments.sink import Channel
 from hermes_tools.background.notices import NoticeBox
 from hermes_tools.background.start import start
 from hermes_tools.background.table import background_process
+from hermes_tools.interruption import ToolInterruptedError, wait_for
+from hermes_tools.live_output import shown_live
 from hermes_tools.model_output import for_model
 from hermes_tools.script_terminal import script_terminal
 from hermes_tools.terminal_result import TerminalResult, answer, captured, denied, refused
@@ -69,7 +70,7 @@ def terminal(
             result = _run_in_session(env, command, timeout, workdir)
     except DeniedError as denial:
         result = denied(denial)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ToolInterruptedError) as error:
         result = refused(error)
     # Of a process that has just been started, whoever reads the result does not know yet.
     if notices := env.attachments.get(NoticeBox).take(but=result.get("process_id", "")):
@@ -78,8 +79,10 @@ def terminal(
 
 
 def _run_in_session(env: BaseEnvironment, command: str, timeout: float | None, workdir: str | None) -> TerminalResult:
-    result = env.execute(command, cwd=workdir, timeout=timeout)
-    return answer(env, command, timeout, workdir, result, for_model(env.model_view(), captured(result)))
+    view = env.model_view()
+    with shown_live(view) as on_output:
+        result = env.execute(command, cwd=workdir, timeout=timeout, on_output=on_output)
+    return answer(env, command, timeout, workdir, result, for_model(view, captured(result)))
 
 
 def _start_in_background(
@@ -95,14 +98,15 @@ def _run_in_pty(env: BaseEnvironment, command: str, timeout: float | None, workd
     kept = _HeadAndTail(env.settings.max_output_bytes)
     process = env.start(command, cwd=workdir, pty=True, sink=kept)
     try:
-        exit_code = process.wait(None if math.isinf(seconds) else seconds)
-    except BaseException:  # control-C: nobody will wait for it any more
+        ended = wait_for(lambda limit: process.wait(limit) is not None, seconds)
+    except BaseException:  # such as control-C: nobody will wait for it any more
         if process.running:
             process.kill()
         raise
-    if exit_code is None:
+    if not ended:
         process.kill()
-    result = CommandResult("", TIMEOUT_EXIT_CODE if exit_code is None else exit_code, timed_out=exit_code is None)
+    exit_code = process.wait() if ended else None
+    result = CommandResult("", TIMEOUT_EXIT_CODE if exit_code is None else exit_code, timed_out=not ended)
     return answer(env, command, timeout, workdir, result, for_model(env.model_view(), kept.capture.text()))
 
 

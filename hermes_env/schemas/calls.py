@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from code_execution import execute_code
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.listener import TextCallback
 from environments.log import logger
 from environments.manager import get_environment
 from environments.validation import closest
@@ -16,13 +18,14 @@ from hermes_env.schemas.answers import answer, error_answer
 from hermes_env.schemas.parameters import ArgumentError
 from hermes_env.schemas.toolset import CODE, EXECUTE_CODE, Tool, Toolset
 from hermes_tools import model_tools, script_tools
+from hermes_tools.live_output import watching_output
 from rpc.dispatcher import CLOSE_GRACE_SECONDS
 from rpc.event_loop import EventLoopThread
 from rpc.signatures import ToolSignature
 
 _log = logger(__name__)
 
-_SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
+SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
 _EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
 """What a call of a tool of ours may lead to; anything else is a mistake in it, and is logged."""
 
@@ -57,29 +60,52 @@ def handle_function_call(
     Raises:
         ValueError: `tools` or `own_tools` hold a name that is not allowed. Nothing is raised for what a model does.
     """
-    chosen = Toolset.of(tools, own_tools)
+    return answer_in(partial(get_environment, task_id), Toolset.of(tools, own_tools), name, arguments)
+
+
+def answer_in(
+    environment: Callable[[], BaseEnvironment],
+    tools: Toolset,
+    name: str,
+    arguments: Mapping[str, object] | str | None,
+    on_output: TextCallback | None = None,
+) -> str:
+    """Do what `handle_function_call` does, in an environment that is had in another way.
+
+    Args:
+        environment: Returns it. What it raises is the answer.
+        tools: Those that the model has.
+        name: The tool's name.
+        arguments: As for `handle_function_call`.
+        on_output: Called with what a command or a script prints while it runs, without the values of secrets; for
+            `terminal` in this thread, and for `execute_code` in another one.
+    """
     try:
-        if name not in chosen.names:
-            raise ArgumentError(_no_such_tool(str(name), chosen))
-        values = chosen.parameters(name).checked(_decoded(arguments))
-        env = get_environment(task_id)
+        if name not in tools.names:
+            raise ArgumentError(no_such_tool(str(name), tools))
+        values = tools.parameters(name).checked(_decoded(arguments))
+        env = environment()
     except Exception as error:
         return error_answer(_told(error))
     try:
-        return answer(_result(chosen, name, values, env))
+        return answer(_result(tools, name, values, env, on_output))
     except Exception as error:
-        if name not in chosen.own and not isinstance(error, _EXPECTED):
+        if name not in tools.own and not isinstance(error, _EXPECTED):
             _log.warning("the tool %s raised %s", name, type(error).__name__, exc_info=error)
-        return error_answer(env.model_view().output(_without_bound(chosen, name, _told(error))))
+        return error_answer(env.model_view().output(_without_bound(tools, name, _told(error))))
 
 
-def _result(tools: Toolset, name: str, arguments: Mapping[str, object], env: BaseEnvironment) -> object:
+def _result(
+    tools: Toolset, name: str, arguments: Mapping[str, object], env: BaseEnvironment, on_output: TextCallback | None
+) -> object:
     if name == EXECUTE_CODE:
-        result = execute_code(str(arguments[CODE]), env=env, tools=_tools_of_scripts(tools, env)).to_dict()
-        return {key: result[key] for key in _SCRIPT_RESULT}
+        chosen = _tools_of_scripts(tools, env)
+        result = execute_code(str(arguments[CODE]), env=env, tools=chosen, on_output=on_output).to_dict()
+        return {key: result[key] for key in SCRIPT_RESULT}
     if name in tools.own:
         return env.model_view().value(_awaited(tools.own[name](**arguments)))
-    return model_tools(env)[name](**arguments)
+    with watching_output(on_output):
+        return model_tools(env)[name](**arguments)
 
 
 def _awaited(result: object) -> object:
@@ -112,7 +138,8 @@ def _decoded(arguments: Mapping[str, object] | str | None) -> Mapping[str, objec
     return decoded or {}
 
 
-def _no_such_tool(name: str, tools: Toolset) -> str:
+def no_such_tool(name: str, tools: Toolset) -> str:
+    """Return what is said of a name that is no tool's."""
     shown = name[:100]
     return f"there is no tool {shown!r}{closest(shown, tools.names)}; there are: {', '.join(tools.names)}"
 

@@ -13,6 +13,7 @@ from environments.result import KILLED_EXIT_CODE
 from hermes_tools.background.input import ProcessInput
 from hermes_tools.background.output import ModelReading, ProcessOutput
 from hermes_tools.exit_codes.meanings import meaning_of
+from hermes_tools.interruption import wait_for
 
 
 class BackgroundProcess:
@@ -76,8 +77,12 @@ class BackgroundProcess:
         return (time.monotonic() if self.ended_at is None else self.ended_at) - self._began
 
     def wait(self, seconds: float) -> None:
-        """Wait for its end, or until the time is up."""
-        self._over.wait(min(seconds, threading.TIMEOUT_MAX))
+        """Wait for its end, or until the time is up.
+
+        Raises:
+            ToolInterruptedError: The scope of the current thread was cancelled. It runs on.
+        """
+        wait_for(self._over.wait, seconds)
 
     def kill(self) -> None:
         """End it with all that it has started, and what it has left behind if it has ended by itself."""
