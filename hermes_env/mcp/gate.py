@@ -1,0 +1,86 @@
+"""What an HTTP request has to pass before the server sees it: where it comes from, the token, and the protocol."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from http import HTTPStatus
+
+import anyio
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.types import (
+    INVALID_REQUEST,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorData,
+    JSONRPCError,
+    UnsupportedProtocolVersionErrorData,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hermes_env.mcp.call import GONE
+
+PATH = "/mcp"
+
+
+class Gate:
+    """Lets those requests through that may come in.
+
+    Args:
+        app: The server behind it.
+        token: What each request has to bring as its bearer token.
+        hosts: The names by which this machine may be called. A page of a browser that has been led here under
+            another name, or comes from elsewhere, is refused, though the browser's user may reach us.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, hosts: Iterable[str]) -> None:
+        self._app = app
+        self._token = token.encode()
+        names = list(hosts)
+        allowed = [form for name in names for form in (name, f"{name}:*")]
+        origins = [f"{scheme}://{form}" for scheme in ("http", "https") for form in allowed]
+        self._security = TransportSecurityMiddleware(
+            TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=origins)
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a request, or hand it on."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        refusal = await self._security.validate_request(request) or self._refusal(request)
+        if refusal:
+            await refusal(scope, receive, send)
+            return
+        gone = scope[GONE] = anyio.Event()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            gone.set()
+
+    def _refusal(self, request: Request) -> Response | None:
+        if request.url.path.rstrip("/") != PATH:
+            return _error(HTTPStatus.NOT_FOUND, INVALID_REQUEST, f"There is nothing here but {PATH}")
+        if not self._has_token(request):
+            refusal = _error(HTTPStatus.UNAUTHORIZED, INVALID_REQUEST, "The bearer token is missing or wrong")
+            refusal.headers["WWW-Authenticate"] = "Bearer"
+            return refusal
+        version = request.headers.get(MCP_PROTOCOL_VERSION_HEADER)
+        if version is None or version in HANDSHAKE_PROTOCOL_VERSIONS:
+            return None
+        # A newer protocol has no sessions, and no questions to the client. Told so, clients begin as with an older one.
+        known = UnsupportedProtocolVersionErrorData(supported=list(HANDSHAKE_PROTOCOL_VERSIONS), requested=version)
+        message = "This server has sessions, and begins with initialize"
+        return _error(HTTPStatus.BAD_REQUEST, UNSUPPORTED_PROTOCOL_VERSION, message, known.model_dump(mode="json"))
+
+    def _has_token(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and secrets.compare_digest(given.strip().encode(), self._token)
+
+
+def _error(status: HTTPStatus, code: int, message: str, data: object = None) -> Response:
+    error = JSONRPCError(jsonrpc="2.0", id=None, error=ErrorData(code=code, message=message, data=data))
+    return Response(error.model_dump_json(exclude_none=True), status, media_type="application/json")

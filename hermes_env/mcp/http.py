@@ -1,0 +1,121 @@
+"""The server over HTTP, for several clients at once: each has a session, and an environment of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+from environments.errors import SettingsError, TerminalError
+from hermes_env.mcp.ending import ending_signals
+from hermes_env.mcp.gate import PATH, Gate
+from hermes_env.mcp.stdio import MAX_MESSAGE_BYTES
+
+LOOPBACK = "127.0.0.1"
+MAX_SESSIONS = 100
+"""How many clients there may be at once. Further ones are refused until one of them leaves."""
+_LEAVING = 5
+"""Seconds that connections have to end in when the server does."""
+
+
+class _Web(uvicorn.Server):
+    """Serves HTTP until it is told to stop."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to us, as sessions have to end before connections do."""
+        yield
+
+
+class Listener:
+    """A port of this machine that clients connect to.
+
+    Args:
+        where: `HOST:PORT`, or a port of this machine alone. Port 0 takes one that is free.
+
+    Raises:
+        SettingsError: It is neither.
+        TerminalError: The port cannot be had.
+    """
+
+    def __init__(self, where: str) -> None:
+        host, port = _parsed(where)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self.socket = socket.create_server((host, port), family=family)
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise TerminalError(f"cannot listen on {where}: {why}; give --http another HOST:PORT") from error
+        address, self.port = self.socket.getsockname()[:2]
+        self.is_local = ipaddress.ip_address(address).is_loopback
+        """Whether only this machine can connect."""
+        shown = f"[{host}]" if ":" in host else host
+        self.url = f"http://{shown}:{self.port}{PATH}"
+        """Where clients connect to."""
+        self.hosts = (shown, LOOPBACK, "localhost", "[::1]", socket.gethostname())
+        """The names by which this machine is known to be called."""
+
+    def close(self) -> None:
+        """Give the port back."""
+        self.socket.close()
+
+
+async def serve_http(
+    server: Server[Any],
+    listener: Listener,
+    token: str,
+    *,
+    hosts: Sequence[str],
+    idle_timeout: float,
+    when_ready: Callable[[], object],
+) -> None:
+    """Serve clients until a signal ends us. What they have started is then ended.
+
+    Args:
+        server: What answers.
+        listener: Where they connect to. It is closed in the end.
+        token: What each request has to bring.
+        hosts: Further names by which this machine may be called.
+        idle_timeout: Seconds without any request after which a session is ended.
+        when_ready: Called once clients are served.
+    """
+    manager = StreamableHTTPSessionManager(
+        server,
+        session_idle_timeout=idle_timeout,
+        max_request_body_size=MAX_MESSAGE_BYTES,
+        max_sessions=MAX_SESSIONS,
+    )
+    gate = Gate(manager.handle_request, token, (*listener.hosts, *hosts))
+    config = uvicorn.Config(
+        gate,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=_LEAVING,
+    )
+    web = _Web(config)
+    async with ending_signals() as ended, anyio.create_task_group() as group:
+        async with manager.run():
+            group.start_soon(web.serve, [listener.socket])
+            when_ready()
+            await ended.wait()
+        web.should_exit = True  # once all sessions have ended, and with them the answers that were still being written
+
+
+def _parsed(where: str) -> tuple[str, int]:
+    host, _, port = where.rpartition(":")
+    if port.isdecimal():
+        with contextlib.suppress(ValueError):
+            return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
+    raise SettingsError(f"--http {where}: it should be HOST:PORT, such as {LOOPBACK}:8000, or a port")

@@ -1,0 +1,77 @@
+"""What the server offers to each client: which tools, and an environment made with which settings."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from environments import BaseEnvironment, create_environment
+from environments.approvals import Approver
+from environments.errors import SettingsError
+from environments.progress import OnProgress, Progress
+from environments.validation import closest
+from hermes_env.schemas.toolset import BUILT_IN, Toolset
+
+_DEFAULT_TASK = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What each client gets."""
+
+    backend: str | None
+    """The backend's name; None is the configured one."""
+    settings: Mapping[str, object]
+    """Settings of its environment, over those that are configured."""
+    tools: Toolset
+    on_progress: Callable[[Progress], object]
+    """Told here what starts are doing, beside the client."""
+    place: str
+    """The name of the backend that it is."""
+    is_task_chosen: bool
+    """Whether all clients work for one task, by which what is kept is found again."""
+
+    @classmethod
+    def of(
+        cls,
+        backend: str | None,
+        settings: Mapping[str, object],
+        tools: Iterable[str] | None,
+        on_progress: Callable[[Progress], object],
+    ) -> Offer:
+        """Find out before there is any client whether an environment can be made, and return what makes more.
+
+        Args:
+            backend: The backend's name; None is the configured one.
+            settings: Settings over those that are configured.
+            tools: Names of the tools; None is all of them.
+            on_progress: Told here what starts are doing.
+
+        Raises:
+            SettingsError: There is no such tool.
+            TerminalError: No environment can be made, see `create_environment`.
+        """
+        for name in tools or ():
+            if name not in BUILT_IN:
+                raise SettingsError(
+                    f"--tool {name}: there is no such tool{closest(name, BUILT_IN)}; there are: {', '.join(BUILT_IN)}"
+                )
+        with create_environment(backend, **settings) as environment:  # starts nothing
+            found = environment.settings
+        is_task_chosen = found.container_persistent or found.task_id != _DEFAULT_TASK
+        return cls(backend, settings, Toolset.of(tools, None), on_progress, found.env, is_task_chosen)
+
+    def environment(self, approve: Approver, on_progress: OnProgress) -> BaseEnvironment:
+        """Make an environment for one client; nothing of it is started yet.
+
+        Args:
+            approve: Asks the client's user.
+            on_progress: Tells the client.
+
+        Raises:
+            TerminalError: See `create_environment`.
+        """
+        task = {} if self.is_task_chosen else {"task_id": f"mcp-{secrets.token_hex(4)}"}
+        settings = {**self.settings, **task}
+        return create_environment(self.backend, approve=approve, on_progress=on_progress, **settings)
