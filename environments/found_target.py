@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from environments.claim import Claim
@@ -28,7 +28,7 @@ class FoundTarget:
     use: Use
     """Whether a process uses it: one of this machine does (`live`), the one that did has ended (`orphan`), it is kept
     and nobody uses it (`free`), or it belongs to another machine, whose processes cannot be seen (`elsewhere`)."""
-    remove: Callable[[bool], object]
+    remove: Callable[[bool], object] = field(repr=False, compare=False)
     """Removes it, at any later time, with all that is in it. Is told whether to do so while it is `live` or
     `elsewhere`. Raises TerminalError if it is and may not be removed, or cannot be; one that is gone is no error."""
     task: str = ""

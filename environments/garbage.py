@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from environments.errors import MissingExtraError, TerminalError
+from environments.inventory import known_backends
 from environments.log import logger
 from environments.owner import Orphan
-from environments.registry import backend_class, backend_names
-from environments.sources import load_settings
+from environments.registry import backend_class
 
 log = logger(__name__)
 
@@ -22,7 +22,10 @@ def collect_garbage() -> list[str]:
         A line for each thing that was removed.
     """
     removed = []
-    for backend in dict.fromkeys([*backend_names(), *_configured()]):
+    backends, failed = known_backends()
+    for which, why in failed.items():
+        log.warning("%s is not looked at: %s", which, why)
+    for backend in backends:
         for orphan in _orphans(backend):
             try:
                 orphan.remove()
@@ -30,15 +33,6 @@ def collect_garbage() -> list[str]:
             except TerminalError as error:
                 log.warning("not everything could be collected: %s", error)
     return removed
-
-
-def _configured() -> list[str]:
-    """Return the configured backend, which may be known by its path alone."""
-    try:
-        return [load_settings().env]
-    except TerminalError as error:
-        log.warning("the configured backend is not looked at: %s", error)
-        return []
 
 
 def _orphans(backend: str) -> Iterator[Orphan]:

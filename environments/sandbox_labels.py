@@ -9,8 +9,15 @@ OWNER = "hermes-owner"
 KEPT = "hermes-kept"
 """On a sandbox whose files are to be kept: what it is found by."""
 TASK = "hermes-task"
+CREATED = "hermes-created"
+"""When it was made, in whole seconds since the epoch, where the service does not say."""
 _TASK_LENGTH = 60
 """Characters of a task's name, which is there for people to read."""
+
+
+def readable(task: str) -> str:
+    """Return a task's name in letters, digits, `-`, `_` and `.` alone, and not too long."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in task)[:_TASK_LENGTH]
 
 
 def sandbox_labels(task: str, key: str | None) -> dict[str, str]:
@@ -20,6 +27,5 @@ def sandbox_labels(task: str, key: str | None) -> dict[str, str]:
         task: What it is for.
         key: What it is found by if its files are to be kept.
     """
-    readable = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in task)[:_TASK_LENGTH]
-    own = {OWNER: Owner.this_process().mark, TASK: readable or "_"}
+    own = {OWNER: Owner.this_process().mark, TASK: readable(task) or "_"}
     return {**own, KEPT: key} if key else own

@@ -5,9 +5,10 @@ from __future__ import annotations
 import typer
 
 from environments.controls import plain
+from hermes_env.options import Verbose
 
 
-def gc_command() -> None:
+def gc_command(verbose: Verbose = 0) -> None:
     """Remove the containers and files that processes which were killed have left behind.
 
     What belongs to a process that still runs, or to another machine, is left alone. Containers that are to be

@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 from environments.address import Address
 from environments.daytona.garbage import find_orphans
 from environments.daytona.joined import join
-from environments.daytona.sandbox import END_TIMEOUT, create, end, key_of, make_ready, state_of
+from environments.daytona.listing import find_targets
+from environments.daytona.sandbox import END_TIMEOUT, claim_name, create, end, key_of, make_ready, state_of
 from environments.daytona.service import (
     HOW_TO_LOG_IN,
     SERVICE_ERRORS,
@@ -33,6 +34,7 @@ from environments.daytona.service import (
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import DaytonaTerminal
 from environments.errors import EnvironmentStartError, TerminalError
+from environments.found_target import FoundTarget
 from environments.log import logger
 from environments.owner import Orphan
 from environments.result import CommandResult
@@ -85,6 +87,11 @@ class DaytonaEnvironment(PerCommandEnvironment):
         """Go through our sandboxes whose owner has ended, see `BaseEnvironment`."""
         return find_orphans()
 
+    @classmethod
+    def find_targets(cls) -> Iterable[FoundTarget]:
+        """Go through our sandboxes, also those that are stopped, see `BaseEnvironment`."""
+        return find_targets()
+
     def start_target(self) -> None:
         """Create a sandbox, or take up one: that which was kept, or after a loss the one there was, if it still exists.
 
@@ -110,7 +117,7 @@ class DaytonaEnvironment(PerCommandEnvironment):
                 return others
             return self._find_kept(service, key) or create(service, self.settings, key)
 
-        self._claim = self._claim or SharedClaim(f"daytona-{key}")
+        self._claim = self._claim or SharedClaim(claim_name(key))
         sandbox = self._claim.join(begin)
         if sandbox is None:
             raise EnvironmentStartError(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from environments.daytona.listing import our_sandboxes
 from environments.daytona.sandbox import end, state_of
-from environments.daytona.service import connect, has_credentials, reported, retried, sdk
+from environments.daytona.service import reported, sdk
 from environments.owner import Orphan, mark_is_orphaned
 from environments.sandbox_labels import KEPT, OWNER, TASK
 
@@ -17,14 +18,9 @@ def find_orphans() -> Iterator[Orphan]:
     Raises:
         EnvironmentStartError: The service does not answer.
     """
-    if not has_credentials():
-        return
-    service = connect()
-    with reported("sandboxes cannot be listed"):
-        found = retried(lambda: list(service.list()), "sandboxes cannot be listed")
-    for sandbox in found:
+    for sandbox in our_sandboxes():
         own = sandbox.labels
-        if OWNER not in own or not mark_is_orphaned(f"{own[OWNER]}-"):
+        if not mark_is_orphaned(f"{own[OWNER]}-"):
             continue
         what = f"sandbox {sandbox.id} of task {own.get(TASK, '')}, whose process has ended"
         if KEPT not in own:

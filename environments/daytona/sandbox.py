@@ -140,6 +140,11 @@ def key_of(settings: EnvironmentSettings) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
+def claim_name(key: str) -> str:
+    """Return the name of the claim on a kept sandbox."""
+    return f"daytona-{key}"
+
+
 def make_ready(sandbox: sdk.Sandbox, attempts: int = 2) -> bool:
     """Have a sandbox run, whatever state it is in, and return whether there is one at all.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import NotFound
 
 from environments.address import Address
-from environments.docker.engine import Engine, reason, reported
+from environments.docker.engine import Engine, reason, reported, visited
 from environments.docker.options import container_options
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, ExecStream
@@ -86,12 +86,8 @@ class ContainerEnvironment(PersistentShellEnvironment):
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
         """Ask the engine for its version, see `BaseEnvironment`."""
-        engine = Engine(settings)
-        try:
-            with contextlib.closing(engine.client()) as api, reported("the engine cannot be asked"):
-                return f"engine {api.version()['Version']} at {api.engine}"
-        finally:
-            engine.leave()
+        with visited(settings) as api, reported("the engine cannot be asked"):
+            return f"engine {api.version()['Version']} at {api.engine}"
 
     def start_target(self) -> None:
         """Make a container and start it; after a loss, take up the one there was if it still exists."""

@@ -128,6 +128,26 @@ def _reach(trial: socket.socket, path: str) -> None:
 
 
 @contextlib.contextmanager
+def visited(settings: EnvironmentSettings | None) -> Iterator[BreakableClient]:
+    """Have a client of an engine for as long as the block lasts.
+
+    Args:
+        settings: Lead to the engine; None is the one of DOCKER_HOST, as `connect` finds it.
+
+    Raises:
+        EnvironmentStartError: It cannot be reached.
+        SettingsError: What leads there cannot be understood.
+    """
+    engine = Engine(settings) if settings else None
+    try:
+        with contextlib.closing(engine.client() if engine else connect()) as api:
+            yield api
+    finally:
+        if engine:
+            engine.leave()
+
+
+@contextlib.contextmanager
 def reported(what: str) -> Iterator[None]:
     """Turn an error of the engine into one of ours.
 

@@ -16,12 +16,14 @@ from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
 from environments.docker.joined import JoinedEnvironment
 from environments.docker.labels import RUNNING, claim_name, kept_filter
+from environments.docker.listing import find_targets
 from environments.docker.memory import Memory
 from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS
 from environments.docker.working_directory import make_working_directory
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
+from environments.found_target import FoundTarget
 from environments.log import logger
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
@@ -86,6 +88,11 @@ class DockerEnvironment(ContainerEnvironment):
     def find_orphans(cls) -> Iterable[Orphan]:
         """Go through our containers whose owner has ended, see `BaseEnvironment`."""
         return find_orphans(load_settings("docker"))
+
+    @classmethod
+    def find_targets(cls) -> Iterable[FoundTarget]:
+        """Go through our containers, see `BaseEnvironment`."""
+        return find_targets(load_settings("docker"))
 
     def ready_container(self, api: BreakableClient) -> str:
         """Return the container there was, one that was kept, or a new one, see `ContainerEnvironment`."""

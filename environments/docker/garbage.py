@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from docker.errors import NotFound
 
 from environments.claim import Claim
-from environments.docker.engine import Engine, connect, reported
+from environments.docker.engine import reported, visited
 from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_here
 from environments.docker.removal import remove
 from environments.errors import EnvironmentStartError
@@ -32,25 +32,19 @@ def find_orphans(settings: EnvironmentSettings) -> Iterator[Orphan]:
     Raises:
         EnvironmentStartError: The engine does not answer.
     """
-    engine = Engine(settings)
-    try:
-        yield from _orphans(engine.client())
-    finally:
-        engine.leave()
+    with visited(settings) as api:
+        yield from _orphans(api)
     if settings.over:
-        with contextlib.suppress(EnvironmentStartError):
-            yield from _orphans(connect())
+        with contextlib.suppress(EnvironmentStartError), visited(None) as api:
+            yield from _orphans(api)
 
 
 def _orphans(api: BreakableClient) -> Iterator[Orphan]:
-    try:
-        with reported("the containers cannot be listed"):
-            found = api.containers(all=True, filters={"label": [OWNER]})
-        for container in found:
-            if orphan := _orphan(api, str(container["Id"]), container["Labels"], str(container["State"])):
-                yield orphan
-    finally:
-        api.close()
+    with reported("the containers cannot be listed"):
+        found = api.containers(all=True, filters={"label": [OWNER]})
+    for container in found:
+        if orphan := _orphan(api, str(container["Id"]), container["Labels"], str(container["State"])):
+            yield orphan
 
 
 def _orphan(api: APIClient, container: str, labels: Mapping[str, str], state: str) -> Orphan | None:

@@ -29,6 +29,12 @@ def kept_here() -> str:
     return f"{Owner.this_process().host} {hermes_home().absolute()}"
 
 
+def kept_where(value: str) -> tuple[str, str]:
+    """Return the host and the `HERMES_HOME` that a value of `KEPT` names."""
+    host, _, home = value.partition(" ")
+    return host, home
+
+
 def kept_filter(task: str, fingerprint: str) -> list[str]:
     """Return the engine's filter for the containers kept here for a task, made in this way."""
     return [f"{name}={value}" for name, value in ((TASK, task), (FINGERPRINT, fingerprint), (KEPT, kept_here()))]

@@ -11,6 +11,7 @@ from environments.atomic_file import checked_destination, replace_file
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError, UnsupportedError
 from environments.file_status import FileStatus
+from environments.found_target import FoundTarget
 from environments.local.entries import LocalEntry
 from environments.local.files import LocalFile, in_target
 from environments.local.settings import LocalSettings
@@ -19,6 +20,7 @@ from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import orphans_in
+from environments.shell.listing import environments_on
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
 from environments.target import Target, this_machine
@@ -66,6 +68,11 @@ class LocalEnvironment(PersistentShellEnvironment):
         """Find what environments, of any backend, have left on this machine outside of containers."""
         with LocalEnvironment(load_settings("local", sandbox="none")) as env:
             yield from orphans_in(env)
+
+    @classmethod
+    def find_targets(cls) -> Iterator[FoundTarget]:
+        """Go through what environments, of any backend, have on this machine outside of containers."""
+        return environments_on(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
 
     def start_target(self) -> None:
         """There is nothing to bring up."""

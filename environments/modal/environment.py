@@ -15,9 +15,11 @@ from typing import BinaryIO
 from environments.address import Address
 from environments.cancellation import check_scope
 from environments.errors import EnvironmentStartError, TerminalError
+from environments.found_target import FoundTarget
 from environments.log import logger
 from environments.modal.garbage import find_orphans
 from environments.modal.joined import JoinedTarget
+from environments.modal.listing import find_targets
 from environments.modal.loop import LoopThread
 from environments.modal.service import HOW_TO_LOG_IN, SERVICE_ERRORS, has_credentials, reason, service_host
 from environments.modal.settings import ModalSettings
@@ -92,6 +94,11 @@ class ModalEnvironment(PerCommandEnvironment):
     def find_orphans(cls) -> Iterable[Orphan]:
         """Go through the sandboxes of our app whose owner has ended, see `BaseEnvironment`."""
         return find_orphans()
+
+    @classmethod
+    def find_targets(cls) -> Iterable[FoundTarget]:
+        """Go through the sandboxes of our app, and the snapshots that are kept, see `BaseEnvironment`."""
+        return find_targets()
 
     @property
     def capabilities(self) -> Capabilities:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 import modal
-from modal import exception
 
 from environments.modal.kept import Kept
-from environments.modal.service import connect, has_credentials, reported
-from environments.modal.settings import ModalSettings
+from environments.modal.listing import our_sandboxes
+from environments.modal.service import reported
 from environments.owner import Orphan, mark_is_orphaned
 from environments.sandbox_labels import KEPT, OWNER, TASK
-from environments.sources import load_settings
 
 
 def find_orphans() -> Iterator[Orphan]:
@@ -22,31 +20,23 @@ def find_orphans() -> Iterator[Orphan]:
     Raises:
         EnvironmentStartError: The service does not answer.
     """
-    if not has_credentials():
-        return
-    client = connect()
-    with reported("sandboxes cannot be listed"):
-        try:
-            app = modal.App.lookup(ModalSettings.of(load_settings("modal")).app, client=client)
-        except exception.NotFoundError:
-            return
-        found = [(sandbox, sandbox.get_tags()) for sandbox in modal.Sandbox.list(app_id=app.app_id, client=client)]
-    for sandbox, own in found:
-        if OWNER not in own or not mark_is_orphaned(f"{own[OWNER]}-"):
+    for sandbox, own in our_sandboxes():
+        if not mark_is_orphaned(f"{own[OWNER]}-"):
             continue
         what = f"sandbox {sandbox.object_id} of task {own.get(TASK, '')}, whose process has ended"
         if KEPT in own:
-            yield Orphan(f"snapshotted and terminated {what}", partial(_keep, sandbox, Kept(own[KEPT])))
+            yield Orphan(f"snapshotted and terminated {what}", partial(_keep, sandbox, own))
         else:
             yield Orphan(f"terminated {what}", partial(_terminate, sandbox))
 
 
-def _keep(sandbox: modal.Sandbox, kept: Kept) -> None:
+def _keep(sandbox: modal.Sandbox, own: Mapping[str, str]) -> None:
+    kept = Kept(own[KEPT])
     if not kept.take():  # an environment is taking it up right now
         return
     try:
         with reported(f"the files of sandbox {sandbox.object_id} cannot be kept"):
-            kept.snapshot = sandbox.snapshot_filesystem().object_id
+            kept.note(sandbox.snapshot_filesystem().object_id, own.get(TASK, ""))
         _terminate(sandbox)
     finally:
         kept.release()

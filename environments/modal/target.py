@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from environments.modal.sandbox import image, options, variables
 from environments.modal.service import SERVICE_ERRORS, connect, reason, reported, retried
 from environments.modal.settings import ModalSettings
 from environments.owner import MARKER_VARIABLE
-from environments.sandbox_labels import KEPT, OWNER, sandbox_labels
+from environments.sandbox_labels import CREATED, KEPT, OWNER, readable, sandbox_labels
 from environments.settings import EnvironmentSettings
 from environments.shared_claim import SharedClaim
 from environments.starting import current_start, unstoppable
@@ -135,15 +136,16 @@ class ModalTarget:
         wanted = {KEPT: self._kept.key}
         find = partial(modal.Sandbox.list, app_id=app.app_id, tags=wanted, client=self._client)
         for sandbox in retried(lambda: list(find()), "sandboxes cannot be listed"):
-            owner = sandbox.get_tags().get(OWNER)
-            sandbox.set_tags(self._tags(self._kept.key))
+            before = sandbox.get_tags()
+            owner, created = before.get(OWNER), before.get(CREATED)
+            sandbox.set_tags({**self._tags(self._kept.key), **({CREATED: created} if created else {})})
             if owner:
                 self._run(sandbox, _END_PROCESSES, f"{owner}-")
             return sandbox
         return None
 
     def _tags(self, key: str | None) -> dict[str, str]:
-        return sandbox_labels(self._settings.task_id, key)
+        return {**sandbox_labels(self._settings.task_id, key), CREATED: f"{time.time():.0f}"}
 
     def _create(self, app: modal.App) -> modal.Sandbox:
         snapshot = self._kept.snapshot if self._kept else None
@@ -300,7 +302,7 @@ class ModalTarget:
         try:
             if self._still_runs(sandbox):
                 take = partial(sandbox.snapshot_filesystem, timeout=SNAPSHOT_TIMEOUT)
-                kept.snapshot = retried(take, "no snapshot can be taken").object_id
+                kept.note(retried(take, "no snapshot can be taken").object_id, readable(self._settings.task_id))
                 sandbox.set_tags(self._tags(None))  # the next one is not to find it while it ends
         except SERVICE_ERRORS as error:
             log.warning(

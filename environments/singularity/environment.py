@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from environments.base import BaseEnvironment
 from environments.default_limits import UnheldLimitsError, going_without
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
+from environments.found_target import FoundTarget
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shared_claim import SharedClaim
@@ -15,10 +18,12 @@ from environments.singularity.image import claim_name, resolve_image
 from environments.singularity.inside import InstanceEnvironment, reached
 from environments.singularity.instance import Instance, find_orphans, orphans, remove
 from environments.singularity.joined import JoinedEnvironment
+from environments.singularity.listing import find_targets
 from environments.singularity.options import limits, memory_kills, start_options
 from environments.singularity.overlay import kept_key
 from environments.singularity.running import Running
 from environments.singularity.settings import SingularitySettings
+from environments.singularity.this_machine import THIS_MACHINE
 from environments.sources import load_settings
 
 
@@ -49,6 +54,15 @@ class SingularityEnvironment(InstanceEnvironment):
             with reached(settings) as machine:
                 yield from find_orphans(machine)
         yield from find_orphans()
+
+    @classmethod
+    def find_targets(cls) -> Iterator[FoundTarget]:
+        """Go through the instances, and what is kept of earlier ones, see `BaseEnvironment`."""
+        settings = load_settings("singularity")
+        if settings.over:
+            with reached(settings) as machine:
+                yield from find_targets(machine, partial(reached, settings))
+        yield from find_targets(THIS_MACHINE, lambda: contextlib.nullcontext(THIS_MACHINE))
 
     @property
     def is_alone(self) -> bool:

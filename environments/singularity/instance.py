@@ -16,11 +16,13 @@ from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.owner import Orphan, Owner, mark_is_orphaned
+from environments.sandbox_labels import readable
 from environments.singularity.client import Client
 from environments.singularity.machine import INIT_LIMIT, Machine
 from environments.singularity.this_machine import THIS_MACHINE
 
-_PREFIX = "hermes-"
+PREFIX = "hermes-"
+"""What the names of our instances begin with, before the mark of their owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,9 @@ class Record:
     """Its address on a network of its own, if it has one."""
 
 
-def new_name() -> str:
-    """Return a name for an instance that says which process it belongs to."""
-    return f"{_PREFIX}{Owner.this_process().mark}-{secrets.token_hex(6)}"
+def new_name(task: str) -> str:
+    """Return a name for an instance that says which process it belongs to, and what it is for."""
+    return f"{PREFIX}{Owner.this_process().mark}-{secrets.token_hex(6)}-{readable(task) or '_'}"
 
 
 def records(client: Client, name: str | None = None) -> list[Record]:
@@ -87,7 +89,7 @@ def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
 
 
 def _is_orphan(name: str) -> bool:
-    return name.startswith(_PREFIX) and mark_is_orphaned(name.removeprefix(_PREFIX))
+    return name.startswith(PREFIX) and mark_is_orphaned(name.removeprefix(PREFIX))
 
 
 class Instance:

@@ -122,6 +122,15 @@ class Machine(Protocol):
     def read(self, path: PurePosixPath) -> str:
         """Return what a small file holds; nothing where it cannot be read."""
 
+    def write(self, path: PurePosixPath, text: str) -> None:
+        """Write a small file, which other users there may see being written."""
+
+    def names(self, path: PurePosixPath) -> list[str]:
+        """Return what is in a directory; nothing where there is none."""
+
+    def disk_usage(self, path: PurePosixPath) -> int:
+        """Return the bytes of disk that a file, or a directory with all in it, takes, as far as it may be looked at."""
+
     def make_folder(self, path: PurePosixPath) -> None:
         """Make a directory, with those above it."""
 

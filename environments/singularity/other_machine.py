@@ -186,6 +186,19 @@ class OtherMachine:
         """Return what a file holds, see `Machine`."""
         return self._ask('cat -- "$1" 2>/dev/null || :', str(path))
 
+    def write(self, path: PurePosixPath, text: str) -> None:
+        """Write a file, see `Machine`."""
+        self._ask('umask 077; printf %s "$2" >"$1"', str(path), text)
+
+    def names(self, path: PurePosixPath) -> list[str]:
+        """Return what is in a directory, see `Machine`."""
+        return self._ask('ls -A -- "$1" 2>/dev/null || :', str(path)).split("\n")[:-1]
+
+    def disk_usage(self, path: PurePosixPath) -> int:
+        """Return what it takes of the disk, see `Machine`."""
+        blocks = self._ask('du -sk -- "$1" 2>/dev/null || :', str(path)).partition("\t")[0]
+        return int(blocks or 0) * 1024
+
     def make_folder(self, path: PurePosixPath) -> None:
         """Make a directory, see `Machine`."""
         self._ask('mkdir -p -- "$1"', str(path))

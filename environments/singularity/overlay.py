@@ -3,17 +3,52 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import time
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 
 from environments.default_limits import UnheldLimitsError
 from environments.errors import SettingsError
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client
+from environments.singularity.machine import Machine
 from environments.singularity.settings import SingularitySettings
 
 SMALLEST_DISK = 64
 """MB below which the engine makes no file system."""
 MEGABYTE = 1024 * 1024
+ABOUT = "about.json"
+"""The file in which it says what kept files are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What is written down beside kept files, as their name says nothing to a person."""
+
+    task: str = ""
+    image: str = ""
+    created: float | None = None
+    """When they were begun, in seconds since the epoch."""
+
+    @classmethod
+    def new(cls, task: str, image: str) -> About:
+        """Return what is to be written now."""
+        return cls(task, image, time.time())
+
+    @classmethod
+    def read(cls, text: str) -> About:
+        """Return what was written; nothing of what it is not."""
+        try:
+            found = json.loads(text)
+            created = found.get("created")
+            return cls(str(found.get("task", "")), str(found.get("image", "")), float(created) if created else None)
+        except (ValueError, TypeError, AttributeError):
+            return cls()
+
+    def written(self) -> str:
+        """Return the text of the file."""
+        return json.dumps(asdict(self)) + "\n"
 
 
 class Overlay:
@@ -63,7 +98,7 @@ class Overlay:
 
     def _kept(self, image: str) -> PurePosixPath:
         machine = self._machine
-        place = machine.folder / "kept" / kept_key(self._settings, image)
+        place = kept_folder(machine) / kept_key(self._settings, image)
         machine.make_folder(place)
         disk = self._settings.container_disk
         file, folder = place / "overlay.img", place / "overlay"
@@ -75,6 +110,8 @@ class Overlay:
                 f"container_disk was {'not ' if disk else ''}set when the kept files of task "
                 f"{self._settings.task_id!r} were made; set it as it was, or remove {place}"
             )
+        if not (has_folder or has_file):
+            machine.write(place / ABOUT, About.new(self._settings.task_id, image).written())
         if not disk:
             machine.make_folder(folder)
             return folder
@@ -110,6 +147,11 @@ class Overlay:
         if self._passing:
             self._machine.remove(self._passing)
             self._passing = None
+
+
+def kept_folder(machine: Machine) -> PurePosixPath:
+    """Return the directory of all kept files of a machine. It need not be there."""
+    return machine.folder / "kept"
 
 
 def kept_key(settings: EnvironmentSettings, image: str) -> str:

@@ -39,7 +39,7 @@ class Running:
             UnsupportedError: A setting cannot be had here.
         """
         overlay = Overlay(client, settings, image)
-        name = new_name()
+        name = new_name(settings.task_id)
         current_start().tell("starting an instance")
         try:
             instance = _started(client, settings, name, [*options, *overlay.options], image)

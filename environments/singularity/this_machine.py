@@ -7,11 +7,13 @@ import os
 import select
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from environments.address import Address
+from environments.atomic_file import replace_file
 from environments.config import hermes_home
 from environments.removal import remove_tree
 from environments.shell.child_stream import ChildStream
@@ -104,6 +106,22 @@ class ThisMachine:
             return Path(path).read_text()
         except OSError:
             return ""
+
+    def write(self, path: PurePosixPath, text: str) -> None:
+        """Write a file, see `Machine`."""
+        replace_file(Path(path), lambda file: file.write(text.encode()), 0o600)
+
+    def names(self, path: PurePosixPath) -> list[str]:
+        """Return what is in a directory, see `Machine`."""
+        try:
+            return sorted(entry.name for entry in Path(path).iterdir())
+        except OSError:
+            return []
+
+    def disk_usage(self, path: PurePosixPath) -> int:
+        """Return what it takes of the disk, see `Machine`."""
+        asked = subprocess.run(["du", "-sk", "--", str(path)], capture_output=True, text=True, check=False)
+        return int(asked.stdout.partition("\t")[0] or 0) * 1024
 
     def make_folder(self, path: PurePosixPath) -> None:
         """Make a directory, see `Machine`."""

@@ -16,10 +16,12 @@ from environments.address import Address
 from environments.arguments import checked_data, checked_limit, checked_path
 from environments.atomic_file import PERMISSIONS, checked_destination, open_regular, replace_file
 from environments.errors import CLEANED_UP, EnvironmentStartError
+from environments.found_target import FoundTarget
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import orphans_in
+from environments.shell.listing import environments_on
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
 from environments.ssh.advice import Login
@@ -70,6 +72,16 @@ class SSHEnvironment(PersistentShellEnvironment):
         if SSHSettings.of(settings).host:
             with SSHEnvironment(settings) as env:
                 yield from orphans_in(env)
+
+    @classmethod
+    def find_targets(cls) -> Iterator[FoundTarget]:
+        """Go through what environments have on the host of the settings, see `BaseEnvironment`; without one, nothing.
+
+        Those of other machines are among them, which nothing is known of.
+        """
+        settings = load_settings("ssh")
+        if host := SSHSettings.of(settings).host:
+            yield from environments_on(lambda: SSHEnvironment(settings), host)
 
     @property
     def place(self) -> str:

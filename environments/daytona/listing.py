@@ -1,0 +1,84 @@
+"""Our sandboxes, whoever has them: those that run, and those that are kept."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+
+from environments.claim import Claim
+from environments.daytona.sandbox import claim_name, end, state_of
+from environments.daytona.service import connect, has_credentials, reported, retried, sdk
+from environments.found_target import FoundTarget, Use, refuse_use, unclaimed, use_of_kept
+from environments.owner import standing_of_mark
+from environments.sandbox_labels import KEPT, OWNER, TASK
+
+
+def our_sandboxes() -> list[sdk.Sandbox]:
+    """Return all sandboxes that are ours. Without credentials there are none.
+
+    Raises:
+        EnvironmentStartError: The service does not answer.
+    """
+    if not has_credentials():
+        return []
+    service = connect()
+    with reported("sandboxes cannot be listed"):
+        found = retried(lambda: list(service.list()), "sandboxes cannot be listed")
+    return [sandbox for sandbox in found if OWNER in sandbox.labels]
+
+
+def find_targets() -> Iterator[FoundTarget]:
+    """Go through our sandboxes.
+
+    Raises:
+        EnvironmentStartError: The service does not answer.
+    """
+    for sandbox in our_sandboxes():
+        labels, runs = sandbox.labels, state_of(sandbox) == "started"
+        use = _use(sandbox, runs=runs)
+        pid = standing_of_mark(f"{labels[OWNER]}-")[1] if use == "live" else None
+        yield FoundTarget(
+            "sandbox",
+            sandbox.id,
+            "running" if runs else "stopped",
+            use,
+            partial(_delete, sandbox),
+            task=labels.get(TASK, ""),
+            name=sandbox.name or "",
+            pid=pid,
+            created=_time(sandbox.created_at),
+        )
+
+
+def _use(sandbox: sdk.Sandbox, *, runs: bool) -> Use:
+    standing, _ = standing_of_mark(f"{sandbox.labels[OWNER]}-")
+    claim = _claim(sandbox)
+    return use_of_kept(standing, claim, runs=runs) if claim else standing
+
+
+def _claim(sandbox: sdk.Sandbox) -> Claim | None:
+    """Return the claim on a sandbox that is kept; None if it is not."""
+    key = sandbox.labels.get(KEPT)
+    return Claim(claim_name(key)) if key else None
+
+
+def _time(text: str | None) -> float | None:
+    try:
+        return datetime.fromisoformat(text).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+def _delete(sandbox: sdk.Sandbox, force: bool) -> None:
+    what = f"backend 'daytona': sandbox {sandbox.id}"
+    standing, _ = standing_of_mark(f"{sandbox.labels[OWNER]}-")
+    with contextlib.ExitStack() as held:
+        claim = _claim(sandbox)
+        if claim and standing != "elsewhere":
+            held.enter_context(unclaimed(claim, what, force))
+        else:
+            refuse_use(what, standing, force)
+        with reported(f"sandbox {sandbox.id} cannot be deleted"):
+            end(sandbox, kept=False)

@@ -1,0 +1,91 @@
+"""Our sandboxes, whoever has them, and the snapshots that are kept here by their ids."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import modal
+from modal import exception
+from modal.experimental import image_delete
+
+from environments.found_target import FoundTarget, Use, refuse_use, unclaimed
+from environments.modal.kept import Kept, all_kept
+from environments.modal.service import connect, has_credentials, reported
+from environments.modal.settings import ModalSettings
+from environments.owner import standing_of_mark
+from environments.sandbox_labels import CREATED, KEPT, OWNER, TASK
+from environments.sources import load_settings
+
+
+def our_sandboxes() -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
+    """Return the running sandboxes of our app that are ours, with their tags. Without credentials there are none.
+
+    Raises:
+        EnvironmentStartError: The service does not answer.
+    """
+    if not has_credentials():
+        return []
+    client = connect()
+    with reported("sandboxes cannot be listed"):
+        try:
+            app = modal.App.lookup(ModalSettings.of(load_settings("modal")).app, client=client)
+        except exception.NotFoundError:
+            return []
+        running = list(modal.Sandbox.list(app_id=app.app_id, client=client))
+        found = [(sandbox, sandbox.get_tags()) for sandbox in running]
+    return [(sandbox, tags) for sandbox, tags in found if OWNER in tags]
+
+
+def find_targets() -> Iterator[FoundTarget]:
+    """Go through our sandboxes and snapshots.
+
+    Raises:
+        EnvironmentStartError: The service does not answer. The snapshots have been gone through.
+    """
+    for kept in all_kept():
+        if image := kept.snapshot:
+            yield _snapshot(kept, image)
+    for sandbox, tags in our_sandboxes():
+        yield _sandbox(sandbox, tags)
+
+
+def _sandbox(sandbox: modal.Sandbox, tags: Mapping[str, str]) -> FoundTarget:
+    standing, pid = standing_of_mark(f"{tags[OWNER]}-")
+    created = tags.get(CREATED, "")
+    return FoundTarget(
+        "sandbox",
+        sandbox.object_id,
+        "running",
+        standing,
+        partial(_terminate, sandbox.object_id, tags),
+        task=tags.get(TASK, ""),
+        pid=pid,
+        created=float(created) if created.isdigit() else None,
+    )
+
+
+def _snapshot(kept: Kept, image: str) -> FoundTarget:
+    use: Use = "live" if kept.is_taken else "free"
+    remove = partial(_delete, kept)
+    return FoundTarget("snapshot", image, "kept", use, remove, task=kept.task, name=kept.key, created=kept.noted)
+
+
+def _terminate(sandbox: str, tags: Mapping[str, str], force: bool) -> None:
+    what = f"backend 'modal': sandbox {sandbox}"
+    refuse_use(what, standing_of_mark(f"{tags[OWNER]}-")[0], force)
+    with contextlib.ExitStack() as held:
+        if KEPT in tags:  # an environment may be about to take it up
+            held.enter_context(unclaimed(Kept(tags[KEPT]).claim, what, force))
+        with reported(f"sandbox {sandbox} cannot be terminated"), contextlib.suppress(exception.NotFoundError):
+            modal.Sandbox.from_id(sandbox, client=connect()).terminate()
+
+
+def _delete(kept: Kept, force: bool) -> None:
+    with unclaimed(kept.claim, f"backend 'modal': snapshot {kept.snapshot}", force):
+        image = kept.snapshot
+        if image:
+            with reported(f"snapshot {image} cannot be deleted"), contextlib.suppress(exception.NotFoundError):
+                image_delete(image, client=connect())
+        kept.forget()

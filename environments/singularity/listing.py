@@ -1,0 +1,108 @@
+"""Our instances on a machine, whoever has them, and the files that are kept for the next ones."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import PurePosixPath
+
+from environments.claim import Claim
+from environments.errors import EnvironmentStartError, TerminalError
+from environments.found_target import FoundTarget, refuse_use, unclaimed, use_of_claim
+from environments.owner import standing_of_mark
+from environments.singularity.client import Client
+from environments.singularity.image import claim_name
+from environments.singularity.instance import PREFIX, Record, orphans, records, remove
+from environments.singularity.machine import Machine
+from environments.singularity.overlay import ABOUT, About, kept_folder
+
+_NAME = re.compile(r"-(?P<id>[0-9a-f]{12})(?:-(?P<task>.+))?$")
+"""What stands behind the mark of the owner in an instance's name."""
+_TICKS = 100
+"""What the kernel counts a second as, to programs."""
+
+Reach = Callable[[], AbstractContextManager[Machine]]
+"""Leads to a machine once more, for as long as a block lasts."""
+
+
+def find_targets(machine: Machine, reach: Reach) -> Iterator[FoundTarget]:
+    """Go through instances and kept files.
+
+    Args:
+        machine: Where to look. It has been reached.
+        reach: Leads there when something is to be removed.
+
+    Raises:
+        TerminalError: The engine, or the machine, does not answer.
+    """
+    with contextlib.suppress(EnvironmentStartError):  # without an engine there is no instance
+        client = Client.found(machine)
+        for record in records(client):
+            if record.name.startswith(PREFIX):
+                yield _instance(machine, reach, record)
+    for key in machine.names(kept_folder(machine)):
+        yield _kept(machine, reach, key)
+
+
+def _instance(machine: Machine, reach: Reach, record: Record) -> FoundTarget:
+    standing, pid = standing_of_mark(record.name.removeprefix(PREFIX))
+    said = _NAME.search(record.name)
+    return FoundTarget(
+        "instance",
+        said["id"] if said else record.name,
+        "running",
+        standing,
+        partial(_end, reach, record.name),
+        task=(said["task"] or "") if said else "",
+        name=record.name,
+        place=machine.place,
+        pid=pid,
+        created=_started(machine, record.pid),
+    )
+
+
+def _started(machine: Machine, pid: int) -> float | None:
+    """Return when a process was started; None if it has ended."""
+    stat = machine.read(PurePosixPath(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    uptime = machine.read(PurePosixPath("/proc/uptime")).split()
+    return time.time() - float(uptime[0]) + int(stat[19]) / _TICKS if len(stat) > 19 and uptime else None
+
+
+def _end(reach: Reach, name: str, force: bool) -> None:
+    standing, _ = standing_of_mark(name.removeprefix(PREFIX))
+    refuse_use(f"backend 'singularity': instance {name}", standing, force)
+    with reach() as machine:
+        remove(name, machine)
+
+
+def _kept(machine: Machine, reach: Reach, key: str) -> FoundTarget:
+    place = kept_folder(machine) / key
+    about = About.read(machine.read(place / ABOUT))
+    return FoundTarget(
+        "files",
+        key,
+        "kept",
+        use_of_claim(Claim(claim_name(machine, key))),
+        partial(_remove_kept, reach, key),
+        task=about.task,
+        place=machine.place,
+        created=about.created,
+        size=machine.disk_usage(place),
+    )
+
+
+def _remove_kept(reach: Reach, key: str, force: bool) -> None:
+    with reach() as machine:
+        what = f"backend 'singularity': what is kept as {key}"
+        with unclaimed(Claim(claim_name(machine, key)), what, force):
+            with contextlib.suppress(EnvironmentStartError):
+                for orphan in orphans(machine):  # one of them may have the files open
+                    remove(orphan, machine)
+            place = kept_folder(machine) / key
+            machine.remove(place)
+            if machine.kind(place):
+                raise TerminalError(f"{what} could not be removed whole; remove {place} as the user it belongs to")

@@ -1,0 +1,158 @@
+"""`hermes-env ls`: what runs and what is kept, on all backends."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from environments.controls import plain
+from hermes_env.options import BackendAlone, Task, Verbose
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from environments import FoundTarget
+    from environments.inventory import Inventory
+
+USES = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "another machine's"}
+COLOURS = {"live": "green", "orphan": "red", "free": "", "elsewhere": "yellow"}
+_SHOWN = 26
+"""Characters of an id that are shown; of a longer one, as many as people know it by."""
+_SHORT = 12
+_LONG_LINE = 10_000
+"""Characters a line may have where it is no terminal's."""
+
+
+def ls_command(
+    *,
+    backend: BackendAlone = None,
+    task: Task = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print a list of objects, with whole ids, times in seconds and sizes in bytes."),
+    ] = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Show what runs for environments, and what is kept of them, on all backends that can be looked at.
+
+    USE says whether a process has it: "in use" by the process of that number; "orphan" if its process has ended, so
+    that `gc` collects it; "free" if it is kept for the next environment of its task; "another machine's" if its
+    process cannot be seen from here. SIZE is what it takes on disk beside its image, where the backend tells.
+
+    A backend that cannot be looked at is a line on standard error; with --backend it is an error.
+    """
+    inventory = looked_for(backend)
+    found = [(name, target) for name, target in inventory.found if task in (None, target.task)]
+    tell_failures(inventory)
+    if as_json:
+        typer.echo(json.dumps([as_object(name, target) for name, target in found], indent=2))
+    elif found:
+        _print_table(found)
+    else:
+        typer.echo("nothing runs, and nothing is kept", err=True)
+
+
+def looked_for(backend: str | None) -> Inventory:
+    """Look for what there is.
+
+    Args:
+        backend: Where; None is all backends.
+
+    Raises:
+        TerminalError: The backend that is named cannot be looked at.
+    """
+    from environments.errors import TerminalError
+    from environments.inventory import take_inventory
+
+    inventory = take_inventory([backend] if backend else None)
+    if backend and (why := inventory.failed.get(backend)):
+        raise TerminalError(why)
+    return inventory
+
+
+def tell_failures(inventory: Inventory) -> None:
+    """Say which backends could not be looked at."""
+    for name, why in inventory.failed.items():
+        reason = " ".join(plain(why).split()).removeprefix(f"backend {name!r}").lstrip(": ")
+        typer.echo(f"hermes-env: {name} cannot be looked at: {reason}", err=True)
+
+
+def as_object(backend: str, target: FoundTarget) -> dict[str, object]:
+    """Return what is known of something, ready for JSON."""
+    return {
+        "backend": backend,
+        "kind": target.kind,
+        "id": target.id,
+        "name": target.name,
+        "place": target.place,
+        "task": target.task,
+        "state": target.state,
+        "use": target.use,
+        "pid": target.pid,
+        "created": target.created,
+        "age_seconds": None if target.created is None else max(0.0, time.time() - target.created),
+        "size_bytes": target.size,
+    }
+
+
+def described(backend: str, target: FoundTarget) -> str:
+    """Return what something is, in a few words."""
+    of_task = f" of task {target.task}" if target.task else ""
+    there = f" on {target.place}" if target.place else ""
+    return plain(f"{backend} {target.kind} {short_id(target)}{of_task}{there}")
+
+
+def short_id(target: FoundTarget) -> str:
+    """Return what people know something by."""
+    return target.id if len(target.id) <= _SHOWN else target.id[:_SHORT]
+
+
+def _print_table(found: list[tuple[str, FoundTarget]]) -> None:
+    from rich.console import Console
+
+    console = Console() if sys.stdout.isatty() else Console(width=_LONG_LINE)
+    console.print(_table(found))
+
+
+def _table(found: list[tuple[str, FoundTarget]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    has_places = any(target.place for _, target in found)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("BACKEND", *(["PLACE"] if has_places else []), "KIND", "ID"):
+        table.add_column(heading, no_wrap=heading != "PLACE")
+    table.add_column("TASK", overflow="fold")
+    for heading in ("STATE", "USE", "AGE", "SIZE"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in ("AGE", "SIZE") else "left")
+    for name, target in found:
+        words = [name, *([target.place] if has_places else []), target.kind, short_id(target), target.task]
+        use = f"process {target.pid}" if target.pid else USES[target.use]
+        table.add_row(
+            *(Text(plain(word)) for word in (*words, target.state)),
+            Text(use, style=COLOURS[target.use]),
+            "" if target.created is None else age(time.time() - target.created),
+            "" if target.size is None else size(target.size),
+        )
+    return table
+
+
+def age(seconds: float) -> str:
+    """Return a time in the largest unit of which there are two, or else in the next smaller one."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def size(count: float) -> str:
+    """Return a number of bytes in the largest unit of which there is one."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

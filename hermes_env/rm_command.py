@@ -1,0 +1,123 @@
+"""`hermes-env rm`: removing what is kept, or was left running."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from environments.controls import plain
+from environments.errors import TerminalError
+from environments.result import DENIED_EXIT_CODE
+from hermes_env.endings import ERROR_EXIT_CODE
+from hermes_env.ls_command import USES, described, looked_for, tell_failures
+from hermes_env.options import BackendAlone, Task, Verbose
+
+if TYPE_CHECKING:
+    from environments import FoundTarget
+
+    Found = tuple[str, FoundTarget]
+
+_FEWEST = 4
+"""Characters of an id that name something, if they are the first of one alone."""
+
+
+def rm_command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="Ids or names, as `ls` shows them, or how an id begins."),
+    ] = None,
+    *,
+    backend: BackendAlone = None,
+    task: Task = None,
+    everything: Annotated[bool, typer.Option("--all", help="Remove all that no process uses.")] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", "-f", help="Do not ask, and remove also what a process uses, which then loses it."),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Remove what `ls` shows, with all that is in it: by its name, by its task, or all of it.
+
+    On a terminal it asks first. What a process uses, or belongs to another machine, stays there unless --force is
+    given: where it was named that is an error, and nothing is removed.
+    """
+    if sum((bool(names), task is not None, everything)) != 1:
+        raise typer.BadParameter("give either names, or --task, or --all")
+    inventory = looked_for(backend)
+    if names:
+        chosen = named(inventory.found, names, list(inventory.failed))
+        _refuse_what_is_in_use(chosen, force)
+    else:
+        tell_failures(inventory)
+        wanted = [(name, target) for name, target in inventory.found if task in (None, target.task)]
+        chosen = [(name, target) for name, target in wanted if force or not target.is_in_use]
+        if left := len(wanted) - len(chosen):
+            typer.echo(
+                f"hermes-env: {left} in use, or another machine's: left alone, as --force is not given", err=True
+            )
+    if not chosen:
+        typer.echo("nothing to remove", err=True)
+        return
+    if not (force or yes or _consents(chosen)):
+        raise typer.Exit(DENIED_EXIT_CODE)
+    failed = [target for name, target in chosen if not _removed(name, target, force)]
+    if failed:
+        raise typer.Exit(ERROR_EXIT_CODE)
+
+
+def named(found: list[Found], names: list[str], unseen: list[str]) -> list[Found]:
+    """Return what some names mean, each once.
+
+    Args:
+        found: What there is.
+        names: Ids, or names, or how an id begins.
+        unseen: Backends that could not be looked at.
+
+    Raises:
+        TerminalError: A name means nothing, or several things.
+    """
+    chosen: list[Found] = []
+    for name in names:
+        exact = [each for each in found if name in (each[1].id, each[1].name)]
+        meant = exact or [each for each in found if len(name) >= _FEWEST and each[1].id.startswith(name)]
+        if not meant:
+            where = f"; {', '.join(unseen)} could not be looked at" if unseen else ""
+            raise TerminalError(
+                f"there is no {plain(name)!r} among what runs or is kept{where}; `hermes-env ls` shows it"
+            )
+        if len(meant) > 1:
+            which = "; ".join(described(*each) for each in meant)
+            raise TerminalError(f"{plain(name)!r} means more than one: {which}; give more of the id, or --backend")
+        chosen += [each for each in meant if each not in chosen]
+    return chosen
+
+
+def _refuse_what_is_in_use(chosen: list[Found], force: bool) -> None:
+    for name, target in chosen:
+        if target.is_in_use and not force:
+            who = f"process {target.pid}" if target.pid else USES[target.use]
+            raise TerminalError(f"{described(name, target)} is not removed: {who}; end that first, or give --force")
+
+
+def _consents(chosen: list[Found]) -> bool:
+    """Ask the person at the terminal; without one, nobody is asked."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    for name, target in chosen:
+        typer.echo(described(name, target), err=True)
+    what = "it" if len(chosen) == 1 else f"these {len(chosen)}"
+    return typer.confirm(f"Remove {what}, with all files in there?", err=True)
+
+
+def _removed(name: str, target: FoundTarget, force: bool) -> bool:
+    """Remove something, and say so. Returns False, and says why, if that failed."""
+    try:
+        target.remove(force)
+    except TerminalError as error:
+        typer.secho(f"hermes-env: {plain(str(error))}", fg="red", err=True)
+        return False
+    typer.echo(f"removed {described(name, target)}")
+    return True
