@@ -10,9 +10,18 @@ from pathlib import Path
 runpy.run_path(str(Path(__file__).parents[1] / "environments" / "own_names.py"))["check_names"]()
 
 from code_execution.execute import execute_code
+from code_execution.mcp.session_tools import mcp_tools
 from code_execution.passthrough import load_skill
 from code_execution.result import ExecutionResult
 from code_execution.settings import CodeExecutionSettings
 from rpc import ToolCall, tools_from_schemas
 
-__all__ = ["CodeExecutionSettings", "ExecutionResult", "ToolCall", "execute_code", "load_skill", "tools_from_schemas"]
+__all__ = [
+    "CodeExecutionSettings",
+    "ExecutionResult",
+    "ToolCall",
+    "execute_code",
+    "load_skill",
+    "mcp_tools",
+    "tools_from_schemas",
+]

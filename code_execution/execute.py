@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from code_execution.interruption import Interruption
+from code_execution.mcp.calls import with_files_in
+from code_execution.mcp.for_script import called_by, running_servers
+from code_execution.mcp.server_settings import McpServer, servers_of
 from code_execution.observed_script import came_of_script, observed_script
+from code_execution.preparation import OutOfTimeError, Preparation
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
 from code_execution.script_output import ScriptOutput
 from code_execution.script_run import Limits, ScriptRun, Tools, TransportName
@@ -44,6 +49,7 @@ def execute_code(
     tool_errors: ToolErrors | None = None,
     argv: Sequence[str] = (),
     session_env: bool = False,
+    mcp_servers: bool | None = None,
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
     record: str | None = None,
@@ -71,6 +77,8 @@ def execute_code(
         argv: The script's arguments, `sys.argv[1:]`.
         session_env: Whether it sees what the session has exported, too, as its last command left it. Of that it does
             not see what is named as secrets are, unless it is allowed by name; see docs/scripts.md.
+        mcp_servers: Whether it may call the tools of the MCP servers that the settings name, too; None says yes unless
+            `tools` are given. See docs/mcp-tools.md.
         before_script: Decides whether the script may run, in place of the environment's; see docs/approvals.md.
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
         record: A file here that a record of it and of all that its tools do is added to, beside the environment's; see
@@ -84,6 +92,7 @@ def execute_code(
         EnvironmentLostError: The environment went away while the script ran.
         SettingsError: The settings are not in order.
         UnsupportedError: The environment has no Python, or can't do the transport.
+        TerminalError: The tools of an MCP session could not be had.
         TypeError: The code is not text.
         ValueError: An argument has a value that is not allowed.
     """
@@ -92,26 +101,51 @@ def execute_code(
     limits = _checked(code, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
     env = get_environment() if env is None else env
     handlers = script_tools(env) if tools is None else _checked_tools(tools)
+    with_servers = tools is None if mcp_servers is None else mcp_servers
+    servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
     view = env.model_view()
     interruption = Interruption(interrupt)
     check = env.tool_call_check(before_tool_call)
 
-    def attempt(began: float) -> ExecutionResult | None:
+    def attempt(all_tools: Tools, began: float) -> ExecutionResult | None:
         output = ScriptOutput(limits.settings, on_output, view)
         calls = ToolCallLog(on_tool_call, view.output)
-        return ScriptRun(env, handlers, limits, interruption, output, check, calls).execute(code, argv, began)
+        return ScriptRun(env, all_tools, limits, interruption, output, check, calls).execute(code, argv, began)
 
     def run() -> ExecutionResult:
         asked = time.monotonic()
         if not env.may_run_script(code, limits.mode, before_script, interruption.has_come) or interruption.has_come():
             return _interrupted_before(time.monotonic() - asked)
         began = time.monotonic()  # whoever was asked has taken time that is not the script's
-        while (result := attempt(began)) is None:
-            pass  # a Python that does not work was chosen, which is passed over from now on
-        return result
+
+        def to_its_end(all_tools: Tools) -> ExecutionResult:
+            while (result := attempt(all_tools, began)) is None:
+                pass  # a Python that does not work was chosen, which is passed over from now on
+            return result
+
+        before = Preparation(limits.timeout, began, interruption)
+        return _with_all_tools(env, handlers, servers, before, to_its_end)
 
     with observed_script(env, code, limits, tools, argv, record) as seen:
         return came_of_script(seen, _with_errors_as_results(run, view))
+
+
+def _with_all_tools(
+    env: BaseEnvironment,
+    tools: Tools,
+    servers: Mapping[str, McpServer],
+    before: Preparation,
+    run: Callable[[Tools], ExecutionResult],
+) -> ExecutionResult:
+    """Run a script with its tools, and with those of MCP servers, which are there for so long."""
+    with contextlib.ExitStack() as stack:
+        try:
+            found = stack.enter_context(running_servers(servers, before, tools.keys()))
+        except (OutOfTimeError, TerminalError) as error:
+            if result := before.result_of(error):
+                return result
+            raise
+        return run(with_files_in(env, _checked_tools({**tools, **found})))
 
 
 def _checked_tools(tools: Tools) -> Tools:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
+from typing import TypeVar
 
 from code_execution.interruption import Interruption
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, not_run_message
 from environments.cancellation import start_limit
 from environments.errors import (
+    CallCancelledError,
     EnvironmentLostError,
     EnvironmentStartError,
     StartStoppedError,
@@ -17,10 +21,14 @@ from environments.errors import (
     UnsupportedError,
 )
 
+T = TypeVar("T")
+
 COMMAND_LIMIT = 60.0
 """Seconds for each command that comes before the script."""
 SHORTEST = 1.0
 """Seconds that such a command has at least."""
+LOOK_INTERVAL = 0.05
+"""Seconds between looks at whether anybody waits still."""
 _SAYS_MORE = (EnvironmentLostError, EnvironmentStartError, UnsupportedError)
 """Errors that say more than that time was over, or that nobody waits."""
 
@@ -65,6 +73,23 @@ class Preparation:
         """
         self._check()
         self._doing = doing
+
+    def wait_for(self, future: Future[T]) -> T:
+        """Wait for something, and return what comes of it.
+
+        Raises:
+            OutOfTimeError: The script's time is over.
+            CallCancelledError: Nobody waits any more.
+            Exception: What came of it.
+        """
+        while True:
+            self._check()
+            if self._interruption.has_come():
+                raise CallCancelledError("nobody waits for the script any more")
+            left = self.deadline - time.monotonic()
+            pause = LOOK_INTERVAL if self._interruption.may_come else left
+            if wait((future,), min(left, pause, threading.TIMEOUT_MAX)).done:
+                return future.result()
 
     def done(self) -> None:
         """Note that the script is being run, as `now` notes other things."""

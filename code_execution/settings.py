@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from environments.sections import config_layer
@@ -37,6 +38,9 @@ class CodeExecutionSettings:
     skill_env_allowlist: tuple[str, ...] = ()
     """Names of variables that a skill may ask for although they are a well-known service's keys, this package's own, or
     change what runs, such as `OPENAI_API_KEY`, `TERMINAL_SSH_PASSWORD` and `PATH`."""
+    mcp_servers: Mapping[str, Mapping[str, object]] = field(default_factory=dict, repr=False)
+    """MCP servers whose tools scripts may call, each a name with `command`, `args`, `env` and `cwd`, or with `url`,
+    `headers` and `token_env`; also `tools`, `timeout` and `enabled`. See [MCP tools](mcp-tools.md)."""
 
 
 def load_code_execution_settings() -> CodeExecutionSettings:

@@ -14,7 +14,9 @@ Handle = Callable[[str, dict[str, object]], object]
 """Takes a tool's name and its arguments by their names. What it returns may have to be awaited."""
 
 
-def tools_from_schemas(schemas: Iterable[object], handle: Handle) -> dict[str, Callable[..., object]]:
+def tools_from_schemas(
+    schemas: Iterable[object], handle: Handle, *, decode_json: bool = True
+) -> dict[str, Callable[..., object]]:
     """Make tools for a script of function-calling schemas and the function that runs such calls.
 
     Each tool has a signature and a docstring made of its schema: first what is required, in the order of the
@@ -28,6 +30,7 @@ def tools_from_schemas(schemas: Iterable[object], handle: Handle) -> dict[str, C
             Anthropic's, `{"name", "description", "input_schema"}`, or `{"name", "description", "parameters"}`.
         handle: Called as `handle(name, arguments)` for each call, at the same time from several threads; it may be an
             `async def`. The name is the schema's, the arguments are a dict of what was given.
+        decode_json: Whether text that is JSON arrives as what it says; if not, all text stays text.
 
     Returns:
         The tools, to be given as `tools=` to `execute_code`, by their names. A name has `_` in the script for whatever
@@ -46,14 +49,14 @@ def tools_from_schemas(schemas: Iterable[object], handle: Handle) -> dict[str, C
         check_name(name)
         if name in tools:
             raise ValueError(f"schema {number}, {described.name!r}, makes a tool {name!r}, and so does one before it")
-        tools[name] = _tool(described, handle)
+        tools[name] = _tool(described, handle, _decoded if decode_json else _as_it_is)
     return tools
 
 
-def _tool(schema: ToolSchema, handle: Handle) -> Callable[..., object]:
+def _tool(schema: ToolSchema, handle: Handle, decode: Callable[[object], object]) -> Callable[..., object]:
     def call(*args: object, **kwargs: object) -> object:
         answer = handle(schema.name, schema.arguments(*args, **kwargs))
-        return _decoded_later(answer) if inspect.isawaitable(answer) else _decoded(answer)
+        return _decoded_later(answer, decode) if inspect.isawaitable(answer) else decode(answer)
 
     call.__name__ = call.__qualname__ = schema.python_name
     call.__doc__ = schema.documentation or None
@@ -62,8 +65,12 @@ def _tool(schema: ToolSchema, handle: Handle) -> Callable[..., object]:
     return call
 
 
-async def _decoded_later(answer: Awaitable[object]) -> object:
-    return _decoded(await answer)
+async def _decoded_later(answer: Awaitable[object], decode: Callable[[object], object]) -> object:
+    return decode(await answer)
+
+
+def _as_it_is(answer: object) -> object:
+    return answer
 
 
 def _decoded(answer: object) -> object:

@@ -1,0 +1,76 @@
+"""What a script gets of the result of an MCP tool."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from code_execution.mcp.target_files import ResultFiles
+
+if TYPE_CHECKING:
+    from mcp_types import BlobResourceContents, CallToolResult, ContentBlock, TextResourceContents
+
+_WRAPPED = "result"
+"""The key under which the SDKs put what is no object, as structured content had to be one."""
+
+
+def value_of(result: CallToolResult, output_schema: Mapping[str, object] | None, files: ResultFiles) -> object:
+    """Return what a tool returned: its structured content, or else its only item, a list of several, None for none.
+
+    Text stays text. Images, sound and other bytes become files in the target; beside structured content they follow
+    it in a list. An error is `{"error": ...}`.
+
+    Args:
+        result: What the server sent.
+        output_schema: What the tool says that it returns, if it says so.
+        files: Takes what is sent as bytes.
+
+    Raises:
+        TerminalError: The target did not take a file.
+    """
+    if result.is_error:
+        return {"error": _error_text(result)}
+    if result.structured_content is not None:
+        items = [_unwrapped(result.structured_content, output_schema)]
+        items += [_item(block, files) for block in result.content if _is_bytes(block)]
+    else:
+        items = [_item(block, files) for block in result.content]
+    if len(items) > 1:
+        return items
+    return items[0] if items else None
+
+
+def _error_text(result: CallToolResult) -> str:
+    texts = [block.text for block in result.content if block.type == "text" and block.text.strip()]
+    if texts:
+        return "\n".join(texts)
+    return str(result.structured_content or "the tool failed, and did not say why")
+
+
+def _unwrapped(content: object, output_schema: Mapping[str, object] | None) -> object:
+    declared = (output_schema or {}).get("properties")
+    if isinstance(content, dict) and isinstance(declared, dict) and list(content) == list(declared) == [_WRAPPED]:
+        return content[_WRAPPED]
+    return content
+
+
+def _is_bytes(block: ContentBlock) -> bool:
+    return block.type in ("image", "audio") or (block.type == "resource" and hasattr(block.resource, "blob"))
+
+
+def _item(block: ContentBlock, files: ResultFiles) -> object:
+    if block.type == "text":
+        return block.text
+    if block.type == "resource":
+        return _resource(block.resource, files)
+    if block.type == "resource_link":
+        link = {"uri": block.uri, "name": block.name, "mime_type": block.mime_type, "description": block.description}
+        return {key: value for key, value in link.items() if value is not None}
+    return files.put(block.data, block.mime_type)
+
+
+def _resource(resource: TextResourceContents | BlobResourceContents, files: ResultFiles) -> dict[str, object]:
+    encoded = getattr(resource, "blob", None)
+    if isinstance(encoded, str):
+        return {"uri": resource.uri, **files.put(encoded, resource.mime_type)}
+    return {"uri": resource.uri, "mime_type": resource.mime_type, "text": getattr(resource, "text", "")}

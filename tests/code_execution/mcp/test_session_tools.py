@@ -1,0 +1,222 @@
+"""The tools of an open MCP session in a script: over stdio and HTTP, on asyncio and trio."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+from mcp import Client, ClientSession, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.mcpserver import MCPServer
+from targets.engines import PYTHON_IMAGE, require_docker
+
+from code_execution import ExecutionResult, execute_code, mcp_tools
+from environments import BaseEnvironment, CancelScope, SettingsError, TerminalError, create_environment
+from environments.conformance.check import wait_until
+
+CODE = """
+import hermes_tools as tools
+print(tools.add(1), tools.add(1, second=5), tools.find_orders("Ada"))
+print(repr(tools.as_text()), tools.fail("no paper"))
+print("add" in tools.add("one")["error"], tools.nothing())
+picture = tools.picture()
+print(open(picture.pop("path"), "rb").read(4), picture)
+first, blob, text = tools.report()
+print(first, open(blob.pop("path"), "rb").read(), blob, text)
+help(tools.find_orders)
+"""
+PRINTED = [
+    "3 6 {'customer': 'Ada', 'orders': [1, 2]}",
+    "'{\"a\": 1}' {'error': 'no paper'}",
+    "True None",
+    "b'\\x89PNG' {'mime_type': 'image/png', 'size': 68}",
+    "see below b'\\x00\\x01' {'uri': 'mem:/blob', 'mime_type': 'text/plain', 'size': 2} "
+    "{'uri': 'mem:/text', 'mime_type': 'text/plain', 'text': 'words'}",
+]
+
+Session = Client | ClientSession
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def loop(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def with_session(opened: Client, use: Callable[[Client], Awaitable[ExecutionResult]], loop: str) -> ExecutionResult:
+    async def main() -> ExecutionResult:
+        async with opened as client:
+            return await use(client)
+
+    return anyio.run(main, backend=loop)
+
+
+def run_script(code: str, opened: Client, env: BaseEnvironment, loop: str, **arguments: object) -> ExecutionResult:
+    async def use(client: Client) -> ExecutionResult:
+        run = partial(execute_code, code, env=env, tools=mcp_tools(client), **arguments)  # type: ignore[arg-type]
+        return await anyio.to_thread.run_sync(run)
+
+    return with_session(opened, use, loop)
+
+
+def test_a_script_calls_the_tools_of_a_session_over_stdio(env: BaseEnvironment, loop: str, program: str) -> None:
+    result = run_script(CODE, Client(StdioServerParameters(command=sys.executable, args=[program])), env, loop)
+    assert result.output.splitlines()[:5] == PRINTED
+    assert "find_orders(customer: 'str')\n    Find the orders of a customer." in result.output
+    assert "customer: Who has ordered." in result.output
+    assert [(call.name, call.error) for call in result.tool_calls[3:5]] == [("as_text", None), ("fail", "no paper")]
+
+
+@pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")  # httpx leaves its own to trio
+def test_a_script_calls_the_tools_of_a_session_over_http(env: BaseEnvironment, loop: str, url: str, token: str) -> None:
+    @contextlib.asynccontextmanager
+    async def session() -> AsyncIterator[ClientSession]:
+        async with (
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
+            streamable_http_client(url, http_client=http) as (read, write),
+            ClientSession(read, write) as opened,
+        ):
+            await opened.initialize()
+            yield opened
+
+    async def main() -> ExecutionResult:
+        async with session() as opened:
+            run = partial(execute_code, CODE, env=env, tools=mcp_tools(opened))
+            return await anyio.to_thread.run_sync(run)
+
+    assert anyio.run(main, backend=loop).output.splitlines()[:5] == PRINTED
+
+
+def test_what_is_sent_as_bytes_is_a_file_in_the_container(server: MCPServer) -> None:
+    require_docker().close()
+    code = (
+        "from hermes_tools import picture; found = picture(); print(found['size'], open(found['path'], 'rb').read(4))"
+    )
+    with create_environment("docker", image=PYTHON_IMAGE) as env:
+        assert run_script(code, Client(server), env, "asyncio").output == "68 b'\\x89PNG'\n"
+        found = env.execute(f"ls {env.scratch_directory()}/mcp-*.png")
+    assert found.exit_code == 0  # and it stays until the environment goes
+
+
+def test_a_call_ends_in_the_server_with_its_script(
+    env: BaseEnvironment, loop: str, program: str, leave_mark: Path
+) -> None:
+    code = f"import hermes_tools; hermes_tools.wait({str(leave_mark)!r})"
+    opened = Client(StdioServerParameters(command=sys.executable, args=[program]))
+    scope = CancelScope()
+
+    async def use(client: Client) -> ExecutionResult:
+        tools = mcp_tools(client)
+
+        def run() -> ExecutionResult:
+            with scope.active():
+                return execute_code(code, env=env, tools=tools)
+
+        async with anyio.create_task_group() as group:
+
+            async def cancel_once_begun() -> None:
+                while not leave_mark.with_suffix(".begun").exists():
+                    await anyio.sleep(0.02)
+                scope.cancel()
+
+            group.start_soon(cancel_once_begun)
+            result = await anyio.to_thread.run_sync(run)
+        while not leave_mark.with_suffix(".cancelled").exists():
+            await anyio.sleep(0.02)
+        return result
+
+    assert with_session(opened, use, loop).status == "interrupted"
+
+
+def test_a_call_has_a_limit_of_its_own(env: BaseEnvironment, server: MCPServer, leave_mark: Path) -> None:
+    code = f"from hermes_tools import wait; print(wait({str(leave_mark)!r}))"
+
+    async def use(client: Client) -> ExecutionResult:
+        tools = mcp_tools(client, timeout=0.2)
+        return await anyio.to_thread.run_sync(partial(execute_code, code, env=env, tools=tools))
+
+    result = with_session(Client(server), use, "asyncio")
+    assert result.status == "success"
+    assert "error" in result.output and "imed out" in result.output
+    wait_until(leave_mark.with_suffix(".cancelled").exists)
+
+
+def test_in_the_thread_of_the_sessions_loop_an_error_says_what_to_do(
+    env: BaseEnvironment, server: MCPServer, loop: str
+) -> None:
+    async def use(client: Client) -> ExecutionResult:
+        with pytest.raises(ValueError, match=r"wait for itself.*to_thread\.run_sync"):
+            execute_code("1", env=env, tools=mcp_tools(client))
+        return await anyio.to_thread.run_sync(partial(execute_code, "print(1)", env=env, tools=mcp_tools(client)))
+
+    assert with_session(Client(server), use, loop).output == "1\n"
+
+
+def test_awaited_they_go_together_with_other_tools(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
+    code = (
+        "import hermes_tools as t; print(t.here_add(1), t.ours(), hasattr(t, 'here_fail'), 'error' in t.here_picture())"
+    )
+
+    async def use(client: Client) -> ExecutionResult:
+        found = await mcp_tools(client, prefix="here_", only=["add", "picture"])
+        assert list(found) == ["here_add", "here_picture"] and len(found) == 2
+        tools = {**found, "ours": lambda: 7}
+        return await anyio.to_thread.run_sync(partial(execute_code, code, env=env, tools=tools))
+
+    assert with_session(Client(server), use, loop).output == "3 7 False False\n"
+
+
+def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
+    kept = []
+
+    async def use(client: Client) -> ExecutionResult:
+        kept.append(mcp_tools(client))
+        kept.append(await mcp_tools(client))
+        return ExecutionResult("success", "", 0, 0.0, 0)
+
+    with_session(Client(server), use, loop)
+    unlisted, listed = kept
+    with pytest.raises(TerminalError, match="event loop of the MCP session has ended"):
+        len(unlisted)
+    with pytest.raises(TerminalError, match="has ended; open the session anew"):
+        execute_code("1", env=env, tools=unlisted)
+    result = execute_code("from hermes_tools import add; print(add(1))", env=env, tools=listed)
+    assert "has ended; open the session anew" in result.output
+
+
+def test_what_no_script_may_call_is_refused_with_how_to_leave_it_out(env: BaseEnvironment, loop: str) -> None:
+    odd = MCPServer("odd")
+    for name in ("retry", "execute_code", "get-it", "get_it"):
+        odd.add_tool(lambda: 1, name=name)
+
+    async def with_only(client: Client, *only: str) -> ExecutionResult:
+        tools = mcp_tools(client, only=only)
+        return await anyio.to_thread.run_sync(partial(execute_code, "print(1)", env=env, tools=tools))
+
+    async def use(client: Client) -> ExecutionResult:
+        refused = [
+            (("retry",), "'retry' is taken.*leave it out by naming the others, with only="),
+            (("get-it", "get_it"), "another one is called 'get_it' in a script"),
+            (("getit",), r"has no tool 'getit' \(did you mean 'get"),
+        ]
+        for only, message in refused:
+            with pytest.raises(SettingsError, match=message):
+                await with_only(client, *only)
+        with pytest.raises(ValueError, match="execute_code can't be called from a script"):
+            await with_only(client, "execute_code", "get_it")
+        return await with_only(client, "get_it")
+
+    assert with_session(Client(odd), use, loop).output == "1\n"
+
+
+def test_mcp_tools_wants_an_open_session_and_its_loop(server: MCPServer) -> None:
+    with pytest.raises(TypeError, match="session is of type str"):
+        mcp_tools("http://127.0.0.1/mcp")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"no event loop in this thread.*portal\.call"):
+        mcp_tools(Client(server))
