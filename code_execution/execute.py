@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -52,7 +53,7 @@ def execute_code(
     mcp_servers: bool | None = None,
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
-    record: str | None = None,
+    record: str | os.PathLike[str] | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment. It may call tools, which run here, through `import hermes_tools`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 
 from code_execution.result import ExecutionResult
@@ -14,7 +15,12 @@ from environments.observation.seam import UNOBSERVED, Facts, Observation
 
 
 def observed_script(
-    env: BaseEnvironment, code: str, limits: Limits, tools: Tools | None, argv: Sequence[str], record: str | None
+    env: BaseEnvironment,
+    code: str,
+    limits: Limits,
+    tools: Tools | None,
+    argv: Sequence[str],
+    record: str | os.PathLike[str] | None,
 ) -> Observation:
     """Return what tells of a script that is about to be run.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, Verbose, settings_from
+from hermes_env.options import Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
 
 if TYPE_CHECKING:
     from environments import BaseEnvironment
@@ -28,6 +28,7 @@ def exec_command(
         bool, typer.Option("--json", help="Print only the result, as JSON, when the command has ended.")
     ] = False,
     raw: Raw = False,
+    record: Record = None,
     verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
@@ -55,7 +56,7 @@ def exec_command(
 
     began = time.monotonic()
     text = words[0] if len(words) == 1 else shlex.join(words)
-    settings = settings_from(assignments, timeout=timeout, cwd=cwd)
+    settings = settings_from(assignments, timeout=timeout, cwd=cwd, record=record)
     command = StreamedCommand(text, timeout, None if no_input else standard_input())
     live = LiveOutput(command.interrupt, raw)
 

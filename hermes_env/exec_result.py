@@ -39,7 +39,7 @@ class CapturedOutput:
         """
         kept = self._capture.text()
         return {
-            "status": _status(ending),
+            "status": ending.status,
             "output": kept.with_notice(f"[{kept.omitted_bytes} bytes are left out]"),
             "exit_code": ending.exit_code,
             "timed_out": ending.timed_out,
@@ -63,11 +63,3 @@ def failed_command(error: Exception) -> JsonObject:
         "omitted_bytes": 0,
         "error": str(error),
     }
-
-
-def _status(ending: Ending) -> str:
-    if ending.timed_out:
-        return "timeout"
-    if ending.interrupted:
-        return "interrupted"
-    return "success" if ending.exit_code == 0 else "error"

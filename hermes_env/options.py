@@ -65,6 +65,11 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         count=True,
+Record = Annotated[
+    str | None,
+    typer.Option("--record", metavar="FILE", help="Add a record of all that is done to a file here, as JSON Lines."),
+]
+
         callback=_in_all,
         show_default=False,
         metavar="",

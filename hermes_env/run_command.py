@@ -14,7 +14,7 @@ from environments.controls import harmless
 from environments.errors import DENIED, TerminalError
 from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_env.endings import ERROR_EXIT_CODE, JsonObject, status_of_error
-from hermes_env.options import Backend, Cwd, Raw, Settings, Timeout, Verbose, settings_from
+from hermes_env.options import Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from
 
 if TYPE_CHECKING:
     from code_execution import ExecutionResult
@@ -47,6 +47,7 @@ def run_command(
         bool, typer.Option("--json", help="Print only the result, as JSON, when the script has ended.")
     ] = False,
     raw: Raw = False,
+    record: Record = None,
     verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
@@ -73,7 +74,7 @@ def run_command(
 
     interrupt = threading.Event()
     output = LiveOutput(when_reader_leaves=interrupt.set, raw=raw)
-    settings = settings_from(assignments, cwd=cwd)
+    settings = settings_from(assignments, cwd=cwd, record=record)
     if not as_json:
         settings.setdefault("strip_ansi", False)  # a person may have colours
 

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from environments.base import BaseEnvironment
-from environments.call import StdinMode, checked_call
+from environments.call import Call, checked_call
 from environments.cancellation import CancelScope, start_limit
+from environments.observation.seam import Observation, Status
 from environments.plain_number import plain_number
 from environments.process import Background, Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
@@ -30,6 +31,13 @@ class Ending:
     interrupted: bool = False
     note: str | None = None
     """What we have to say about it."""
+
+    @property
+    def status(self) -> Status:
+        """The same in a word."""
+        if self.timed_out or self.interrupted:
+            return "timeout" if self.timed_out else "interrupted"
+        return "success" if self.exit_code == 0 else "error"
 
 
 class StreamedCommand:
@@ -70,26 +78,37 @@ class StreamedCommand:
             StartStoppedError: The start of the target was stopped, or took longer than the limit.
             TerminalError: As `BaseEnvironment.start` does, or the input or the output fails.
         """
+        call = checked_call(self._command, self._timeout or environment.settings.timeout)
+        with environment.observation.command(call, "session") as seen:
+            background = Background("none" if self._source is None else "open", sink=output).tapped(seen)
+            ended = self._run(environment, replace(call, timeout=math.inf), background, seen)
+            if background.tap:
+                seen.tell(status=ended.status, exit_code=ended.exit_code, note=ended.note, **background.tap.facts())
+        return ended
+
+    def _run(self, environment: BaseEnvironment, call: Call, background: Background, seen: Observation) -> Ending:
+        limit = environment.settings.timeout
         with self._scope.active(), start_limit(self._timeout or math.inf) as clock:
             if not environment.may_run(self._command, environment.settings.cwd, "session"):
                 return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
-            stdin: StdinMode = "none" if self._source is None else "open"
-            process = environment.run_in_background(checked_call(self._command), Background(stdin, sink=output))
-            limit = environment.settings.timeout
-            ended = self._attend(process, output, limit if self._timeout is None else clock.left)
+            process = environment.run_in_background(call, background)
+            began = time.monotonic()
+            ended = self._attend(process, background.sink, limit if self._timeout is None else clock.left)
+            seen.tell(ran=time.monotonic() - began)
         if ended.timed_out:
             seconds = plain_number(self._timeout or limit)
             return replace(ended, note=f"the command was ended after {seconds} s (--timeout)")
         return replace(ended, note=environment.why_killed()) if ended.exit_code == KILLED_EXIT_CODE else ended
 
-    def _attend(self, process: Process, output: OutputSink, limit: float) -> Ending:
+    def _attend(self, process: Process, output: OutputSink | None, limit: float) -> Ending:
         with ExitStack() as stack:
             if self._source is not None:
                 stack.callback(InputPump(self._source, process).stop)
             code = self._await_end(process, time.monotonic() + limit)
             if code is not None:
                 return Ending(code)
-            output.freeze()
+            if output:
+                output.freeze()
             process.kill()
         if self.interrupted:
             return Ending(INTERRUPT_EXIT_CODE, interrupted=True)

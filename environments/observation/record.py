@@ -54,7 +54,7 @@ class Recorder:
         self._pid = os.getpid()
         self._run = os.urandom(4).hex()
         self._ids = itertools.count(1)
-        self._write("run", version=VERSION, program=_program(), pid=self._pid, host=socket.gethostname())
+        self._write("run", time.time(), version=VERSION, program=_program(), pid=self._pid, host=socket.gethostname())
 
     def begun(self, seen: Observation, outer: object | None) -> str:
         """Write what begins, and return its id, see `Observer`."""
@@ -64,7 +64,7 @@ class Recorder:
         fitting = Fitting(_redactor(seen))
         facts = {key: fitting.value(key, value) for key, value in seen.facts().items() if value is not None}
         head = {"id": name, "parent": outer, "kind": seen.kind, "name": fitting.name(seen.name)}
-        self._write("begin", **head, **self._place(seen), **facts, **_cut(fitting))
+        self._write("begin", seen.began_at, **head, **self._place(seen), **facts, **_cut(fitting))
         return name
 
     def active(self, mark: object) -> AbstractContextManager[object]:
@@ -74,7 +74,7 @@ class Recorder:
     def noted(self, mark: object | None, seen: Observation, text: str, done: int | None, total: int | None) -> None:
         """Write how far something is, see `Observer`."""
         sizes = {key: value for key, value in (("done", done), ("total", total)) if value is not None}
-        self._write("note", id=mark, text=Fitting(_redactor(seen)).value("text", text), **sizes)
+        self._write("note", time.time(), id=mark, text=Fitting(_redactor(seen)).value("text", text), **sizes)
 
     def ended(self, mark: object, seen: Observation) -> None:
         """Write what has ended, see `Observer`."""
@@ -85,7 +85,8 @@ class Recorder:
             if facts.get("omitted_bytes"):
                 facts["omitted_at"] = place
         ready = {key: _rounded(fitting.value(key, value)) for key, value in facts.items() if value is not None}
-        self._write("end", id=mark, kind=seen.kind, seconds=round(seen.seconds, 6), **ready, **_cut(fitting))
+        at = seen.began_at + seen.seconds  # a clock that is set meanwhile does no harm
+        self._write("end", at, id=mark, kind=seen.kind, seconds=round(seen.seconds, 6), **ready, **_cut(fitting))
 
     def _place(self, seen: Observation) -> dict[str, str]:
         place = seen.place
@@ -97,8 +98,8 @@ class Recorder:
             label = self._labels.setdefault(place, f"{place.backend} {next(counts)}")
         return {"environment": label, "backend": place.backend, "task": place.task_id}
 
-    def _write(self, event: str, **rest: object) -> None:
-        line = {"event": event, "run": self._run, "time": round(time.time(), 6), **rest}
+    def _write(self, event: str, at: float, **rest: object) -> None:
+        line = {"event": event, "run": self._run, "time": round(at, 6), **rest}
         try:
             data = json.dumps(line, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         except UnicodeEncodeError:  # of what was no UTF-8 where it came from

@@ -91,6 +91,8 @@ class Observation:
         self.place: Place | None = place or (outer.place if outer else None)
         self.ending: dict[str, object] = {}
         """What is known when it has ended."""
+        self.began_at = 0.0
+        """When it began, in seconds since 1970."""
         self.seconds = 0.0
         """How long it took."""
         self._observers = observers
@@ -102,7 +104,7 @@ class Observation:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._began = time.monotonic()
+        self.began_at, self._began = time.time(), time.monotonic()
         for observer in self._observers:
             self._marks[observer] = _safely(lambda o=observer: o.begun(self, self._outer_mark(o)))  # type: ignore[misc]
         self._stack.enter_context(self.active())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -75,7 +76,9 @@ class Watched:
         self.redactor = redactor
         self._observers: tuple[Observer, ...] = (Recorder.at(record),) if record else ()
 
-    def observed(self, kind: Kind, name: str, facts: Callable[[], Facts], record: str | None = None) -> Observation:
+    def observed(
+        self, kind: Kind, name: str, facts: Callable[[], Facts], record: str | os.PathLike[str] | None = None
+    ) -> Observation:
         """Return what tells of one thing that is about to begin here, see `seam.observed`.
 
         Args:
