@@ -19,12 +19,15 @@ if _taken := runpy.run_path(str(Path(__file__).parents[1] / "environments" / "ow
 
 from environments.controls import plain
 from environments.errors import TerminalError
+from hermes_env.completion_command import completion_command, prepare_completion
 from hermes_env.doctor import doctor
 from hermes_env.endings import exit_code_of_error, reporting
 from hermes_env.exec_command import exec_command
 from hermes_env.exec_result import failed_command
 from hermes_env.gc_command import gc_command
+from hermes_env.ls_command import ls_command
 from hermes_env.options import Verbose
+from hermes_env.rm_command import rm_command
 from hermes_env.run_command import failed_script, run_command
 
 app = typer.Typer(
@@ -40,8 +43,11 @@ app = typer.Typer(
 _WORDS_FOLLOW = {"allow_interspersed_args": False}
 app.command("exec", cls=reporting(failed_command), context_settings=_WORDS_FOLLOW)(exec_command)
 app.command("run", cls=reporting(failed_script), context_settings=_WORDS_FOLLOW)(run_command)
+app.command("ls")(ls_command)
+app.command("rm")(rm_command)
 app.command("doctor")(doctor)
 app.command("gc")(gc_command)
+app.command("completion")(completion_command)
 
 
 def _print_version(asked: bool) -> None:
@@ -64,6 +70,7 @@ def _options(
 
 def main() -> None:
     """Run the command line, and exit with its exit code, or with that of an error, see `endings`."""
+    prepare_completion()
     try:
         app()
     except TerminalError as error:

@@ -10,9 +10,31 @@ import typer
 from environments.errors import SettingsError
 from environments.plain_number import plain_number
 
+
+def _backends(incomplete: str) -> list[str]:
+    """Return the names of backends, for a shell that completes one."""
+    from environments import backend_names
+
+    return [name for name in backend_names() if name.startswith(incomplete)]
+
+
 Backend = Annotated[
     str | None,
-    typer.Option("--backend", "-b", metavar="NAME", help="Where to run; the configured backend by default."),
+    typer.Option(
+        "--backend",
+        "-b",
+        metavar="NAME",
+        autocompletion=_backends,
+        help="Where to run; the configured backend by default.",
+    ),
+]
+BackendAlone = Annotated[
+    str | None,
+    typer.Option("--backend", "-b", metavar="NAME", autocompletion=_backends, help="Look at this backend alone."),
+]
+Task = Annotated[
+    str | None,
+    typer.Option("--task", metavar="TASK", help="Only what belongs to this task, by its name as `ls` shows it."),
 ]
 
 
