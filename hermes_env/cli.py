@@ -29,6 +29,7 @@ from hermes_env.ls_command import ls_command
 from hermes_env.options import Verbose
 from hermes_env.rm_command import rm_command
 from hermes_env.run_command import failed_script, run_command
+from hermes_env.shell_command import shell_command
 
 app = typer.Typer(
     name="hermes-env",
@@ -43,6 +44,7 @@ app = typer.Typer(
 _WORDS_FOLLOW = {"allow_interspersed_args": False}
 app.command("exec", cls=reporting(failed_command), context_settings=_WORDS_FOLLOW)(exec_command)
 app.command("run", cls=reporting(failed_script), context_settings=_WORDS_FOLLOW)(run_command)
+app.command("shell", context_settings=_WORDS_FOLLOW)(shell_command)
 app.command("ls")(ls_command)
 app.command("rm")(rm_command)
 app.command("doctor")(doctor)

@@ -23,7 +23,7 @@ def run_in_environment(
     work: Callable[[BaseEnvironment], Result],
     interrupt: Callable[[], object],
     interrupted: Callable[[], bool],
-    output: LiveOutput,
+    output: LiveOutput | None,
     *,
     backend: str | None,
     settings: Mapping[str, object],
@@ -35,7 +35,7 @@ def run_in_environment(
         work: What to run. It should return soon after it was interrupted.
         interrupt: Ends the work, see `run_interruptibly`.
         interrupted: Whether it was to be ended. Nobody is then asked for approval any more.
-        output: Where the work shows its output. What that holds back is shown in the end.
+        output: Where the work shows its output. What that holds back is shown in the end. None where it has none.
         backend: The backend's name; None is the configured one.
         settings: Settings of the environment.
         verbose: Whether each step of a start is told: 0 is no.
@@ -49,7 +49,8 @@ def run_in_environment(
         try:
             return run_interruptibly(partial(work, environment), interrupt)
         finally:
-            output.finish()
+            if output:
+                output.finish()
 
 
 def run_interruptibly(work: Callable[[], Result], interrupt: Callable[[], object]) -> Result:

@@ -6,9 +6,9 @@ import os
 import select
 import sys
 import threading
+from typing import Protocol
 
 from environments.errors import TerminalError
-from environments.process import Process
 
 PIECE = 256 * 1024
 """Bytes that are read at a time, and so all that is ever held here."""
@@ -19,6 +19,16 @@ def standard_input() -> int | None:
     return None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.fileno()
 
 
+class TakesInput(Protocol):
+    """What an input is written to, such as an `environments.process.Process`."""
+
+    def write(self, data: bytes) -> None:
+        """Take the next bytes. Raises BrokenPipeError if none are taken any more."""
+
+    def close_stdin(self) -> None:
+        """Note the end of the input."""
+
+
 class InputPump:
     """Reads an input in a thread, and writes it to a process, as fast as that reads.
 
@@ -27,7 +37,7 @@ class InputPump:
         process: Where it goes. At the end of the input the process sees that end.
     """
 
-    def __init__(self, source: int, process: Process) -> None:
+    def __init__(self, source: int, process: TakesInput) -> None:
         self._source = source
         self._process = process
         self._stopped, self._stop = os.pipe()
