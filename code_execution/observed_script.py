@@ -11,7 +11,7 @@ from code_execution.script_run import Limits, Tools
 from environments.base import BaseEnvironment
 from environments.errors import DENIED
 from environments.observation.fitting import byte_size
-from environments.observation.seam import UNOBSERVED, Facts, Observation
+from environments.observation.observation import UNOBSERVED, Facts, Observation
 
 
 def observed_script(

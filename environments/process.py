@@ -10,7 +10,7 @@ from typing import Self, get_args
 
 from environments.arguments import check_seconds
 from environments.call import StdinMode
-from environments.observation.seam import UNOBSERVED, Observation
+from environments.observation.observation import UNOBSERVED, Observation
 from environments.observation.tap import Tap
 from environments.sink import OutputSink
 from environments.terminal import Terminal

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from environments.base import BaseEnvironment
 from environments.call import Call, checked_call
 from environments.cancellation import CancelScope, start_limit
-from environments.observation.seam import Observation, Status
+from environments.observation.observation import Observation, Status
 from environments.plain_number import plain_number
 from environments.process import Background, Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE

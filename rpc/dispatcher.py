@@ -10,7 +10,8 @@ from typing import cast
 
 from environments.cancellation import CancelScope
 from environments.errors import DeniedError
-from environments.observation.seam import Observation, current_observation, observed, status_of
+from environments.observation.observation import Observation, status_of
+from environments.observation.seam import current_observation, observed
 from rpc.answers import Answer, Answers
 from rpc.event_loop import EventLoopThread
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from types import CodeType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from environments.observation.seam import Facts, Kind, current_observation
+from environments.observation.observation import Facts, Kind
+from environments.observation.seam import current_observation
 from environments.observation.watched import Watched
 
 _P = ParamSpec("_P")

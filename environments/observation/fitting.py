@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from environments.capture import CapturedText
-from environments.observation.seam import Redacts
+from environments.observation.observation import Redacts
 
 MOST_BYTES = 64 * 1024
 """Bytes of UTF-8 that are kept of one text: half of them from its beginning, half from its end."""

@@ -14,8 +14,8 @@ from pathlib import Path
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from environments.observation.fitting import Fitting
+from environments.observation.observation import Observation, Place, Redacts
 from environments.observation.record_file import RecordFile
-from environments.observation.seam import Observation, Place, Redacts
 
 VERSION = 1
 """Of the format. It changes when something gets another meaning."""

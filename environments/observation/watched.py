@@ -9,16 +9,9 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from environments.capture import CapturedText
 from environments.observation.fitting import byte_size
+from environments.observation.observation import UNOBSERVED, Facts, Kind, Observation, Observer, Redacts
 from environments.observation.record import Recorder
-from environments.observation.seam import (
-    UNOBSERVED,
-    Facts,
-    Kind,
-    Observation,
-    Observer,
-    Redacts,
-    observed,
-)
+from environments.observation.seam import observed
 from environments.result import CommandResult
 
 _P = ParamSpec("_P")
@@ -72,6 +65,7 @@ class Watched:
     ) -> None:
         self.backend = backend
         self.task_id = task_id
+        self.target: tuple[str, str] | None = None
         self.tells_text = tells_text
         self.redactor = redactor
         self._observers: tuple[Observer, ...] = (Recorder.at(record),) if record else ()
@@ -111,8 +105,9 @@ class Watched:
         """Return what does the same as a function that brings the target up, and tells of it."""
 
         def watched_start() -> None:
-            with self.observed("start", f"start {self.backend}", dict):
+            with self.observed("start", f"start {self.backend}", dict) as seen:
                 start()
+                seen.tell(target=" ".join(self.target) if self.target else None)
 
         return watched_start
 
