@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from code_execution.interruption import Interruption
-from code_execution.mcp.calls import with_files_in
 from code_execution.mcp.for_script import called_by, running_servers
 from code_execution.mcp.server_settings import McpServer, servers_of
 from code_execution.observed_script import came_of_script, observed_script
@@ -125,14 +124,13 @@ def execute_code(
             return result
 
         before = Preparation(limits.timeout, began, interruption)
-        return _with_all_tools(env, handlers, servers, before, to_its_end)
+        return _with_all_tools(handlers, servers, before, to_its_end)
 
     with observed_script(env, code, limits, tools, argv, record) as seen:
         return came_of_script(seen, _with_errors_as_results(run, view))
 
 
 def _with_all_tools(
-    env: BaseEnvironment,
     tools: Tools,
     servers: Mapping[str, McpServer],
     before: Preparation,
@@ -146,7 +144,7 @@ def _with_all_tools(
             if result := before.result_of(error):
                 return result
             raise
-        return run(with_files_in(env, _checked_tools({**tools, **found})))
+        return run(_checked_tools({**tools, **found}))
 
 
 def _checked_tools(tools: Tools) -> Tools:

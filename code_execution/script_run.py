@@ -14,6 +14,7 @@ from code_execution.child_environment import script_command, session_variables
 from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
 from code_execution.interpreter import Pythons, note_begun, pythons_for
 from code_execution.interruption import Interruption
+from code_execution.mcp.target_files import files_go_to
 from code_execution.preparation import OutOfTimeError, Preparation
 from code_execution.result import (
     INTERRUPTED_MESSAGE,
@@ -91,6 +92,7 @@ class ScriptRun:
         self._dispatcher = Dispatcher(
             handlers, token=self._token, max_calls=limits.max_tool_calls, before_call=before_call, log=calls
         )
+        files_go_to(env, self._dispatcher.scope)
 
     def execute(self, code: str, argv: Sequence[str], began: float) -> ExecutionResult | None:
         """Run it to its end. Arguments and errors are those of `execute_code`.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from code_execution.mcp.results import value_of
-from code_execution.mcp.target_files import ResultFiles
-from environments.base import BaseEnvironment
+from code_execution.mcp.target_files import ResultFiles, environment_of_call
 from rpc import tools_from_schemas
-from rpc.signatures import Described
 
 if TYPE_CHECKING:
     from mcp import Client, ClientSession
@@ -33,14 +31,12 @@ class McpCall:
     """What it is called here."""
     timeout: float | None
     """Seconds that a call may take; None leaves it to the session."""
-    env: BaseEnvironment | None = None
-    """To whose target files go."""
 
     def __call__(self, _name: str, arguments: dict[str, object]) -> object:
         """Call it. What the session raises is raised."""
         call = partial(self.session.call_tool, self.tool.name, arguments, read_timeout_seconds=self.timeout)
         result = self.loop.run(call)
-        return value_of(result, self.tool.output_schema, ResultFiles(self.env))
+        return value_of(result, self.tool.output_schema, ResultFiles(environment_of_call()))
 
     def function(self) -> Function:
         """Return the tool as a function, with the signature that its schema describes.
@@ -51,16 +47,3 @@ class McpCall:
         schema = {"name": self.name, "description": self.tool.description, "parameters": self.tool.input_schema}
         (function,) = tools_from_schemas([schema], self, decode_json=False).values()
         return function
-
-
-def with_files_in(env: BaseEnvironment, tools: Mapping[str, Function]) -> dict[str, Function]:
-    """Return tools of a script, of which those of MCP servers write their files to an environment's target."""
-    return {name: _with_files_in(env, tool) for name, tool in tools.items()}
-
-
-def _with_files_in(env: BaseEnvironment, tool: Function) -> Function:
-    described = getattr(tool, "__described__", None)
-    is_wrapped = hasattr(tool, "__wrapped__")  # by something of the caller's, which would be lost
-    if isinstance(described, Described) and isinstance(described.handle, McpCall) and not is_wrapped:
-        return replace(described.handle, env=env).function()
-    return tool

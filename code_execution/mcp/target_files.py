@@ -6,11 +6,30 @@ import base64
 import binascii
 import mimetypes
 import os
+import threading
+from weakref import WeakKeyDictionary
 
 from environments.base import BaseEnvironment
+from environments.cancellation import CancelScope, current_scope
 
 MAX_BYTES = 32 * 1024 * 1024
 """Bytes that the files of one result may have together."""
+
+_lock = threading.Lock()
+_targets: WeakKeyDictionary[CancelScope, BaseEnvironment] = WeakKeyDictionary()
+
+
+def files_go_to(env: BaseEnvironment, scope: CancelScope) -> None:
+    """Note whose target the files of a script's tool calls go to, which are all made in one scope."""
+    with _lock:
+        _targets[scope] = env
+
+
+def environment_of_call() -> BaseEnvironment | None:
+    """Return the environment of the script whose tool call this thread runs, if it runs one."""
+    scope = current_scope()
+    with _lock:
+        return _targets.get(scope) if scope else None
 
 
 class ResultFiles:

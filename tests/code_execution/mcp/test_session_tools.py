@@ -20,6 +20,7 @@ from targets.engines import PYTHON_IMAGE, require_docker
 from code_execution import ExecutionResult, execute_code, mcp_tools
 from environments import BaseEnvironment, CancelScope, SettingsError, TerminalError, create_environment
 from environments.conformance.check import wait_until
+from hermes_env.aio import aexecute_code
 
 CODE = """
 import hermes_tools as tools
@@ -102,6 +103,15 @@ def test_what_is_sent_as_bytes_is_a_file_in_the_container(server: MCPServer) -> 
         assert run_script(code, Client(server), env, "asyncio").output == "68 b'\\x89PNG'\n"
         found = env.execute(f"ls {env.scratch_directory()}/mcp-*.png")
     assert found.exit_code == 0  # and it stays until the environment goes
+
+
+def test_awaited_execute_code_takes_them_too(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
+    code = "from hermes_tools import add, picture; print(add(1), open(picture()['path'], 'rb').read(4))"
+
+    async def use(client: Client) -> ExecutionResult:
+        return await aexecute_code(code, env=env, tools=mcp_tools(client))
+
+    assert with_session(Client(server), use, loop).output == "3 b'\\x89PNG'\n"
 
 
 def test_a_call_ends_in_the_server_with_its_script(

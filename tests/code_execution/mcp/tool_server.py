@@ -6,7 +6,6 @@ import base64
 import os
 import socket
 import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,10 +116,10 @@ if __name__ == "__main__":
         serve_http(sys.argv[2])
     else:
         if told := os.environ.get("TOLD_AT_START"):
-            print(told, file=sys.stderr, flush=True)
+            print("refused:", told, file=sys.stderr, flush=True)
         if hangs := os.environ.get("HANGS_AT_START"):
             Path(hangs).write_text(str(os.getpid()))
-            time.sleep(600)
+            sys.stdin.read()
         if os.environ.get("FAILS_AT_START"):
             sys.exit(1)
         server.run()
