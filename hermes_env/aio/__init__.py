@@ -1,1 +1,30 @@
-"""Environments that are awaited, on asyncio and on trio."""
+"""Environments that are awaited, on asyncio and on trio.
+
+async with AsyncEnvironment("docker") as env:
+    print((await env.execute("uname -a")).output)
+"""
+
+try:
+    import anyio as _anyio  # noqa: F401
+except ImportError as error:
+    from environments.extras import missing_library
+
+    raise missing_library("hermes_env.aio", "anyio", "aio") from error
+
+from hermes_env.aio.environment import AsyncEnvironment
+from hermes_env.aio.pools import limit_threads
+from hermes_env.aio.process import AsyncProcess
+from hermes_env.aio.scripts import aexecute_code
+from hermes_env.aio.session import AsyncSession
+from hermes_env.aio.streaming import BytesPiece, OutputStream, TextPiece
+
+__all__ = [
+    "AsyncEnvironment",
+    "AsyncProcess",
+    "AsyncSession",
+    "BytesPiece",
+    "OutputStream",
+    "TextPiece",
+    "aexecute_code",
+    "limit_threads",
+]

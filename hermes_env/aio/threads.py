@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 import anyio
@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from environments import CancelScope
 from environments.cancellation import Remains, current_scope, ended_in_scope, in_no_scope
+from hermes_env.aio.home import HomeLoop
 
 T = TypeVar("T")
 _RemainsT = TypeVar("_RemainsT", bound=Remains)
@@ -24,21 +25,24 @@ async def in_thread(call: Callable[[], T], *, limiter: anyio.CapacityLimiter, sc
     whatever else cancels the task meanwhile. What the function returns is then lost. No thread is ever left alone.
 
     Args:
-        call: The function. It sees the context variables of the task.
+        call: The function. It sees the context variables of the task. Coroutines of its callbacks are awaited on the
+            task's loop, see `awaited_at_home`.
         limiter: Bounds how many threads work at once. The task waits for its turn.
         scope: What the function works in, cancelled with the task; None makes one, which ends with that of the caller.
 
     Raises:
         Exception: What the function raises.
     """
-    chosen = scope or _scope_of_caller()
+    chosen, home = scope or scope_of_caller(), HomeLoop()
 
     def work() -> T:
-        with chosen.active():
+        with working(chosen, home):
             return call()
 
-    with _ended_with_caller(chosen):
+    try:
         return await _in_task(work, limiter, chosen.cancel)
+    finally:
+        await home.close()
 
 
 async def to_its_end(call: Callable[[], T], *, limiter: anyio.CapacityLimiter) -> T:
@@ -84,6 +88,14 @@ async def _in_task(
     return outcome.result(timeout=0)
 
 
+@contextlib.contextmanager
+def working(scope: CancelScope, home: HomeLoop) -> Iterator[None]:
+    """Let the current thread work in a scope, which ends with the one it is in, and for a loop."""
+    linked = contextlib.nullcontext() if scope is current_scope() else ended_in_scope(scope.cancel)
+    with linked, scope.active(), home.active():
+        yield
+
+
 class _InnerScope(CancelScope):
     """A scope within another, which is to end what this one leaves behind."""
 
@@ -96,10 +108,7 @@ class _InnerScope(CancelScope):
         return self._outer.remains(key, make)
 
 
-def _scope_of_caller() -> CancelScope:
+def scope_of_caller() -> CancelScope:
+    """Return a scope of its own for a call, within that of the current task if there is one."""
     outer = current_scope()
     return _InnerScope(outer) if outer else CancelScope()
-
-
-def _ended_with_caller(scope: CancelScope) -> AbstractContextManager[None]:
-    return nullcontext() if scope is current_scope() else ended_in_scope(scope.cancel)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 import anyio
-import anyio.to_thread
 
-from environments import CancelScope, EnvironmentLostError, EnvironmentStartError
+from environments import EnvironmentLostError, EnvironmentStartError
+from hermes_env.aio.threads import in_thread
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
@@ -31,22 +32,13 @@ class Threads:
     ) -> _Answer:
         """Call a function in a thread, and return what it returns.
 
-        When the task is cancelled, what the function does in a target is ended there.
+        When the task is cancelled, what the function does in a target is ended there first.
 
         Raises:
             Exception: What the function raises.
         """
-        scope = CancelScope()
-
-        def work() -> _Answer:
-            with scope.active():
-                return function(*args, **kwargs)
-
         try:
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
-        except anyio.get_cancelled_exc_class():
-            scope.cancel()
-            raise
+            return await in_thread(partial(function, *args, **kwargs), limiter=self._limiter)
         except (EnvironmentLostError, EnvironmentStartError) as error:
             if self._unavailable:
                 raise self._unavailable(str(error)) from error

@@ -14,7 +14,8 @@ from agents.sandbox.session import pty_types
 from agents.sandbox.session.base_sandbox_session import BaseSandboxSession
 from agents.sandbox.types import User
 
-from environments import BaseEnvironment, EnvironmentLostError, Process, TerminalError
+from environments import BaseEnvironment, EnvironmentLostError, TerminalError
+from hermes_env.aio import AsyncProcess
 from hermes_env.plugs.awaiting import Threads
 
 RunAs: TypeAlias = str | User | None
@@ -22,7 +23,7 @@ RunAs: TypeAlias = str | User | None
 
 @dataclass
 class _Kept:
-    process: Process
+    process: AsyncProcess
     has_terminal: bool
     used: float = field(default_factory=time.monotonic)
 
@@ -72,7 +73,7 @@ class SessionWithProcesses(BaseSandboxSession):
         except TerminalError as error:
             raise errors.ExecTransportError(command=argv, cause=error, message=str(error)) from error
         key = pty_types.allocate_pty_process_id(set(self._kept))
-        self._kept[key] = _Kept(process, tty)
+        self._kept[key] = _Kept(AsyncProcess(process), tty)
         await self._end_the_oldest()
         wait = 10_000 if yield_time_s is None else int(yield_time_s * 1000)
         return await self._update(key, pty_types.clamp_pty_yield_time_ms(wait), max_output_tokens)
@@ -82,7 +83,7 @@ class SessionWithProcesses(BaseSandboxSession):
             known = [(key, kept.used, not kept.process.running) for key, kept in self._kept.items()]
             oldest = pty_types.process_id_to_prune_from_meta(known)
             if oldest is not None:
-                await self._call(self._kept.pop(oldest).process.kill)
+                await self._kept.pop(oldest).process.kill()
 
     async def pty_write_stdin(
         self,
@@ -98,7 +99,7 @@ class SessionWithProcesses(BaseSandboxSession):
             if not kept.has_terminal:
                 raise RuntimeError("stdin is not available for this process")  # the text that openai-agents looks for
             with contextlib.suppress(BrokenPipeError):  # it has ended, as the update will say
-                await self._call(kept.process.write, chars)
+                await kept.process.write(chars)
         kept.used = time.monotonic()
         wait = 250 if yield_time_s is None else int(yield_time_s * 1000)
         wait = pty_types.resolve_pty_write_yield_time_ms(yield_time_ms=wait, input_empty=not chars)
@@ -107,10 +108,11 @@ class SessionWithProcesses(BaseSandboxSession):
     async def _update(self, key: int, milliseconds: int, tokens: int | None) -> pty_types.PtyExecUpdate:
         process = self._kept[key].process
         try:
-            code = await self._call(process.wait, milliseconds / 1000)
+            code = await process.wait(milliseconds / 1000)
         except TerminalError as error:
+            self._is_lost |= isinstance(error, EnvironmentLostError)
             raise errors.ExecTransportError(command=(), cause=error, message=str(error)) from error
-        text, count = pty_types.truncate_text_by_tokens(process.read(), tokens)
+        text, count = pty_types.truncate_text_by_tokens(await process.read(), tokens)
         if code is not None:
             del self._kept[key]
         return pty_types.PtyExecUpdate(key if code is None else None, text.encode(), code, count)
@@ -120,4 +122,4 @@ class SessionWithProcesses(BaseSandboxSession):
         while self._kept:
             _, kept = self._kept.popitem()
             with contextlib.suppress(TerminalError):  # they went with the target
-                await self._call(kept.process.kill)
+                await kept.process.kill()

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from environments import BaseEnvironment, TargetPermissionError
+from environments.cancellation import check_scope
 
 _UNPACK = 'mkdir -p -- "$1" && exec tar xof - -C "$1"'
 
@@ -39,8 +40,13 @@ def _unpacked_as_root(env: BaseEnvironment, here: Path, there: PurePosixPath) ->
     try:
         # What it could not write it says by its exit code; it may then not read to the end.
         with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=cast(IO[bytes], process), mode="w|") as tar:
-            tar.add(here, arcname=name)
+            tar.add(here, arcname=name, filter=_unless_cancelled)
         process.close_stdin()
         return process.wait() == 0
     finally:
         process.kill()
+
+
+def _unless_cancelled(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    check_scope()
+    return member

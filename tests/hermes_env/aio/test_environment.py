@@ -1,0 +1,372 @@
+"""An environment that is awaited, on asyncio and on trio."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+
+import anyio
+import pytest
+from targets.processes import all_gone, having
+from targets.threads import running_threads
+
+from environments import CancelScope, TargetFileNotFoundError, TerminalError, create_environment
+from environments.approvals import CommandRequest
+from hermes_env.aio import AsyncEnvironment, limit_threads
+
+pytestmark = pytest.mark.anyio
+LONG = 60.0
+"""Seconds that nothing here takes."""
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(LONG):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def test_a_session_keeps_its_state(env: AsyncEnvironment, work: Path) -> None:
+    await env.execute("export GREETING=hello; cd /")
+    result = await env.execute('echo "$GREETING"; pwd')
+    assert result.output == "hello\n/\n"
+    assert await env.cwd == "/"
+    assert (await env.execute_oneshot("pwd")).output == "/\n"
+    assert (await env.target).kind == "machine"
+    assert (await env.capabilities).same_machine
+    assert (await env.address(80)).port == 80
+    assert await env.session_variable("PWD") == "/"
+
+
+async def test_files_are_moved(env: AsyncEnvironment, work: Path, tmp_path: Path) -> None:
+    await env.write_bytes("in/there", b"text")
+    assert await env.read_bytes("in/there", limit=2) == b"te"
+    await env.put_file(work / "in/there", "in/again")
+    await env.get_dir("in", tmp_path / "out")
+    assert sorted(each.name for each in (tmp_path / "out").iterdir()) == ["again", "there"]
+    assert [each.name for each in await env.list_dir("in")] == ["again", "there"]
+    await env.remove("in", recursive=True)
+    assert not await env.exists("in")
+
+
+async def test_what_the_environment_raises_is_raised_as_it_is(env: AsyncEnvironment) -> None:
+    with pytest.raises(TargetFileNotFoundError):
+        await env.read_bytes("nowhere")
+    with pytest.raises(ValueError, match="NUL"):
+        await env.execute("a\0b")
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        await env.execute("true", nothing=1)  # type: ignore[call-arg]
+
+
+async def test_after_its_block_nothing_is_left(env: AsyncEnvironment, nap: str) -> None:
+    async with AsyncEnvironment("local") as other:
+        await other.start(f"sleep {nap}")
+        await until(lambda: having(nap))
+    assert all_gone(nap)
+    with pytest.raises(TerminalError, match="cleaned up"):
+        await other.execute("true")
+
+
+async def test_a_block_that_is_cancelled_is_cleaned_up_too(nap: str) -> None:
+    with anyio.CancelScope() as scope:
+        async with AsyncEnvironment("local") as env:
+            await env.start(f"sleep {nap}")
+            await until(lambda: having(nap))
+            scope.cancel()
+            await anyio.sleep(LONG)
+    assert scope.cancelled_caught
+    assert not having(nap)
+
+
+async def test_an_environment_that_there_is_can_be_awaited(work: Path) -> None:
+    with create_environment("local", cwd=str(work)) as beneath:
+        env = AsyncEnvironment.of(beneath)
+        await env.execute("cd /")
+        assert beneath.execute("pwd").output == "/\n"
+        assert env.sync is beneath
+        assert (env.backend, env.settings, env.busy) == ("local", beneath.settings, False)
+
+
+def test_several_event_loops_use_one_after_the_other(anyio_backend: str, work: Path) -> None:
+    env = AsyncEnvironment("local", cwd=str(work))
+
+    async def count() -> str:
+        return (await env.execute("N=$((N + 1)); echo $N")).output
+
+    assert [anyio.run(count, backend=backend) for backend in (anyio_backend, "trio", "asyncio")] == [
+        "1\n",
+        "2\n",
+        "3\n",
+    ]
+    anyio.run(env.cleanup, backend=anyio_backend)
+
+
+class TestCancelled:
+    """What is cancelled is ended in the target before the await returns."""
+
+    @pytest.mark.parametrize("how", ["execute", "execute_oneshot"])
+    async def test_a_command_is_ended_with_its_children(self, env: AsyncEnvironment, nap: str, how: str) -> None:
+        command = f"trap '' TERM; (setsid sleep {nap} & sleep {nap})"
+        async with anyio.create_task_group() as group:
+            group.start_soon(getattr(env, how), command)
+            await until(lambda: len(having(nap)) >= 2)
+            group.cancel_scope.cancel()
+        assert not having(f"sleep {nap}")
+        assert (await env.execute("echo on")).output == "on\n"
+
+    async def test_a_time_limit_ends_a_command(self, env: AsyncEnvironment, nap: str) -> None:
+        await env.execute("KEPT=1")
+        with anyio.move_on_after(0.2) as limit:
+            await env.execute(f"sleep {nap}")
+        assert limit.cancelled_caught
+        assert not having(nap)
+        with pytest.raises(TimeoutError), anyio.fail_after(0.2):
+            await env.execute(f"sleep {nap}")
+        assert not having(nap)
+        assert (await env.execute("echo $KEPT")).output == "1\n"
+
+    @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+    async def test_asyncios_own_ways_end_a_command(self, env: AsyncEnvironment, nap: str) -> None:
+        task = asyncio.create_task(env.execute(f"sleep {nap}"))
+        await until(lambda: having(nap))
+        for _ in range(3):
+            task.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not having(nap)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(env.execute(f"sleep {nap}"), 0.2)
+        assert not having(nap)
+
+    async def test_a_command_that_waits_for_its_turn_does_not_run(self, env: AsyncEnvironment, work: Path) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(env.execute, "while [ ! -e go ]; do sleep 0.05; done")
+            await until(lambda: env.busy)
+            with anyio.move_on_after(0.2) as limit:
+                await env.execute("touch ran")
+            await env.write_bytes("go", b"")
+        assert limit.cancelled_caught
+        assert not (work / "ran").exists()
+
+    async def test_one_of_many_commands_ends_alone(self, env: AsyncEnvironment, work: Path, nap: str) -> None:
+        outputs = []
+
+        async def wait(number: int) -> None:
+            outputs.append((await env.execute_oneshot(f"while [ ! -e go ]; do sleep 0.05; done; echo {number}")).output)
+
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(wait, number)
+            with anyio.move_on_after(0.2):
+                await env.execute_oneshot(f"sleep {nap}")
+            await env.write_bytes("go", b"")
+        assert sorted(outputs) == [f"{number}\n" for number in range(5)]
+        assert not having(nap)
+
+    async def test_a_scope_of_the_task_ends_a_command_and_its_result_says_so(
+        self, env: AsyncEnvironment, nap: str
+    ) -> None:
+        scope = CancelScope()
+
+        async def cancel() -> None:
+            await until(lambda: having(nap))
+            scope.cancel()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(cancel)
+            with scope.active():
+                result = await env.execute(f"sleep {nap}")
+        assert result.interrupted
+
+    async def test_interrupt_ends_the_command_that_runs(self, env: AsyncEnvironment, nap: str) -> None:
+        results = []
+
+        async def sleep() -> None:
+            results.append(await env.execute(f"sleep {nap}"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(sleep)
+            await until(lambda: having(nap))
+            await env.interrupt()
+        assert results[0].interrupted
+
+
+class TestCallbacks:
+    """A callback may be a coroutine function, which is awaited on the loop."""
+
+    async def test_output_is_awaited_on_the_loop(self, env: AsyncEnvironment) -> None:
+        pieces = []
+
+        async def note(piece: str, channel: str) -> None:
+            await anyio.sleep(0)
+            pieces.append((piece, channel, threading.get_ident()))
+
+        await env.execute("echo out; sleep 0.1; echo err >&2", stderr="separate", on_output=note)
+        assert pieces == [("out\n", "stdout", threading.get_ident()), ("err\n", "stderr", threading.get_ident())]
+
+    async def test_a_plain_function_is_called_in_the_thread(self, env: AsyncEnvironment) -> None:
+        threads = []
+        await env.execute("echo out", on_output=lambda piece: threads.append(threading.get_ident()))
+        assert threads and threading.get_ident() not in threads
+
+    async def test_what_it_raises_ends_the_command_and_is_raised(self, env: AsyncEnvironment, nap: str) -> None:
+        async def refuse(piece: str) -> None:
+            raise LookupError(piece)
+
+        with pytest.raises(LookupError, match="begun"):
+            await env.execute(f"echo begun; sleep {nap}", on_output=refuse)
+        assert not having(nap)
+
+    async def test_it_is_cancelled_with_the_command(self, env: AsyncEnvironment, nap: str) -> None:
+        begun, ended = anyio.Event(), anyio.Event()
+
+        async def wait(piece: str) -> None:
+            begun.set()
+            try:
+                await anyio.sleep(LONG)
+            finally:
+                ended.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: env.execute(f"echo begun; sleep {nap}", on_output=wait))
+            await begun.wait()
+            group.cancel_scope.cancel()
+        assert ended.is_set()
+        assert not having(nap)
+
+    async def test_it_sees_the_context_variables_of_the_task(self, env: AsyncEnvironment) -> None:
+        variable: ContextVar[str] = ContextVar("variable", default="")
+        variable.set("of the task")
+        seen = []
+
+        async def look(piece: str) -> None:
+            seen.append(variable.get())
+
+        await env.execute("echo out", on_output=look)
+        assert seen == ["of the task"]
+
+    async def test_it_may_await_commands_beside_and_is_refused_to_wait_for_itself(self, env: AsyncEnvironment) -> None:
+        outputs = []
+
+        async def run(piece: str) -> None:
+            outputs.append((await env.execute_oneshot("echo beside")).output)
+            with pytest.raises(TerminalError, match="await execute_oneshot"):
+                await env.execute("true")
+
+        await env.execute("echo out", on_output=run)
+        assert outputs == ["beside\n"]
+
+    async def test_it_gets_a_thread_when_all_others_wait_for_it(self, env: AsyncEnvironment) -> None:
+        outputs = []
+
+        async def run(piece: str) -> None:
+            outputs.append((await env.execute_oneshot("echo beside")).output)
+
+        limit_threads(commands=1)
+        try:
+            await env.execute("echo out", on_output=run)
+        finally:
+            limit_threads(commands=64)
+        assert outputs == ["beside\n"]
+
+    async def test_hooks_and_approvals_are_awaited(self, work: Path) -> None:
+        loops = []
+
+        async def ask(request: CommandRequest) -> str | None:
+            await anyio.sleep(0)
+            loops.append(threading.get_ident())
+            return "ask: really?" if "rm" in request.command else None
+
+        async def approve(request: CommandRequest, question: str) -> bool:
+            await anyio.sleep(0)
+            loops.append(threading.get_ident())
+            return False
+
+        async with AsyncEnvironment("local", cwd=str(work), before_command=ask, approve=approve) as env:
+            assert (await env.execute("echo on")).output == "on\n"
+        assert set(loops) == {threading.get_ident()}
+
+    async def test_an_approval_that_nobody_waits_for_is_cancelled(self, work: Path) -> None:
+        from environments.approvals import Ask
+
+        asked, ended = anyio.Event(), anyio.Event()
+
+        async def approve(request: CommandRequest, question: str) -> bool:
+            asked.set()
+            try:
+                await anyio.sleep(LONG)
+            finally:
+                ended.set()
+            return True
+
+        hook = {"before_command": lambda request: Ask("really?"), "approve": approve}
+        async with AsyncEnvironment("local", cwd=str(work), **hook) as env:
+            async with anyio.create_task_group() as group:
+                group.start_soon(env.execute, "touch ran")
+                await asked.wait()
+                group.cancel_scope.cancel()
+            assert ended.is_set()
+        assert not (work / "ran").exists()
+
+
+class TestThreads:
+    """No thread for an idle environment, and a bounded number for busy ones."""
+
+    async def test_idle_environments_have_none(self, anyio_backend: str) -> None:
+        async def run(env: AsyncEnvironment) -> None:
+            await env.execute("true")
+
+        async def run_in(environments: list[AsyncEnvironment]) -> int:
+            for env in environments:
+                await run(env)
+            return len(running_threads())
+
+        environments = [AsyncEnvironment("local") for _ in range(30)]
+        try:
+            few = await run_in(environments[:3])
+            assert await run_in(environments) <= few + 2
+        finally:
+            for env in environments:
+                await env.cleanup()
+
+    async def test_busy_ones_share_as_many_as_are_allowed(self, env: AsyncEnvironment) -> None:
+        at_work, counts = set(), []
+
+        def note(piece: str) -> None:
+            at_work.add(threading.get_ident())
+            time.sleep(0.02)
+            counts.append(len(at_work))
+            at_work.remove(threading.get_ident())
+
+        async def run() -> None:
+            await env.execute_oneshot("echo", on_output=note)
+
+        limit_threads(commands=3)
+        try:
+            async with anyio.create_task_group() as group:
+                for _ in range(12):
+                    group.start_soon(run)
+        finally:
+            limit_threads(commands=64)
+        assert len(counts) == 12
+        assert max(counts) <= 3
+
+    async def test_what_ends_something_has_threads_of_its_own(self, env: AsyncEnvironment, nap: str) -> None:
+        limit_threads(commands=1)
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(env.execute, f"sleep {nap}")
+                await until(lambda: having(nap))
+                await env.interrupt()
+        finally:
+            limit_threads(commands=64)
+
+    def test_a_number_of_threads_has_to_be_one(self) -> None:
+        with pytest.raises(ValueError, match="commands is 0"):
+            limit_threads(commands=0)
+        with pytest.raises(TypeError, match="scripts"):
+            limit_threads(scripts=1.5)  # type: ignore[arg-type]

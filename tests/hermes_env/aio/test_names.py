@@ -1,0 +1,89 @@
+"""What is awaited has the names and parameters of what is not."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from code_execution import execute_code
+from environments import BaseEnvironment, EnvironmentSession, Process, create_environment
+from hermes_env.aio import AsyncEnvironment, AsyncProcess, AsyncSession, aexecute_code
+
+FOR_BACKENDS = {
+    "create", "find_address", "find_orphans", "find_target", "find_targets", "open_session", "probe",
+    "run_beside", "run_in_background", "run_in_session", "settings_class",
+}  # fmt: skip
+"""What a backend answers."""
+FOR_TOOLS = {
+    "attachments", "check_usable", "end_file_calls", "may_run", "may_run_script", "model_view", "observation",
+    "passthrough", "progress", "tool_call_check", "why_killed",
+}  # fmt: skip
+"""What the rooms above use, by way of `sync`."""
+HOOKS = {"before_command", "before_script", "before_tool_call", "approve", "rules"}
+"""What is given to the constructor."""
+AT_ONCE = {"backend", "busy", "closed", "idle_seconds", "name", "pid", "pty", "running", "settings", "touch"}
+"""What takes no time."""
+
+
+def public(kind: type) -> set[str]:
+    annotated = {name for each in kind.__mro__ for name in vars(each).get("__annotations__", {})}
+    return {name for name in {*dir(kind), *annotated} if not name.startswith("_")}
+
+
+PAIRS = [
+    (BaseEnvironment, AsyncEnvironment, FOR_BACKENDS | FOR_TOOLS | HOOKS),
+    (EnvironmentSession, AsyncSession, set()),
+    (Process, AsyncProcess, {"add_done_callback", "observed_by"}),
+]
+
+
+@pytest.mark.parametrize(("plain", "awaited", "left_out"), PAIRS)
+def test_every_name_has_its_like(plain: type, awaited: type, left_out: set[str]) -> None:
+    assert public(plain) - left_out - public(awaited) == set()
+
+
+@pytest.mark.parametrize(("plain", "awaited", "left_out"), PAIRS)
+def test_every_method_has_the_same_parameters_and_is_awaited(plain: type, awaited: type, left_out: set[str]) -> None:
+    for name in public(plain) & public(awaited) - AT_ONCE - {"stream"}:
+        method, like = getattr(plain, name), getattr(awaited, name)
+        if isinstance(method, property):
+            assert isinstance(like, property)
+            continue
+        assert asyncio.iscoroutinefunction(like), name
+        theirs, ours = inspect.signature(method).parameters, inspect.signature(like).parameters
+        assert [str(each).replace('"', "") for each in theirs.values()] == [str(each) for each in ours.values()], name
+
+
+def test_a_script_has_the_same_arguments() -> None:
+    theirs, ours = inspect.signature(execute_code).parameters, inspect.signature(aexecute_code).parameters
+    assert list(theirs) == list(ours)
+    assert [each.default for each in theirs.values()] == [each.default for each in ours.values()]
+
+
+def test_an_environment_is_made_with_the_same_arguments() -> None:
+    theirs, ours = inspect.signature(create_environment).parameters, inspect.signature(AsyncEnvironment).parameters
+    assert list(theirs) == list(ours)
+
+
+def test_without_anyio_the_extra_is_named() -> None:
+    code = """
+import sys
+sys.modules["anyio"] = None
+try:
+    import hermes_env.aio
+except ImportError as error:
+    print(type(error).__name__, error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("MissingExtraError hermes_env.aio needs the anyio package: pip install ")
+    assert "[aio]" in done.stdout
+
+
+def test_what_is_not_awaited_does_not_import_anyio() -> None:
+    code = "import environments, code_execution, hermes_env.cli, sys; print('anyio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,130 @@
+"""Commands in the background that are awaited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import anyio
+import pytest
+from targets.processes import having
+
+from environments import ProcessEndedError, ProcessTimeoutError
+from environments.approvals import CommandRequest
+from hermes_env.aio import AsyncEnvironment, limit_threads
+
+pytestmark = pytest.mark.anyio
+LONG = 60.0
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(LONG):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def test_it_is_written_to_and_read(env: AsyncEnvironment) -> None:
+    process = await env.start("cat; exit 3")
+    await process.write("one\ntwo\n")
+    assert await process.expect("one\n") == "one\n"
+    assert await process.expect(re.compile("t.o")) == "two"
+    assert process.running and process.pid
+    assert await process.poll() is None
+    await process.close_stdin()
+    assert await process.wait() == 3
+    assert await process.poll() == 3
+    assert await process.read() == "\n"
+    with pytest.raises(ProcessEndedError):
+        await process.expect("three")
+    with pytest.raises(BrokenPipeError):
+        await process.write("more")
+
+
+async def test_a_wait_has_a_limit_and_the_process_goes_on(env: AsyncEnvironment, nap: str) -> None:
+    process = await env.start(f"sleep {nap}")
+    assert await process.wait(0.05) is None
+    assert await process.wait(0) is None
+    with anyio.move_on_after(0.05) as limit:
+        await process.wait()
+    assert limit.cancelled_caught
+    assert process.running
+    with pytest.raises(ProcessTimeoutError):
+        await process.expect("x", timeout=0.05)
+    await process.kill()
+    assert not having(nap)
+    assert await process.wait() == 143
+
+
+async def test_all_who_wait_are_told_of_the_end(env: AsyncEnvironment) -> None:
+    process = await env.start("read -r line; exit 5")
+    codes = []
+
+    async def wait() -> None:
+        codes.append(await process.wait())
+
+    limit_threads(waits=1)
+    try:
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(wait)
+            await anyio.sleep(0.05)
+            await process.write("go\n")
+    finally:
+        limit_threads(waits=64)
+    assert codes == [5] * 5
+
+
+async def test_an_expectation_that_is_cancelled_has_read_nothing(env: AsyncEnvironment) -> None:
+    process = await env.start("echo early; cat")
+    with anyio.move_on_after(0.2) as limit:
+        await process.expect("late")
+    assert limit.cancelled_caught
+    assert await process.expect("early\n") == "early\n"
+    await process.kill()
+
+
+async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment, nap: str) -> None:
+    started = []
+
+    async def start() -> None:
+        started.append(await env.start(f"sleep {nap}"))
+
+    for delay in (0, 0.001, 0.003, 0.01):
+        with anyio.move_on_after(delay):
+            await start()
+        for process in started:
+            await process.kill()
+        started.clear()
+        assert not having(nap)
+
+
+async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled(
+    env: AsyncEnvironment, nap: str
+) -> None:
+    process = await env.start(f"sleep {nap}")
+    with anyio.move_on_after(0.1) as limit:
+        await process.write(b"x" * 10_000_000)
+    assert limit.cancelled_caught
+    with anyio.fail_after(LONG):
+        await process.wait()
+    assert not having(nap)
+
+
+async def test_a_process_on_a_terminal_is_resized(env: AsyncEnvironment) -> None:
+    process = await env.start("read -r line; stty size", pty=True)
+    await process.resize(10, 20)
+    await process.write("\n")
+    assert await process.expect("10 20")
+    assert await process.wait() == 0
+
+
+async def test_a_hook_may_await_a_command_about_which_nobody_is_asked(env: AsyncEnvironment) -> None:
+    async def look(request: CommandRequest) -> str | None:
+        there = (await hooked.execute_own("echo there")).ok
+        process = await hooked.start_own("exit 4")
+        return None if there and await process.wait() == 4 else "nothing is there"
+
+    async with AsyncEnvironment("local", before_command=look) as hooked:
+        assert (await hooked.execute("echo on")).output == "on\n"
+        process = await hooked.start("exit 6")
+        assert await process.wait() == 6

@@ -1,0 +1,193 @@
+"""The output of a command, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from targets.processes import having
+
+from environments import TerminalError
+from hermes_env.aio import AsyncEnvironment, limit_threads
+from hermes_env.aio.streaming import MOST_WAITING
+
+pytestmark = pytest.mark.anyio
+LONG = 60.0
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(LONG):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def test_pieces_come_as_they_are_printed(env: AsyncEnvironment) -> None:
+    pieces = []
+    command = "echo first; while [ ! -e seen ]; do sleep 0.02; done; echo second; exit 3"
+    stream = env.stream(command)
+    async for piece in stream:
+        pieces.append(piece)
+        await env.write_bytes("seen", b"")
+    assert pieces == ["first\n", "second\n"]
+    assert (stream.result.exit_code, stream.result.output) == (3, "first\nsecond\n")
+
+
+async def test_pieces_know_their_channel(env: AsyncEnvironment) -> None:
+    command = "echo out; sleep 0.1; echo err >&2"
+    pieces = [(piece, piece.channel) async for piece in env.stream(command, stderr="separate")]
+    assert pieces == [("out\n", "stdout"), ("err\n", "stderr")]
+
+
+async def test_pieces_may_be_bytes(env: AsyncEnvironment) -> None:
+    stream = env.stream(["printf", r"\377\0"], binary=True)
+    pieces = [piece async for piece in stream]
+    assert b"".join(pieces) == b"\xff\0"
+    assert {piece.channel for piece in pieces} == {"stdout"}
+    assert stream.result.output_bytes == b"\xff\0"
+
+
+async def test_it_runs_in_the_session(env: AsyncEnvironment) -> None:
+    await env.execute("export N=1")
+    async for _ in env.stream("cd /; export N=2; echo"):
+        pass
+    assert (await env.execute("echo $N; pwd")).output == "2\n/\n"
+
+
+async def test_all_of_much_output_comes(env: AsyncEnvironment) -> None:
+    size = 0
+    async for piece in env.stream("head -c 20000000 /dev/zero", binary=True):
+        size += len(piece)
+    assert size == 20_000_000
+
+
+async def test_a_command_waits_for_its_reader(env: AsyncEnvironment, work: Path) -> None:
+    command = "for n in $(seq 30); do head -c 1000000 /dev/zero; echo $n > printed; done"
+    async with env.stream(command, binary=True) as stream:
+        async for _ in stream:
+            await until((work / "printed").exists)
+            await anyio.sleep(0.3)
+            assert int((work / "printed").read_text()) * 1_000_000 < 10 * MOST_WAITING
+            break
+
+
+async def test_to_leave_the_loop_within_a_block_ends_the_command(env: AsyncEnvironment, nap: str) -> None:
+    async with env.stream(f"echo begun; sleep {nap}") as stream:
+        async for _ in stream:
+            await until(lambda: having(nap))
+            break
+    assert not having(nap)
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+
+
+async def test_to_leave_a_loop_that_nobody_holds_ends_the_command(env: AsyncEnvironment, nap: str) -> None:
+    async for _ in env.stream(f"echo begun; sleep {nap}"):
+        await until(lambda: having(nap))
+        break
+    assert (await env.execute("echo on")).output == "on\n"
+    assert not having(nap)
+
+
+async def test_a_stream_that_is_closed_ends_its_command(env: AsyncEnvironment, nap: str) -> None:
+    stream = env.stream(f"echo begun; sleep {nap}")
+    assert await anext(stream) == "begun\n"
+    await until(lambda: having(nap))
+    await stream.aclose()
+    assert not having(nap)
+    await stream.aclose()
+    assert stream.result.interrupted
+
+
+async def test_a_time_limit_ends_a_stream_and_its_command(env: AsyncEnvironment, nap: str) -> None:
+    with anyio.move_on_after(0.3) as limit:
+        async for _ in env.stream(f"echo begun; sleep {nap}"):
+            pass
+    assert limit.cancelled_caught
+    assert not having(nap)
+
+
+async def test_a_command_that_fails_to_run_raises_behind_its_output(env: AsyncEnvironment) -> None:
+    stream = env.stream("true", cwd="/nowhere")
+    pieces = [piece async for piece in stream]
+    assert stream.result.exit_code != 0
+    assert "/nowhere" in "".join(pieces) + stream.result.output
+    with pytest.raises(ValueError, match="NUL"):
+        await anext(env.stream("a\0b"))
+    with pytest.raises(TypeError, match="no argument 'on_output'"):
+        env.stream("true", on_output=print)  # type: ignore[call-overload]
+
+
+async def test_there_is_no_result_before_the_end(env: AsyncEnvironment) -> None:
+    stream = env.stream("echo out; sleep 0.05")
+    with pytest.raises(RuntimeError, match="no result yet"):
+        _ = stream.result
+    async for _ in stream:
+        pass
+    assert stream.result.ok
+
+
+async def test_a_stream_times_out_though_nobody_reads_it(env: AsyncEnvironment) -> None:
+    async with env.stream("cat /dev/zero", timeout=0.3, binary=True) as stream:
+        await anext(stream)
+        await until(lambda: not env.busy)
+        async for _ in stream:
+            pass
+    assert stream.result.timed_out
+
+
+async def test_cleanup_ends_a_stream_that_nobody_reads(env: AsyncEnvironment) -> None:
+    async with AsyncEnvironment("local") as other:
+        stream = other.stream("cat /dev/zero", binary=True)
+        await anext(stream)
+    with anyio.fail_after(LONG):
+        async for _ in stream:
+            pass
+    assert stream.result.interrupted
+
+
+async def test_a_callback_is_refused_to_wait_for_its_own_session(env: AsyncEnvironment) -> None:
+    refused = []
+
+    async def run(piece: str) -> None:
+        with pytest.raises(TerminalError, match="execute_oneshot") as caught:
+            await anext(env.stream("true"))
+        refused.append(caught.value)
+
+    await env.execute("echo out", on_output=run)
+    assert len(refused) == 1
+
+
+async def test_a_stream_counts_as_a_command(env: AsyncEnvironment, nap: str) -> None:
+    limit_threads(commands=1)
+    try:
+        async with env.stream(f"echo begun; sleep {nap}") as stream:
+            await anext(stream)
+            with anyio.move_on_after(0.2) as limit:
+                await env.execute_oneshot("true")
+            assert limit.cancelled_caught
+        assert (await env.execute_oneshot("echo on")).output == "on\n"
+    finally:
+        limit_threads(commands=64)
+
+
+async def test_sessions_have_streams_of_their_own(env: AsyncEnvironment) -> None:
+    async with await env.session("other", cwd="/") as session:
+        await session.execute("export N=1")
+        assert [piece async for piece in session.stream("echo $N; pwd")] == ["1\n/\n"]
+        assert await session.cwd == "/"
+        assert (session.name, session.pty, session.busy, session.closed) == ("other", False, False, False)
+    assert session.closed
+
+
+async def test_a_session_with_a_terminal_is_typed_on(env: AsyncEnvironment) -> None:
+    async with await env.session("other", pty=True) as session:
+        async with session.stream("read -r line; echo got $line") as stream:
+            first = anyio.create_task_group()
+            async with first:
+                first.start_soon(session.write, "typed\n")
+                printed = "".join([piece async for piece in stream])
+        assert "got typed" in printed
+        await session.resize(10, 20)
+        assert (await session.execute("stty size")).output.split() == ["10", "20"]
