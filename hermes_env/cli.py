@@ -26,7 +26,9 @@ from hermes_env.exec_command import exec_command
 from hermes_env.exec_result import failed_command
 from hermes_env.gc_command import gc_command
 from hermes_env.ls_command import ls_command
+from hermes_env.mcp_command import mcp_command
 from hermes_env.options import Verbose
+from hermes_env.report_command import report_command
 from hermes_env.rm_command import rm_command
 from hermes_env.run_command import failed_script, run_command
 from hermes_env.shell_command import shell_command
@@ -47,6 +49,8 @@ app.command("run", cls=reporting(failed_script), context_settings=_WORDS_FOLLOW)
 app.command("shell", context_settings=_WORDS_FOLLOW)(shell_command)
 app.command("ls")(ls_command)
 app.command("rm")(rm_command)
+app.command("mcp")(mcp_command)
+app.command("report")(report_command)
 app.command("doctor")(doctor)
 app.command("gc")(gc_command)
 app.command("completion")(completion_command)

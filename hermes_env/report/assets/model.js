@@ -1,0 +1,87 @@
+// The events as a tree, and what each of them did with its time.
+const KINDS = {
+  script: ["script", "Scripts"],
+  tool_call: ["tool", "Tool calls"],
+  command: ["command", "Commands"],
+  process: ["process", "Processes"],
+  transfer: ["transfer", "Transfers"],
+  file: ["file", "Files"],
+  start: ["start", "Starts"],
+};
+const IN_ORDER = [...Object.keys(KINDS), "other"];
+const FINE = new Set(["success", "unfinished"]);
+const UNSURE = new Set(["unfinished", "interrupted", "cancelled"]);
+
+const data = JSON.parse(byId("events-data").textContent);
+let parsedTexts = null;
+function texts() {
+  // parsed when the first is asked for: they are most of the page
+  parsedTexts ??= JSON.parse(byId("texts-data").textContent);
+  return parsedTexts;
+}
+
+function kindOf(node) {
+  return node.kind in KINDS || node.kind === "run" ? node.kind : "other";
+}
+
+function kindLabel(node) {
+  return KINDS[node.kind]?.[0] ?? node.kind.replaceAll("_", " ");
+}
+
+function runName(run) {
+  return `${run.program ?? "run"}`;
+}
+
+const nodes = data.events.map((event, index) => ({
+  ...event,
+  key: `e${index}`,
+  children: [],
+  self: 0,
+  waiting: 0,
+  leaves: [],
+}));
+const runs = data.runs.map((run, index) => ({
+  ...run,
+  key: `r${index}`,
+  run: index,
+  kind: "run",
+  name: runName(run),
+  d: 0,
+  status: "success",
+  texts: {},
+  facts: {},
+  children: [],
+  self: 0,
+  waiting: 0,
+  leaves: [],
+}));
+const roots = [];
+for (const node of nodes) {
+  const run = runs[node.run];
+  node.parent = node.parent === null ? null : nodes[node.parent];
+  node.failed = !FINE.has(node.status) && !UNSURE.has(node.status);
+  node.end = node.t + (node.d ?? Math.max(0, run.last - node.t));
+  node.waited = Math.min(node.waited ?? 0, node.end - node.t);
+  run.t = Math.min(run.t, node.t);
+  run.end = Math.max(run.end ?? run.last, node.end);
+  if (node.parent) node.parent.children.push(node);
+  else run.children.push(node);
+}
+for (const run of runs) {
+  run.end ??= run.last;
+  run.d = run.end - run.t;
+}
+const byTime = (one, other) => one.t - other.t;
+for (const node of [...nodes, ...runs]) node.children.sort(byTime);
+if (runs.length > 1) {
+  for (const run of runs) for (const child of run.children) child.parent = run;
+  roots.push(...runs.sort(byTime));
+} else roots.push(...runs[0].children);
+const byKey = new Map([...nodes, ...runs].map((node) => [node.key, node]));
+const begin = Math.min(...runs.map((run) => run.t));
+const end = runs.reduce((latest, run) => Math.max(latest, run.end), begin);
+
+for (const node of nodes) {
+  // a parent stands before its children
+  node.depth = node.parent && node.parent.kind !== "run" ? node.parent.depth + 1 : 0;
+}

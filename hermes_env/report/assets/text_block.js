@@ -1,0 +1,57 @@
+// One text of an event, such as its output: its beginning at once, and the rest when asked for.
+const FIRST = 20000; // characters
+
+function appendTextBlock(parent, head, pieces, { label, numbered = false, bad = false }) {
+  const length = pieces.reduce((sum, piece) => sum + (typeof piece === "string" ? piece.length : 0), 0);
+  const wraps = !numbered;
+  const block = element("pre", {
+    class: `text${numbered ? " numbered" : ""}${bad ? " bad" : ""}${wraps ? " wrap" : ""}`,
+    tabindex: 0,
+    role: "region",
+    "aria-label": label,
+  });
+  const fill = (limit) => {
+    block.replaceChildren();
+    return numbered ? appendLines(block, pieces, limit) : appendPieces(block, pieces, filter.pattern, limit);
+  };
+  const wrap = element("button", { type: "button", class: "plain", "aria-pressed": String(wraps) }, "Wrap");
+  wrap.addEventListener("click", () => wrap.setAttribute("aria-pressed", String(block.classList.toggle("wrap"))));
+  head.append(element("span", { class: "size" }, plural(length, "character")), wrap);
+  if (navigator.clipboard) {
+    const copy = element("button", { type: "button", class: "plain" }, "Copy");
+    copy.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(plainOf(pieces)).then(
+        () => announce(`${label} copied`),
+        () => announce("The browser does not allow it"),
+      );
+    });
+    head.append(copy);
+  }
+  parent.append(block);
+  if (!fill(FIRST)) {
+    const more = element("button", { type: "button", class: "plain more" }, `Show all ${plural(length, "character")}`);
+    more.addEventListener("click", () => {
+      fill(Infinity);
+      block.focus();
+      more.remove();
+    });
+    parent.append(more);
+  }
+}
+
+function appendLines(block, pieces, limit) {
+  let left = limit;
+  for (const piece of pieces) {
+    if (typeof piece === "number") block.append(gap(piece));
+    else {
+      for (const text of piece.replace(/\n$/, "").split("\n")) {
+        if (left <= 0) return false;
+        const row = element("span", { class: "numbered-line" });
+        appendText(row, text, [], filter.pattern);
+        block.append(row, "\n");
+        left -= text.length + 1;
+      }
+    }
+  }
+  return true;
+}

@@ -1,0 +1,137 @@
+"""What a page holds: the events of a record, as the page's own script reads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from hermes_env.report.events import Event, Note, Record, number
+from hermes_env.report.texts import Pieces, Texts, gaps_of, missing_within, with_gaps
+
+_TEXTS = ("command", "script", "output", "stderr", "result", "error", "note")
+"""What is shown as a text of its own."""
+_OBJECTS = ("arguments", "result")
+"""What is shown key by key where it is an object."""
+_OWN = {
+    *("event", "run", "time", "id", "parent", "kind", "name", "seconds", "waited", "approval", "status"),
+    *("cut", "omitted_at", "omitted_bytes"),
+}
+"""What is shown elsewhere than among an event's facts, or says where something is missing."""
+_TELLING = ("command", "pattern", "query", "path", "url", "urls", "action", "process_id")
+"""The arguments that tell one call of a tool from another, in the order in which they are shown behind its name."""
+_HINT = 160
+"""Characters of such arguments."""
+_LINE = 100
+"""Characters up to which a list or an object stays on one line."""
+_DAMAGES = 100
+"""Damaged lines that are named; all are counted."""
+
+
+def contents_of(record: Record) -> tuple[dict[str, object], list[Pieces]]:
+    """Return the events of a record ready for JSON, and the texts that they refer to by their numbers."""
+    texts = Texts()
+    base = min([run.time for run in record.runs] + [event.time for event in record.events])
+    notes: dict[int | None, list[object]] = {}
+    for note in record.notes:
+        notes.setdefault(note.event, []).append(_note(note, base))
+    contents: dict[str, object] = {
+        "base": base,
+        "runs": [
+            {
+                "id": run.id,
+                "t": run.time - base,
+                "last": record.last[number_] - base,
+                **{key: run.about[key] for key in ("program", "pid", "host") if key in run.about},
+            }
+            for number_, run in enumerate(record.runs)
+        ],
+        "events": [_event(event, base, texts, notes.get(place)) for place, event in enumerate(record.events)],
+        "notes": notes.get(None, []),
+        "damages": [[damage.number, damage.what] for damage in record.damages[:_DAMAGES]],
+        "damaged": len(record.damages),
+    }
+    return contents, texts.bounded()
+
+
+def _note(note: Note, base: float) -> dict[str, object]:
+    told = {key: note.about[key] for key in ("text", "done", "total") if key in note.about}
+    return {"run": note.run, "t": note.time - base, **told}
+
+
+def _event(event: Event, base: float, texts: Texts, notes: list[object] | None) -> dict[str, object]:
+    began, ended = event.began, event.ended or {}
+    kind = str(began.get("kind") or "event")
+    contents: dict[str, object] = {
+        "run": event.run,
+        "parent": event.parent,
+        "kind": kind,
+        "name": _name(began, kind),
+        "t": event.time - base,
+        "d": event.seconds,
+        "status": "unfinished" if event.ended is None else str(ended.get("status") or "success"),
+        "texts": {},
+        "facts": {},
+    }
+    contents |= {
+        key: seconds
+        for key in ("waited", "approval")
+        if (seconds := number(ended.get(key))) is not None and seconds > 0
+    }
+    if hint := _hint(began):
+        contents["hint"] = hint
+    for line in (began, ended):
+        _sort_into(contents, line, texts)
+    if notes:
+        contents["notes"] = notes
+    return contents
+
+
+def _name(began: Mapping[str, object], kind: str) -> str:
+    name = str(began.get("name") or kind)
+    return name.lstrip("\"'#! ") or name if kind == "script" else name  # a script is called by its first line
+
+
+def _hint(began: Mapping[str, object]) -> str:
+    """Return what a call was about, where its name is that of the tool alone."""
+    arguments = began.get("arguments")
+    if not isinstance(arguments, dict) or began.get("name") != began.get("tool"):
+        return ""
+    keys = [key for key in _TELLING if key in arguments] or list(arguments)
+    values = [arguments[key] for key in keys if arguments[key] not in (None, "", [], {})]
+    shown = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+    return "  ".join(text.strip().partition("\n")[0] for text in shown)[:_HINT]
+
+
+def _sort_into(contents: dict[str, object], line: Mapping[str, object], texts: Texts) -> None:
+    """Put what a line says where the page shows it: texts by their numbers, everything else among the facts."""
+    shown, facts = contents["texts"], contents["facts"]
+    assert isinstance(shown, dict) and isinstance(facts, dict)
+    for key, value in line.items():
+        if key in _OBJECTS and isinstance(value, dict):
+            contents[key] = {name: texts.add(_pieces(line, f"{key}.{name}", part)) for name, part in value.items()}
+        elif key in _TEXTS:
+            if value not in (None, ""):
+                shown[key] = texts.add(_pieces(line, key, value))
+        elif key not in _OWN:
+            facts[key] = value
+
+
+def _pieces(line: Mapping[str, object], key: str, value: object) -> Pieces:
+    if isinstance(value, str):
+        return with_gaps(value, gaps_of(line, key))
+    missing = missing_within(line, key)
+    return [_laid_out(value), *([missing] if missing else [])]
+
+
+def _laid_out(value: object, indent: str = "") -> str:
+    """Return a value as JSON for people: what is short stays on its line."""
+    whole = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(whole) <= _LINE or not isinstance(value, dict | list) or not value:
+        return whole
+    deeper = indent + "  "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key, ensure_ascii=False)}: {_laid_out(part, deeper)}" for key, part in value.items()]
+    else:
+        parts = [_laid_out(part, deeper) for part in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f"{opening}\n{deeper}" + f",\n{deeper}".join(parts) + f"\n{indent}{closing}"

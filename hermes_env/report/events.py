@@ -1,0 +1,155 @@
+"""The lines of a record joined into events: what began, how it ended, and for what it was done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from environments.errors import TerminalError
+from hermes_env.report.lines import Damage, Line
+
+VERSION = 1
+"""The latest version of the format that is understood."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One process that wrote to the record."""
+
+    id: str
+    time: float
+    about: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """How far something was at a time. `event` is the number of what it belongs to, if it is there."""
+
+    run: int
+    time: float
+    event: int | None
+    about: Mapping[str, object]
+
+
+@dataclass(slots=True)
+class Event:
+    """Something that took its time. `began` and `ended` are the lines that say so; either may be missing."""
+
+    run: int
+    parent: int | None
+    time: float
+    began: Line
+    ended: Line | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took; None if it had not ended."""
+        if self.ended is None:
+            return None
+        seconds = number(self.ended.get("seconds"))
+        later = number(self.ended.get("time"))
+        if seconds is None and later is not None:
+            seconds = later - self.time
+        return max(0.0, seconds or 0.0)
+
+
+@dataclass(slots=True)
+class Record:
+    """A whole record. Events stand in the order in which they began to be written, a parent before its children."""
+
+    runs: list[Run] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    damages: list[Damage] = field(default_factory=list)
+    last: dict[int, float] = field(default_factory=dict)
+    """When each run wrote its last line."""
+
+
+def number(value: object) -> float | None:
+    """Return a value that is a finite number, and None for any other."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        value = float(value)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+class _Joining:
+    def __init__(self) -> None:
+        self.record = Record()
+        self._runs: dict[str, int] = {}
+        self._events: dict[str, int] = {}
+
+    def add(self, line: Line) -> None:
+        time = number(line.get("time"))
+        if time is None or line.get("event") not in ("run", "begin", "end", "note"):
+            return
+        run = self._run(line, time)
+        self.record.last[run] = max(time, self.record.last.get(run, time))
+        match line["event"]:
+            case "begin":
+                self._begin(line, run, time)
+            case "end":
+                self._end(line, run, time)
+            case "note":
+                event = self._events.get(str(line.get("id")))
+                self.record.notes.append(Note(run, time, event, line))
+
+    def _run(self, line: Line, time: float) -> int:
+        """Return the number of a line's run. One whose first line is missing is known by its other lines alone."""
+        name = str(line.get("run"))
+        known = self._runs.get(name)
+        if line["event"] == "run":
+            _check_version(line)
+        if known is None:
+            known = self._runs[name] = len(self.record.runs)
+            self.record.runs.append(Run(name, time, line if line["event"] == "run" else {}))
+        return known
+
+    def _begin(self, line: Line, run: int, time: float) -> None:
+        parent = self._events.get(str(line.get("parent")))
+        self._events[str(line.get("id"))] = len(self.record.events)
+        self.record.events.append(Event(run, parent, time, line))
+
+    def _end(self, line: Line, run: int, time: float) -> None:
+        known = self._events.get(str(line.get("id")))
+        if known is not None and self.record.events[known].ended is None:
+            self.record.events[known].ended = line
+        elif known is None:  # its begin is lost
+            seconds = max(0.0, number(line.get("seconds")) or 0.0)
+            self._events[str(line.get("id"))] = len(self.record.events)
+            self.record.events.append(Event(run, None, time - seconds, {"kind": line.get("kind")}, line))
+
+
+def _check_version(line: Line) -> None:
+    version = line.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise TerminalError(
+            f"the record is of version {version}, and this hermes-env reads version {VERSION}: make the report with "
+            "the hermes-env that wrote it, or a later one"
+        )
+
+
+def _told_apart(lines: Iterable[Line | Damage], damages: list[Damage]) -> Iterator[Line]:
+    for line in lines:
+        if isinstance(line, Damage):
+            damages.append(line)
+        else:
+            yield line
+
+
+def joined(lines: Iterable[Line | Damage]) -> Record:
+    """Join the lines of a record.
+
+    Raises:
+        TerminalError: There is no line of a record among them, or it is of a later version.
+    """
+    joining = _Joining()
+    for line in _told_apart(lines, joining.record.damages):
+        joining.add(line)
+    if not joining.record.runs:
+        raise TerminalError("there is no record in it: `hermes-env run --record FILE` writes one")
+    return joining.record

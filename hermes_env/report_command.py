@@ -1,0 +1,92 @@
+"""`hermes-env report`: a page of a record, to be looked at in any browser."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from environments.controls import plain
+from environments.errors import TerminalError
+
+if TYPE_CHECKING:
+    from hermes_env.report.events import Record
+
+STANDARD = "-"
+PRIVATE = 0o600
+"""A page holds what the record holds, so that nobody else can read it either."""
+
+
+def report_command(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A record, or - for standard input.")],
+    page: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PAGE",
+            help="Where to write it; FILE with .html by default, - for standard output.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", "-f", help="Replace a file that is no report.")] = False,
+) -> None:
+    """Make a page of a record that `--record FILE` wrote.
+
+    The page is one file with all that it needs. It shows when each command, script and tool call ran, what it waited
+    for, and its output; it can be searched, and asks nothing of any network. A report of the same name is replaced,
+    any other file only with --force. As a record, it is made for this user alone.
+    """
+    from hermes_env.report.page import page_of
+
+    record, name = _read(file)
+    pieces = (piece.encode() for piece in page_of(record, name))
+    if page is None:
+        page = STANDARD if file == STANDARD else str(Path(file).with_suffix(".html"))
+    if page == STANDARD:
+        sys.stdout.buffer.writelines(pieces)
+        return
+    _write(Path(page), file, pieces, force)
+    counted = f"{len(record.events)} event{'' if len(record.events) == 1 else 's'}"
+    typer.echo(plain(f"{page}: {counted}"))
+
+
+def _read(file: str) -> tuple[Record, str]:
+    from environments.atomic_file import open_regular
+    from hermes_env.report.events import joined
+    from hermes_env.report.lines import read_lines
+
+    def read(opened: BinaryIO, name: str) -> Record:
+        try:
+            return joined(read_lines(opened))
+        except TerminalError as error:
+            raise TerminalError(f"cannot make a report of {name}: {error}") from None
+        except OSError as error:
+            raise TerminalError(f"cannot read {name}: {error.strerror or error}") from error
+
+    if file == STANDARD:
+        return read(sys.stdin.buffer, "standard input"), "standard input"
+    try:
+        with open_regular(Path(file)) as opened:
+            return read(opened, file), Path(file).name
+    except OSError as error:
+        raise TerminalError(f"cannot read {file}: {error.strerror or error}") from error
+
+
+def _write(page: Path, file: str, pieces: Iterable[bytes], force: bool) -> None:
+    from environments.atomic_file import replace_file
+    from hermes_env.report.page import is_report
+
+    try:
+        if page.exists():
+            if file != STANDARD and page.samefile(file):
+                raise TerminalError(f"{page} is the record itself: choose another name by --output")
+            if page.is_file() and not force and not is_report(page):
+                raise TerminalError(
+                    f"{page} is there and is no report: choose another name by --output, or use --force"
+                )
+        replace_file(page, lambda opened: opened.writelines(pieces), PRIVATE)
+    except OSError as error:
+        raise TerminalError(f"cannot write {page}: {error.strerror or error}") from error
