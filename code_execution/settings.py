@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from code_execution.mcp.server_settings import servers_of
 from environments.sections import config_layer
 from environments.validation import validated
 from rpc import ToolErrors
@@ -49,4 +50,9 @@ def load_code_execution_settings() -> CodeExecutionSettings:
     Raises:
         SettingsError: A key is unknown or a value is not allowed.
     """
-    return validated(CodeExecutionSettings, config_layer(SECTION))
+    settings = validated(CodeExecutionSettings, config_layer(SECTION))
+    if settings.mcp_servers:
+        servers_of(
+            settings.mcp_servers
+        )  # what is wrong there is said at once, and not by the first script that calls one
+    return settings

@@ -17,6 +17,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING
 
 from code_execution import CodeExecutionSettings
+from code_execution.mcp.server_settings import McpServer
 from environments import EnvironmentSettings
 from environments.approvals.settings import ApprovalSettings
 from environments.legacy import OLDER, Older
@@ -59,6 +60,7 @@ def tables() -> dict[str, str]:
         "code_execution": _table(
             CodeExecutionSettings, setting_names(CodeExecutionSettings), section="code_execution."
         ),
+        "mcp_server": _table(McpServer, setting_names(McpServer), section="mcp_servers.NAME."),
         "web": _table(WebSettings, setting_names(WebSettings), section="web."),
         "approvals": _table(ApprovalSettings, setting_names(ApprovalSettings), section="approvals."),
     }

@@ -1,0 +1,5 @@
+"""What docs/mcp-tools.md takes for granted: that config.yaml is where it is looked for."""
+
+import os
+
+os.environ["HERMES_HOME"] = "."
