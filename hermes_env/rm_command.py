@@ -55,9 +55,7 @@ def rm_command(
         wanted = [(name, target) for name, target in inventory.found if task in (None, target.task)]
         chosen = [(name, target) for name, target in wanted if force or not target.is_in_use]
         if left := len(wanted) - len(chosen):
-            typer.echo(
-                f"hermes-env: {left} in use, or another machine's: left alone, as --force is not given", err=True
-            )
+            typer.echo(f"hermes-env: {left} left alone: in use, or another machine's; --force removes those", err=True)
     if not chosen:
         typer.echo("nothing to remove", err=True)
         return
@@ -85,9 +83,7 @@ def named(found: list[Found], names: list[str], unseen: list[str]) -> list[Found
         meant = exact or [each for each in found if len(name) >= _FEWEST and each[1].id.startswith(name)]
         if not meant:
             where = f"; {', '.join(unseen)} could not be looked at" if unseen else ""
-            raise TerminalError(
-                f"there is no {plain(name)!r} among what runs or is kept{where}; `hermes-env ls` shows it"
-            )
+            raise TerminalError(f"nothing that runs or is kept is called {plain(name)!r}{where}; see `hermes-env ls`")
         if len(meant) > 1:
             which = "; ".join(described(*each) for each in meant)
             raise TerminalError(f"{plain(name)!r} means more than one: {which}; give more of the id, or --backend")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from targets import shelf
 
 CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -35,6 +36,16 @@ def hermes_env(variables: dict[str, str], tmp_path: Path) -> CommandLine:
         )
 
     return run
+
+
+@pytest.fixture
+def things(tmp_path: Path, variables: dict[str, str]) -> shelf.Things:
+    """What lies on the shelf of a backend that somebody else might have."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    variables[shelf.FOLDER] = str(folder)
+    variables["PYTHONPATH"] = str(Path(shelf.__file__).parents[1])
+    return shelf.Things(folder)
 
 
 @pytest.fixture

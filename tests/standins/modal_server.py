@@ -84,6 +84,11 @@ class ControlPlane(Service):
             raise GRPCError(NOT_FOUND, f"Image {request.image_id} not found")
         return api.ImageFromIdResponse(image_id=request.image_id)
 
+    async def ImageDelete(self, request: Message) -> Message:
+        if self._state.snapshots.pop(request.image_id, None) is None:
+            raise GRPCError(NOT_FOUND, f"Image {request.image_id} not found")
+        return Empty()
+
     async def SecretGetOrCreate(self, request: Message) -> Message:
         secret = f"st-{len(self._state.secrets) + 1}"
         self._state.secrets[secret] = dict(request.env_dict)

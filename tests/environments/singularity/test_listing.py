@@ -1,0 +1,77 @@
+"""Our instances and kept files as `hermes-env ls` finds them, and their removal."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from targets.engines import require_singularity
+from targets.singularity_engine import Engine, engine_in
+
+from environments import FoundTarget, TerminalError
+from environments.singularity import SingularityEnvironment
+from environments.singularity.client import Client
+from environments.singularity.instance import records
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    return engine_in(require_singularity(), tmp_path, monkeypatch)
+
+
+def found() -> dict[str, FoundTarget]:
+    return {target.kind: target for target in SingularityEnvironment.find_targets()}
+
+
+def test_an_instance_is_found_with_its_task_and_removed_only_by_force(engine: Engine) -> None:
+    with engine.make(task_id="a task: its name") as env:
+        env.execute("true")
+        (instance,) = found().values()
+        assert (instance.kind, instance.state, instance.use) == ("instance", "running", "live")
+        assert (instance.task, instance.name, instance.pid) == ("a_task__its_name", env.target.id, os.getpid())
+        assert instance.created is not None and abs(time.time() - instance.created) < 600
+        with pytest.raises(TerminalError, match=f"instance {instance.name} is not removed"):
+            instance.remove(False)
+        instance.remove(True)
+        assert records(Client.found()) == []
+        instance.remove(True)
+
+
+def test_a_task_with_a_long_name_has_instances_too(engine: Engine) -> None:
+    with engine.make(task_id="long " * 50) as env:
+        assert env.execute("echo runs").output == "runs\n"
+        (instance,) = found().values()
+        assert instance.task == ("long_" * 50)[:60]
+    assert found() == {}
+
+
+def test_what_is_kept_is_found_by_its_task_and_removed_when_nobody_uses_it(engine: Engine) -> None:
+    with engine.make(task_id="keeps: files", container_persistent=True) as env:
+        env.execute("head -c 3000000 /dev/urandom >/var/file")
+        kept = found()["files"]
+        assert (kept.task, kept.state, kept.use) == ("keeps: files", "kept", "live")
+        with pytest.raises(TerminalError, match="is not removed, as a process still uses it"):
+            kept.remove(False)
+    (kept,) = found().values()
+    assert (kept.task, kept.use) == ("keeps: files", "free")
+    assert kept.size is not None and 3_000_000 <= kept.size < 30_000_000
+    assert kept.created is not None and abs(time.time() - kept.created) < 600
+    kept.remove(False)
+    assert found() == {}
+    assert engine.files() == []
+    kept.remove(False)
+    with engine.make(task_id="keeps: files", container_persistent=True) as env:
+        assert env.execute("ls /var/file 2>/dev/null; echo anew").output == "anew\n"
+
+
+def test_what_an_earlier_version_kept_is_found_without_its_task(engine: Engine) -> None:
+    place = engine.state / "hermes" / "singularity" / "kept" / "0123456789abcdef01234567"
+    (place / "overlay").mkdir(parents=True)
+    (kept,) = found().values()
+    assert (kept.id, kept.task, kept.created, kept.use) == (place.name, "", None, "free")
+    (place / "about.json").write_text('["not", "ours"]')
+    assert found()["files"].task == ""
+    kept.remove(False)
+    assert not place.exists()

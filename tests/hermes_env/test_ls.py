@@ -1,0 +1,108 @@
+"""`hermes-env ls`: what it shows of what is found, and of what cannot be looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+from targets import shelf
+from targets.engines import PYTHON_IMAGE, require_docker
+
+from environments import create_environment
+
+SHELF = ["-b", shelf.NAME]
+
+
+def test_a_line_says_what_whose_how_old_and_how_large_each_is(hermes_env, things) -> None:
+    now = time.time()
+    things.put("aaaa-first", task="build", state="running", use="live", pid=4711, created=now - 11_000, size=1_234_567)
+    things.put("bbbb-second", use="orphan", created=now - 130, size=999)
+    things.put("c" * 40, task="other", use="elsewhere", kind="snapshot", created=now - 30 * 86400, size=12_500_000_000)
+    done = hermes_env("ls", *SHELF)
+    assert (done.returncode, done.stderr) == (0, "")
+    heading, *lines = done.stdout.splitlines()
+    assert heading.split() == ["BACKEND", "KIND", "ID", "TASK", "STATE", "USE", "AGE", "SIZE"]
+    assert [line.split() for line in lines] == [
+        [shelf.NAME, "snapshot", "c" * 12, "other", "kept", "another", "machine's", "30", "d", "12", "GB"],
+        [shelf.NAME, "sandbox", "aaaa-first", "build", "running", "process", "4711", "3", "h", "1.2", "MB"],
+        [shelf.NAME, "sandbox", "bbbb-second", "kept", "orphan", "2", "min", "999", "B"],
+    ]
+
+
+def test_json_is_a_list_with_all_that_is_known(hermes_env, things) -> None:
+    things.put("d" * 40, name="called", place="far", task="build", use="live", pid=4711, created=1000, size=7)
+    things.put("nothing-known")
+    done = hermes_env("ls", *SHELF, "--json")
+    unknown, known = json.loads(done.stdout)
+    assert known.pop("age_seconds") > 1e9
+    assert known == {
+        "backend": shelf.NAME,
+        "kind": "sandbox",
+        "id": "d" * 40,
+        "name": "called",
+        "place": "far",
+        "task": "build",
+        "state": "kept",
+        "use": "live",
+        "pid": 4711,
+        "created": 1000,
+        "size_bytes": 7,
+    }
+    assert [unknown[name] for name in ("age_seconds", "created", "size_bytes", "pid")] == [None] * 4
+
+
+def test_only_a_tasks_own_is_shown_on_request(hermes_env, things) -> None:
+    things.put("first", task="build")
+    things.put("second", task="builder")
+    assert [each["id"] for each in json.loads(hermes_env("ls", *SHELF, "--task", "build", "--json").stdout)] == [
+        "first"
+    ]
+
+
+def test_nothing_is_said_to_be_nothing_and_an_empty_list(hermes_env, things) -> None:
+    done = hermes_env("ls", *SHELF)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "nothing runs, and nothing is kept\n", 0)
+    assert json.loads(hermes_env("ls", *SHELF, "--json").stdout) == []
+
+
+def test_names_from_a_target_do_nothing_to_the_terminal(hermes_env, things) -> None:
+    things.put("first", task="\x1b]0;title\x07[bold]build[/bold]\n", place="\x1b[2J")
+    done = hermes_env("ls", *SHELF)
+    assert "\x1b" not in done.stdout and "title" not in done.stdout
+    assert "[bold]build[/bold]" in done.stdout
+
+
+def test_a_backend_that_is_named_and_cannot_be_looked_at_is_an_error(hermes_env, things) -> None:
+    things.put("broken")
+    done = hermes_env("ls", *SHELF)
+    assert (done.stdout, done.returncode) == ("", 125)
+    assert "the shelf has come down" in done.stderr and "Traceback" not in done.stderr
+    done = hermes_env("ls", "-b", "dokcer")
+    assert done.returncode == 125
+    assert "did you mean 'docker'?" in done.stderr
+
+
+def test_of_all_backends_one_that_cannot_be_looked_at_is_a_line(hermes_env, things, tmp_path: Path) -> None:
+    things.put("aaaa", task="found before")
+    things.put("broken")
+    done = hermes_env("ls", "--json", TERMINAL_ENV=shelf.NAME, DOCKER_HOST=f"unix://{tmp_path}/no.sock")
+    assert done.returncode == 0
+    assert "found before" in [each["task"] for each in json.loads(done.stdout)]
+    lines = done.stderr.splitlines()
+    assert f"hermes-env: {shelf.NAME} cannot be looked at: ValueError: the shelf has come down" in lines
+    (docker,) = [line for line in lines if line.startswith("hermes-env: docker cannot be looked at: ")]
+    assert "no.sock" in docker
+    assert len(lines) == 2
+
+
+def test_the_containers_of_other_processes_are_found(hermes_env) -> None:
+    require_docker().close()
+    with create_environment("docker", image=PYTHON_IMAGE, task_id="seen by ls") as env:
+        env.execute("true")
+        done = hermes_env("ls", "--task", "seen by ls", "--json")
+        (found,) = json.loads(done.stdout)
+        assert (found["backend"], found["id"], found["pid"]) == ("docker", env.target.id, os.getpid())
+        line = hermes_env("ls", "-b", "docker", "--task", "seen by ls").stdout.splitlines()[1]
+        assert line.startswith(f"docker   container  {env.target.id[:12]}  seen by ls  running  process {os.getpid()} ")

@@ -1,0 +1,138 @@
+"""`hermes-env rm`: what it removes, what it asks, and what it leaves alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from targets import shelf
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.pseudo_terminal import Person
+
+from environments import create_environment
+from environments.docker import DockerEnvironment
+
+SHELF = ["-b", shelf.NAME]
+
+
+def test_things_are_removed_by_id_by_name_or_by_how_an_id_begins(hermes_env, things) -> None:
+    things.put("11112222", task="build")
+    things.put("33334444", name="called")
+    things.put("5555-and-so-on")
+    things.put("stays")
+    done = hermes_env("rm", *SHELF, "11112222", "called", "5555", "5555-and-so-on")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"removed {shelf.NAME} sandbox 11112222 of task build",
+        f"removed {shelf.NAME} sandbox 33334444",
+        f"removed {shelf.NAME} sandbox 5555-and-so-on",
+    ]
+    assert things.left == ["stays"]
+
+
+def test_a_name_that_means_nothing_or_too_much_is_an_error_and_nothing_is_removed(hermes_env, things) -> None:
+    things.put("11112222")
+    things.put("11113333")
+    things.put("222")
+    for name, why in (("absent", "is called 'absent'"), ("1111", "means more than one"), ("22", "is called '22'")):
+        done = hermes_env("rm", *SHELF, "11112222", name)
+        assert (done.stdout, done.returncode) == ("", 125)
+        assert why in done.stderr
+    assert len(things.left) == 3
+
+
+def test_what_is_in_use_is_refused_by_name_and_removed_by_force(hermes_env, things) -> None:
+    things.put("busy", use="live", pid=4711)
+    things.put("theirs", use="elsewhere")
+    things.put("idle")
+    for name, who in (("busy", "process 4711"), ("theirs", "another machine's")):
+        done = hermes_env("rm", *SHELF, "idle", name)
+        assert (done.stdout, done.returncode) == ("", 125)
+        assert f"{name} is not removed: {who}" in done.stderr and "--force" in done.stderr
+    assert len(things.left) == 3
+    assert hermes_env("rm", *SHELF, "--force", "busy", "theirs").returncode == 0
+    assert things.left == ["idle"]
+
+
+def test_all_is_what_nobody_uses_and_a_task_has_its_own(hermes_env, things) -> None:
+    things.put("busy", use="live", task="build")
+    things.put("idle", task="build")
+    things.put("left", use="orphan", task="other")
+    done = hermes_env("rm", *SHELF, "--task", "build")
+    assert done.returncode == 0
+    assert things.left == ["busy", "left"]
+    assert done.stderr == "hermes-env: 1 left alone: in use, or another machine's; --force removes those\n"
+    assert hermes_env("rm", *SHELF, "--all").returncode == 0
+    assert things.left == ["busy"]
+    done = hermes_env("rm", *SHELF, "--task", "nothing of it")
+    assert (done.stdout, done.stderr, done.returncode) == ("", "nothing to remove\n", 0)
+    assert hermes_env("rm", *SHELF, "--all", "-f").returncode == 0
+    assert things.left == []
+
+
+def test_what_cannot_be_removed_is_told_and_the_rest_is_removed(hermes_env, things) -> None:
+    for name in ("first", "glued", "last"):
+        things.put(name)
+    done = hermes_env("rm", *SHELF, "--all")
+    assert done.returncode == 125
+    assert "glued is glued to the shelf; use a hammer" in done.stderr
+    assert things.left == ["glued"]
+
+
+@pytest.mark.parametrize("words", [[], ["name", "--all"], ["--task", "build", "--all"]], ids=" ".join)
+def test_what_to_remove_is_said_in_one_way(hermes_env, things, words: list[str]) -> None:
+    things.put("name", task="build")
+    done = hermes_env("rm", *SHELF, *words)
+    assert done.returncode == 2
+    assert "give either names, or --task, or --all" in done.stderr
+    assert things.left == ["name"]
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n", 126, 2), ("y", 0, 0)])
+def test_a_person_is_asked_first(
+    things, variables: dict[str, str], tmp_path: Path, answer: str, code: int, left: int
+) -> None:
+    things.put("first", task="build")
+    things.put("second", task="build")
+    person = Person([sys.executable, "-m", "hermes_env", "rm", *SHELF, "--task", "build"], variables, tmp_path)
+    try:
+        person.sees("sandbox first of task build")
+        person.sees("sandbox second of task build")
+        person.sees(r"Remove these 2, with all files in there\? \[y/N\]")
+        assert len(things.left) == 2
+        person.type(f"{answer}\n")
+        assert person.sees_the_end() == code
+        assert len(things.left) == left
+    finally:
+        person.close()
+
+
+@pytest.mark.parametrize("option", ["--yes", "-f"])
+def test_nobody_is_asked_who_said_so_before(things, variables: dict[str, str], tmp_path: Path, option: str) -> None:
+    things.put("first")
+    person = Person([sys.executable, "-m", "hermes_env", "rm", *SHELF, "first", option], variables, tmp_path)
+    try:
+        assert person.sees_the_end() == 0
+        assert b"Remove" not in person.all
+        assert things.left == []
+    finally:
+        person.close()
+
+
+def test_a_kept_container_is_removed_and_one_that_runs_is_not(hermes_env, variables: dict[str, str]) -> None:
+    require_docker().close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HERMES_HOME", variables["HERMES_HOME"])
+        settings = {"image": PYTHON_IMAGE, "task_id": "removed by rm", "container_persistent": True}
+        with create_environment("docker", **settings) as env:
+            env.execute("true")
+            container = env.target.id
+            done = hermes_env("rm", container[:12])
+            assert done.returncode == 125
+            assert f"is not removed: process {os.getpid()}" in done.stderr
+        assert hermes_env("rm", "--task", "removed by rm").stdout.startswith(
+            f"removed docker container {container[:12]}"
+        )
+        assert container not in [target.id for target in DockerEnvironment.find_targets()]

@@ -1,0 +1,53 @@
+"""A backend that somebody else might have: what it has made lies on a shelf, a folder with one file for each thing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from environments import BaseEnvironment, FoundTarget, TerminalError
+
+FOLDER = "TEST_SHELF"
+"""The variable that names it."""
+NAME = f"{__name__}:Shelf"
+
+
+@dataclass(frozen=True)
+class Things:
+    """What lies on the shelf."""
+
+    folder: Path
+
+    def put(self, thing: str, **about: object) -> None:
+        """Put something there, of which something is known."""
+        (self.folder / thing).write_text(json.dumps(about))
+
+    @property
+    def left(self) -> list[str]:
+        """What is still there."""
+        return sorted(file.name for file in self.folder.iterdir())
+
+
+class Shelf(BaseEnvironment):
+    """Finds what lies on the shelf."""
+
+    backend = "shelf"
+
+    @classmethod
+    def find_targets(cls) -> Iterator[FoundTarget]:
+        """Go through it; a file of the name `broken` is where it breaks."""
+        for file in sorted(Path(os.environ[FOLDER]).iterdir()):
+            if file.name == "broken":
+                raise ValueError("the shelf has come down")
+            about = {"kind": "sandbox", "id": file.name, "state": "kept", "use": "free", **json.loads(file.read_text())}
+            yield FoundTarget(**about, remove=partial(_remove, file))
+
+
+def _remove(file: Path, force: bool) -> None:
+    if "glued" in file.name:
+        raise TerminalError(f"{file.name} is glued to the shelf; use a hammer")
+    file.unlink(missing_ok=True)
