@@ -16,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from code_execution.mcp.calls import Function
 from code_execution.mcp.server_log import ServerLog
 from code_execution.mcp.server_settings import WHERE, McpServer, with_variables
-from code_execution.mcp.session_tools import mcp_tools
+from code_execution.mcp.session_tools import McpTools, mcp_tools
 from code_execution.mcp.target_files import MAX_BYTES
 from environments.errors import SettingsError, TerminalError
 from environments.log import logger
@@ -72,14 +72,20 @@ class RunningServer:
     async def _serve(self) -> None:
         with anyio.CancelScope(deadline=anyio.current_time() + self._server.timeout) as scope:
             async with self._transport() as transport, Client(transport) as client:
-                prefix, only, timeout = f"{self._name}_", self._server.tools, self._server.timeout
-                tools = await mcp_tools(client, prefix=prefix, only=only, timeout=timeout)
+                tools = await self._tools(client)
                 scope.deadline = float("inf")
                 self.ready.set_result(tools)
                 await self._stopping.wait()
                 scope.deadline = anyio.current_time() + CLOSE_LIMIT
         if scope.cancelled_caught and not self.ready.done():
             raise TimeoutError(f"it did not answer within {self._server.timeout:g} s")
+
+    async def _tools(self, client: Client) -> McpTools:
+        prefix, only, timeout = f"{self._name}_", self._server.tools, self._server.timeout
+        try:
+            return await mcp_tools(client, prefix=prefix, only=only, timeout=timeout)
+        except SettingsError as error:
+            raise SettingsError(f"{WHERE}.{self._name}.tools: {error}") from error
 
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[Transport]:

@@ -102,7 +102,7 @@ def test_tools_of_the_caller_have_servers_beside_them_if_asked_for(
         ({"command": "no-such-program"}, "'ours' could not be started: FileNotFoundError"),
         ({"env": {"TOLD_AT_START": "${WORDS}", "FAILS_AT_START": "1"}}, "standard error: refused: [REDACTED]"),
         ({"env": {"KEY": "${NOT_SET_HERE}"}}, "the variable NOT_SET_HERE is not set"),
-        ({"tools": ["ad"]}, "has no tool 'ad' (did you mean 'add'?)"),
+        ({"tools": ["ad"]}, "mcp_servers.ours.tools: the MCP server has no tool 'ad' (did you mean 'add'?)"),
     ],
 )
 def test_a_server_that_cannot_be_had_is_why_the_script_did_not_run(
