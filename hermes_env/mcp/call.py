@@ -23,7 +23,7 @@ from hermes_env.schemas.answers import error_answer
 from hermes_env.schemas.calls import answer_in
 
 GONE = "hermes_env.gone"
-"""In the scope of an HTTP request: an event that is set when nobody reads its answer any more."""
+"""In the scope of an HTTP request: an event that is set when its call is to end, as nobody waits for the answer."""
 
 
 class Call:
@@ -46,7 +46,7 @@ class Call:
 
     async def answer(self, arguments: Mapping[str, object] | None) -> CallToolResult:
         """Run the tool and return its answer. When the task is cancelled, what it does in the target ends first."""
-        text = error_answer("the client has gone")
+        text = error_answer("it was ended, as the session is")
         self._client.calls = (*self._client.calls, self)
         try:
             async with anyio.create_task_group() as group, self._portal:
@@ -67,7 +67,7 @@ class Call:
             return answer_in(client.environment, client.offer.tools, self.tool, arguments, self.news.output)
 
     async def _end_when_gone(self, group: TaskGroup) -> None:
-        """End the call when its HTTP request is cut off, as its answer can be given to nobody any more."""
+        """End the call when its HTTP request is cut off, as its answer can be given to nobody, or the server ends."""
         gone = self._context.request.scope.get(GONE) if self._context.request else None
         if isinstance(gone, anyio.Event):
             await gone.wait()

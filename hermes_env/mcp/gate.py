@@ -10,6 +10,7 @@ import anyio
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp.types import (
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     UNSUPPORTED_PROTOCOL_VERSION,
     ErrorData,
@@ -19,11 +20,12 @@ from mcp.types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hermes_env.mcp.call import GONE
 
 PATH = "/mcp"
+_LOOK = 0.05
 
 
 class Gate:
@@ -45,6 +47,22 @@ class Gate:
         self._security = TransportSecurityMiddleware(
             TransportSecuritySettings(allowed_hosts=allowed, allowed_origins=origins)
         )
+        self._is_closed = False
+        self._waiting: set[anyio.Event] = set()
+        """An event for each request that a client waits for the answer to."""
+
+    async def close(self, patience: float) -> None:
+        """Let nobody in any more, have all calls ended, and wait for their answers to be given.
+
+        Args:
+            patience: Seconds to wait at most, as a client may not read its answer.
+        """
+        self._is_closed = True
+        for gone in self._waiting:
+            gone.set()
+        with anyio.move_on_after(patience):
+            while self._waiting:
+                await anyio.sleep(_LOOK)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or hand it on."""
@@ -56,12 +74,21 @@ class Gate:
             await refusal(scope, receive, send)
             return
         gone = scope[GONE] = anyio.Event()
+        if request.method == "POST":
+            self._waiting.add(gone)
+        answer = _Answer(send)
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, answer.send)
+        except RuntimeError:
+            if not answer.is_complete:  # it says so when a notification meets the end of its session
+                raise
         finally:
+            self._waiting.discard(gone)
             gone.set()
 
     def _refusal(self, request: Request) -> Response | None:
+        if self._is_closed:
+            return _error(HTTPStatus.SERVICE_UNAVAILABLE, INTERNAL_ERROR, "The server is ending")
         if request.url.path.rstrip("/") != PATH:
             return _error(HTTPStatus.NOT_FOUND, INVALID_REQUEST, f"There is nothing here but {PATH}")
         if not self._has_token(request):
@@ -79,6 +106,18 @@ class Gate:
     def _has_token(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and secrets.compare_digest(given.strip().encode(), self._token)
+
+
+class _Answer:
+    """Knows whether an answer has been sent whole."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.is_complete = False
+
+    async def send(self, message: Message) -> None:
+        await self._send(message)
+        self.is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
 
 def _error(status: HTTPStatus, code: int, message: str, data: object = None) -> Response:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
+import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ LOOPBACK = "127.0.0.1"
 MAX_SESSIONS = 100
 """How many clients there may be at once. Further ones are refused until one of them leaves."""
 _LEAVING = 5
-"""Seconds that connections have to end in when the server does."""
+"""Seconds that answers, and then connections, have to end in when the server does."""
 
 
 class _Web(uvicorn.Server):
@@ -51,9 +51,8 @@ class Listener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self.socket = socket.create_server((host, port), family=family)
-        except (OSError, OverflowError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise TerminalError(f"cannot listen on {where}: {why}; give --http another HOST:PORT") from error
+        except OSError as error:
+            raise TerminalError(f"cannot listen on {where}: {error.strerror}; give --http another HOST:PORT") from error
         address, self.port = self.socket.getsockname()[:2]
         self.is_local = ipaddress.ip_address(address).is_loopback
         """Whether only this machine can connect."""
@@ -94,6 +93,8 @@ async def serve_http(
         max_sessions=MAX_SESSIONS,
     )
     gate = Gate(manager.handle_request, token, (*listener.hosts, *hosts))
+    # Of a client that goes in the middle of something, it tells with a traceback.
+    logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
     config = uvicorn.Config(
         gate,
         lifespan="off",
@@ -110,12 +111,12 @@ async def serve_http(
             group.start_soon(web.serve, [listener.socket])
             when_ready()
             await ended.wait()
-        web.should_exit = True  # once all sessions have ended, and with them the answers that were still being written
+            await gate.close(_LEAVING)
+        web.should_exit = True  # once all sessions have ended
 
 
 def _parsed(where: str) -> tuple[str, int]:
     host, _, port = where.rpartition(":")
-    if port.isdecimal():
-        with contextlib.suppress(ValueError):
-            return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
+    if port.isdecimal() and port.isascii() and len(port) <= 5 and int(port) < 2**16:
+        return host.removeprefix("[").removesuffix("]") or LOOPBACK, int(port)
     raise SettingsError(f"--http {where}: it should be HOST:PORT, such as {LOOPBACK}:8000, or a port")

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client import stdio
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from targets.engines import PYTHON_IMAGE, require_docker
+
+TOKEN = "a token that is long enough"
+CONFIG = """
+approvals:
+  ask: ['touch asked*']
+  tools: {write_file: ask}
+"""
+"""Of all servers here, so that they can be shared: each client has an environment of its own."""
+ON_DOCKER = ("--backend", "docker", "--set", f"image={PYTHON_IMAGE}")
+
+Session = Callable[..., AbstractAsyncContextManager[Client]]
+
+
+@dataclass(frozen=True, slots=True)
+class WebServer:
+    """A server that serves HTTP."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+    @asynccontextmanager
+    async def client(self, token: str = TOKEN, **options: Any) -> AsyncIterator[Client]:
+        """Begin a session."""
+        async with (
+            create_mcp_http_client({"Authorization": f"Bearer {token}"}) as http,
+            Client(streamable_http_client(self.url, http_client=http), **options) as client,
+        ):
+            yield client
+
+
+@contextmanager
+def serving(variables: dict[str, str], *words: str) -> Iterator[WebServer]:
+    """Run a server in a process of its own, which is to end well."""
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(
+            [sys.executable, "-m", "hermes_env", "mcp", "--http", "127.0.0.1:0", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env={**variables, "HERMES_MCP_TOKEN": TOKEN},
+        ) as process,
+    ):
+        try:
+            assert process.stdout
+            yield WebServer(process.stdout.readline().strip(), process)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+            said.seek(0)
+            errors = said.read()
+        assert "Traceback" not in errors, errors
+
+
+@pytest.fixture(scope="session")
+def server_variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The variables of a server."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "config.yaml").write_text(CONFIG)
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("TERMINAL_")}
+    return {**ours, "HERMES_HOME": str(home), "NO_COLOR": "1"}
+
+
+@pytest.fixture(scope="session")
+def web_server(server_variables: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """A server over HTTP whose clients work on this machine."""
+    with serving(server_variables, "--cwd", str(tmp_path_factory.mktemp("work"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def web_server_on_docker(server_variables: dict[str, str]) -> Iterator[WebServer]:
+    """A server over HTTP whose clients work in containers."""
+    require_docker().close()
+    with serving(server_variables, *ON_DOCKER) as server:
+        yield server
+
+
+@pytest.fixture
+def over_stdio(server_variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Begins a session with a server of its own, over standard input and output."""
+    # On a machine that is busy, what it ends may take longer than the client has patience for.
+    monkeypatch.setattr(stdio, "PROCESS_TERMINATION_TIMEOUT", 60)
+
+    def begin(*words: str, **options: Any) -> AbstractAsyncContextManager[Client]:
+        command = ["-m", "hermes_env", "mcp", *(words or ("--cwd", str(tmp_path)))]
+        parameters = StdioServerParameters(command=sys.executable, args=command, env=server_variables)
+        return Client(stdio_client(parameters), **options)
+
+    return begin
+
+
+@pytest.fixture(params=["stdio, local", "http, local", "stdio, docker", "http, docker"])
+def session(request: pytest.FixtureRequest) -> Session:
+    """Begins a session, over each transport and on each of two backends."""
+    transport, backend = request.param.split(", ")
+    if transport == "http":
+        server = request.getfixturevalue("web_server" if backend == "local" else "web_server_on_docker")
+        return server.client
+    begin = request.getfixturevalue("over_stdio")
+    if backend == "local":
+        return begin
+    require_docker().close()
+    return lambda **options: begin(*ON_DOCKER, **options)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds, while other tasks go on."""
+    while not holds():
+        await anyio.sleep(0.05)
+
+
+def run(test: Callable[[], Any]) -> None:
+    """Run an asynchronous test, which ends at some time."""
+
+    async def bounded() -> None:
+        with anyio.fail_after(100):
+            await test()
+
+    anyio.run(bounded)

@@ -1,0 +1,46 @@
+"""Requests as they are on the wire, for what the official client does not do."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from http.client import HTTPConnection, HTTPResponse
+from typing import Any
+from urllib.parse import urlsplit
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
+}
+
+
+def call_of(tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return a request that calls a tool."""
+    params = {"name": tool, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
+
+
+def begun(
+    url: str, message: object, token: str | None, *, method: str = "POST", **headers: str
+) -> tuple[HTTPConnection, HTTPResponse]:
+    """Send a request, and return the connection, which is to be closed, and what its answer begins with."""
+    where = urlsplit(url)
+    connection = HTTPConnection(where.hostname or "", where.port, timeout=60)
+    given = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        **({"Authorization": f"Bearer {token}"} if token is not None else {}),
+        **{name.replace("_", "-"): value for name, value in headers.items()},
+    }
+    body = message if isinstance(message, (bytes, str)) else json.dumps(message)
+    connection.request(method, where.path, body, given)
+    return connection, connection.getresponse()
+
+
+def answered(url: str, message: object, token: str | None, **how: str) -> tuple[int, dict[str, str], str]:
+    """Send a request, and return the status, the headers and the text of its answer."""
+    connection, response = begun(url, message, token, **how)
+    with closing(connection):
+        return response.status, dict(response.headers), response.read().decode()

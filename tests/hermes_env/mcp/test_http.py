@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+import socket
+
+import pytest
+from typer.testing import CliRunner
+
+from environments.errors import TerminalError
+from hermes_env.cli import app
+
+from .conftest import TOKEN, WebServer, run
+from .raw_client import INITIALIZE, answered, call_of
+
+pytestmark = pytest.mark.xdist_group("mcp")
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", TOKEN + "x", TOKEN[:-1], "\xe9" * 20])
+def test_without_the_token_nothing_is_answered(web_server: WebServer, token: str | None) -> None:
+    status, headers, _ = answered(web_server.url, INITIALIZE, token)
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    assert "mcp-session-id" not in headers
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (421, {"Host": "evil.example"}),
+        (421, {"Host": "evil.example:80"}),
+        (403, {"Origin": "http://evil.example"}),
+        (403, {"Origin": "null"}),
+        (200, {"Origin": "http://localhost:6274"}),
+        (200, {"Host": "localhost:1234"}),
+    ],
+)
+def test_a_page_from_elsewhere_is_refused(web_server: WebServer, status: int, headers: dict[str, str]) -> None:
+    assert answered(web_server.url, INITIALIZE, TOKEN, **headers)[0] == status
+
+
+def test_the_newest_protocol_is_answered_with_those_that_are_known(web_server: WebServer) -> None:
+    status, _, text = answered(web_server.url, INITIALIZE, TOKEN, MCP_Protocol_Version="2026-07-28")
+    error = json.loads(text)["error"]
+    assert (status, error["code"]) == (400, -32022)
+    assert "2025-11-25" in error["data"]["supported"]
+    assert "2026-07-28" not in error["data"]["supported"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_finds_the_protocol_whichever_it_begins_with(web_server: WebServer, mode: str) -> None:
+    async def test() -> None:
+        async with web_server.client(mode=mode) as client:
+            assert client.protocol_version == "2025-11-25"
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", "null", '"text"', "[" * 100_000, '{"jsonrpc": "2.0", "method": 7, "id": 1}', "\x00\xff"]
+)
+def test_what_is_no_message_is_refused_and_the_server_goes_on(web_server: WebServer, body: str) -> None:
+    assert answered(web_server.url, body.encode("latin-1"), TOKEN)[0] == 400
+    assert answered(web_server.url, INITIALIZE, TOKEN)[0] == 200
+
+
+def test_a_session_that_is_not_there_and_a_path_that_is_none_are_not_found(web_server: WebServer) -> None:
+    call = call_of("terminal", command="true")
+    assert answered(web_server.url, call, TOKEN, Mcp_Session_Id="0" * 32)[0] == 404
+    assert answered(web_server.url, call, TOKEN)[0] == 400
+    assert answered(web_server.url.replace("/mcp", "/"), INITIALIZE, TOKEN)[0] == 404
+
+
+def _refusal(*words: str, token: str | None = TOKEN) -> str:
+    with pytest.raises(TerminalError) as error:
+        CliRunner().invoke(app, ["mcp", *words], env={"HERMES_MCP_TOKEN": token}, catch_exceptions=False)
+    return str(error.value)
+
+
+def test_it_does_not_begin_without_a_token_that_cannot_be_guessed(hermes_env) -> None:
+    done = hermes_env("mcp", "--http", "127.0.0.1:0")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "HERMES_MCP_TOKEN is not set. Make one by: export HERMES_MCP_TOKEN=$(python3 -c" in done.stderr
+    assert "is shorter than 16 characters" in _refusal("--http", "127.0.0.1:0", token="short")
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--http", "nowhere"], "--http nowhere: it should be HOST:PORT"),
+        (["--http", "127.0.0.1:99999"], "--http 127.0.0.1:99999: it should be HOST:PORT"),
+        (["--tool", "terminl"], "--tool terminl: there is no such tool (did you mean 'terminal'?)"),
+        (["--idle-timeout", "0"], "--idle-timeout 0: it should be a number greater than 0"),
+        (["--set", "timeuot=5"], "timeuot"),
+        (["--backend", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_is_said_before_any_client_comes(words: list[str], error: str) -> None:
+    assert error in _refusal(*words)
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert f"cannot listen on {where}: Address already in use" in _refusal("--http", where)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from mcp.client.client import Client
+from mcp.types import CallToolResult
+
+from hermes_env.schemas.toolset import BUILT_IN
+
+from .conftest import Session, WebServer, run
+
+pytestmark = pytest.mark.xdist_group("mcp")
+
+READ_ONLY = {"read_file", "search_files", "web_search", "web_extract"}
+
+
+async def _called(client: Client, name: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool, and hold what it returns against the schema and the text."""
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    result = await client.call_tool(name, arguments)
+    assert isinstance(result, CallToolResult)
+    assert [json.loads(content.text) for content in result.content] == [result.structured_content]
+    jsonschema.validate(result.structured_content, tools[name].output_schema)
+    assert result.is_error == bool(result.structured_content.get("error"))
+    return result.structured_content
+
+
+def test_each_tool_is_listed_with_schemas_and_with_what_it_may_do(web_server: WebServer) -> None:
+    async def test() -> None:
+        async with web_server.client() as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert list(tools) == list(BUILT_IN)
+        for name, tool in tools.items():
+            jsonschema.Draft202012Validator.check_schema(tool.input_schema)
+            jsonschema.Draft202012Validator.check_schema(tool.output_schema)
+            assert tool.title and tool.description and tool.annotations
+            assert tool.annotations.read_only_hint == (name in READ_ONLY)
+            assert tool.annotations.destructive_hint == (name not in READ_ONLY)
+        assert {name for name, tool in tools.items() if tool.annotations.open_world_hint} == {
+            "terminal",
+            "web_search",
+            "web_extract",
+            "execute_code",
+        }
+
+    run(test)
+
+
+def test_each_tool_works(session: Session) -> None:
+    async def test() -> None:
+        async with session() as client:
+            assert client.server_info.name == "hermes-env"
+            assert (await _called(client, "terminal", command="mkdir -p below; cd below; pwd"))["exit_code"] == 0
+            assert (await _called(client, "patch", mode="patch", patch=_PATCH))["files_added"] == 1
+            assert (await _called(client, "read_file", path="poem"))["content"].endswith("|roses are red\n")
+            (match,) = (await _called(client, "search_files", pattern="roses", path="."))["matches"]
+            assert match["line"] == 1
+            script = "from hermes_tools import terminal\nprint(terminal('basename $PWD; cat poem')['output'])"
+            result = await _called(client, "execute_code", code=script)
+            assert (result["status"], result["output"].split()) == ("success", ["below", "roses", "are", "red"])
+            started = await _called(client, "terminal", command="echo behind", background=True)
+            waited = await _called(client, "process", action="wait", process_id=started["process_id"], timeout=60)
+            assert (waited["status"], waited["output"]) == ("exited", "behind\n")
+
+    run(test)
+
+
+_PATCH = """*** Begin Patch
+*** Add File: poem
++roses are red
+*** End Patch"""
+
+
+def test_what_a_tool_cannot_do_is_a_result_that_says_so(web_server: WebServer) -> None:
+    async def test() -> None:
+        async with web_server.client() as client:
+            assert "no such file" in (await _called(client, "read_file", path="/absent"))["error"]
+            assert "at least 1" in (await _called(client, "web_search", query="roses", limit=0))["error"]
+            assert "wrong arguments: 'command' is missing" in (await _called(client, "terminal"))["error"]
+            (page,) = (await _called(client, "web_extract", urls=["http://127.0.0.1:9/"]))["results"]
+            assert page["error"]
+            assert (await _called(client, "execute_code", code="raise SystemExit(3)"))["exit_code"] == 3
+            assert (await _called(client, "terminal", command="exit 3")) == {
+                "output": "",
+                "exit_code": 3,
+                "error": None,
+            }
+
+    run(test)
+
+
+def test_a_tool_that_is_not_there_is_an_error_that_names_those_that_are(over_stdio: Session) -> None:
+    async def test() -> None:
+        async with over_stdio("--tool", "read_file", "--tool", "terminal") as client:
+            assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file", "terminal"]
+            with pytest.raises(Exception, match="there is no tool 'patch'; there are: read_file, terminal"):
+                await client.call_tool("patch", {})
+
+    run(test)

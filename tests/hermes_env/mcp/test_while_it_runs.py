@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp.types import LoggingMessageNotificationParams
+from targets.processes import all_gone, having
+
+from hermes_env.mcp import news
+from hermes_env.mcp.served_client import MAX_CALLS
+
+from .conftest import Session, WebServer, run, until
+
+pytestmark = pytest.mark.xdist_group("mcp")
+
+UNTIL_TOLD = "rm -f told; echo early; while [ ! -e told ]; do sleep 0.1; done; echo late"
+"""A command that ends once it was seen that it runs."""
+
+
+class Told:
+    """What a client was told."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, str | None, Any]] = []
+        self.progress: list[tuple[float, str | None]] = []
+
+    async def log(self, message: LoggingMessageNotificationParams) -> None:
+        self.messages.append((message.level, message.logger, message.data))
+
+    async def note(self, progress: float, total: float | None, message: str | None) -> None:
+        self.progress.append((progress, message))
+
+    def shown(self, who: str) -> str:
+        return "".join(str(data) for _, logger, data in self.messages if logger == who)
+
+
+def test_a_client_is_told_of_output_while_a_command_runs(session: Session) -> None:
+    told = Told()
+
+    async def test() -> None:
+        async with session(logging_callback=told.log) as client, anyio.create_task_group() as group:
+
+            async def call() -> None:
+                result = await client.call_tool("terminal", {"command": UNTIL_TOLD}, progress_callback=told.note)
+                assert result.structured_content == {"output": "early\nlate\n", "exit_code": 0, "error": None}
+
+            group.start_soon(call)
+            await until(lambda: "early" in told.shown("terminal") and bool(told.progress))
+            await client.call_tool("execute_code", {"code": "open('told', 'w').close()"})
+
+    run(test)
+    assert {level for level, _, _ in told.messages} == {"info"}
+    amounts = [amount for amount, _ in told.progress]
+    assert amounts == sorted(set(amounts))
+    assert all(message for _, message in told.progress)
+
+
+def test_a_client_is_told_what_the_start_of_its_container_is_doing(web_server_on_docker: WebServer) -> None:
+    told = Told()
+
+    async def test() -> None:
+        async with web_server_on_docker.client(logging_callback=told.log) as client, anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "terminal", {"command": UNTIL_TOLD})
+            await until(lambda: "starting a container" in told.shown("environment"))
+            await client.call_tool("execute_code", {"code": "open('told', 'w').close()"})
+
+    run(test)
+
+
+def test_a_script_is_told_of_while_it_runs(web_server: WebServer) -> None:
+    told = Told()
+    code = (
+        "import os, time\nprint('early', flush=True)\nwhile not os.path.exists('script told'): time.sleep(0.1)\n"
+        "os.remove('script told')"
+    )
+
+    async def test() -> None:
+        async with web_server.client(logging_callback=told.log) as client, anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "execute_code", {"code": code})
+            await until(lambda: told.shown("execute_code") == "early\n")
+            await client.call_tool("terminal", {"command": "touch 'script told'"})
+
+    run(test)
+
+
+def test_who_wants_only_warnings_gets_no_output_and_still_progress(web_server: WebServer) -> None:
+    told = Told()
+
+    async def test() -> None:
+        async with web_server.client(logging_callback=told.log) as client, anyio.create_task_group() as group:
+            with pytest.warns(MCPDeprecationWarning):
+                await client.set_logging_level("warning")
+
+            async def call() -> None:
+                await client.call_tool("terminal", {"command": UNTIL_TOLD}, progress_callback=told.note)
+
+            group.start_soon(call)
+            await until(lambda: any(message == "early" for _, message in told.progress))
+            await client.call_tool("execute_code", {"code": "open('told', 'w').close()"})
+
+    run(test)
+    assert told.messages == []
+
+
+def test_of_much_output_the_end_is_told() -> None:
+    kept = news.News(None, "terminal", lambda level: True)  # type: ignore[arg-type]  # nobody is told here
+    for _ in range(1000):
+        kept.output("some words\n")
+    _, output, message = kept._taken()
+    assert output == "[... 7,000 characters left out ...]\n" + ("some words\n" * 1000)[-news.MOST_CHARACTERS :]
+    assert message == "some words"
+    assert kept._taken() == ([], "", "")
+
+
+COMMAND = "trap '' TERM; setsid sleep {nap} & sleep {nap}"
+SCRIPT = "from hermes_tools import terminal\nterminal('setsid sleep {nap} & sleep {nap}')"
+
+
+async def _cancelled(client: Client, nap: str, tool: str, **arguments: Any) -> None:
+    """Call a tool that makes something sleep, and cancel the call once it does."""
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, tool, arguments)
+            await until(lambda: bool(having(nap)))
+            scope.cancel()
+    await until(lambda: not having(nap))
+
+
+def test_a_command_and_a_script_that_are_cancelled_end_in_the_target(session: Session, nap: str) -> None:
+    async def test() -> None:
+        async with session() as client:
+            await _cancelled(client, nap, "terminal", command=COMMAND.format(nap=nap))
+            await _cancelled(client, nap, "execute_code", code=SCRIPT.format(nap=nap))
+            result = await client.call_tool("terminal", {"command": "echo usable"})
+            assert result.structured_content["output"] == "usable\n"
+
+    run(test)
+    assert all_gone(nap)
+
+
+def test_so_does_a_command_with_a_terminal_and_a_wait_for_one_in_the_background(
+    web_server: WebServer, nap: str
+) -> None:
+    async def test() -> None:
+        async with web_server.client() as client:
+            await _cancelled(client, nap, "terminal", command=f"sleep {nap}", pty=True)
+            started = await client.call_tool("terminal", {"command": "sleep 1000", "background": True})
+            waited = {"action": "wait", "process_id": started.structured_content["process_id"], "timeout": 1000}
+            with anyio.move_on_after(0.5):
+                await client.call_tool("process", waited)
+            # All calls that may run at once do.
+            async with anyio.create_task_group() as group:
+                for _ in range(MAX_CALLS):
+                    group.start_soon(client.call_tool, "terminal", {"command": "true"})
+
+    run(test)
