@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from code_execution.mcp.calls import Function
     from code_execution.mcp.server import RunningServer
 
-_LOOKS_AT_ALL = re.compile(r"\b(dir|help|getattr|vars)\s*\(\s*hermes_tools\b")
+_LOOKS_AT_ALL = re.compile(r"\b(dir|help|getattr|vars)\s*\(\s*hermes_tools\s*[,)]")
 """A script that wants to know which tools there are."""
 
 

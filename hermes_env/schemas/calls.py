@@ -100,7 +100,9 @@ def _result(
 ) -> object:
     if name == EXECUTE_CODE:
         chosen = _tools_of_scripts(tools, env)
-        result = execute_code(str(arguments[CODE]), env=env, tools=chosen, on_output=on_output).to_dict()
+        with_servers = tools.has_servers
+        run = execute_code(str(arguments[CODE]), env=env, tools=chosen, mcp_servers=with_servers, on_output=on_output)
+        result = run.to_dict()
         return {key: result[key] for key in SCRIPT_RESULT}
     if name in tools.own:
         return env.model_view().value(_awaited(tools.own[name](**arguments)))

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 
 import hermes_tools
+from code_execution.mcp.server_settings import servers_of
 from code_execution.settings import CodeExecutionSettings
 from environments.plain_number import plain_number
 from hermes_env.schemas.descriptions import DESCRIPTIONS, OPENAI_LIMIT
@@ -54,10 +55,21 @@ def _code_text(tools: Toolset, settings: CodeExecutionSettings) -> str:
         _WHERE[settings.mode],
         _on_errors(settings),
         *filter(None, notes),
+        *_on_servers(tools, settings),
         "json_parse reads JSON with raw control characters in it, shell_quote makes a text one word of a command, and "
         "retry calls a function again while it raises or returns an error.",
     ]
     return " ".join(parts)
+
+
+def _on_servers(tools: Toolset, settings: CodeExecutionSettings) -> list[str]:
+    names = list(servers_of(settings.mcp_servers)) if settings.mcp_servers and tools.has_servers else []
+    if not names:
+        return []
+    return [
+        f"Tools of MCP servers ({', '.join(names)}) are functions of hermes_tools, too, called <server>_<tool>: "
+        "print(dir(hermes_tools)) lists them, help(hermes_tools.NAME) explains one."
+    ]
 
 
 def _on_errors(settings: CodeExecutionSettings) -> str:

@@ -75,6 +75,11 @@ class Toolset:
         """Those of the program that scripts may call."""
         return {name: tool for name, tool in self.own.items() if name not in NOT_CALLABLE and name.isidentifier()}
 
+    @property
+    def has_servers(self) -> bool:
+        """Whether scripts may call the MCP servers of the settings, too: if the program has left out none of ours."""
+        return {*BUILT_IN} <= {*self.built_in, *self.own}
+
     def parameters(self, name: str) -> Parameters:
         """Return what a tool takes.
 

@@ -17,6 +17,8 @@ from code_execution.mcp.for_script import called_by
 from code_execution.mcp.server_settings import McpServer, servers_of
 from environments import BaseEnvironment, SettingsError
 from environments.conformance.check import wait_until
+from hermes_env.schemas.calls import answer_in
+from hermes_env.schemas.toolset import Toolset
 
 Configure = Callable[..., None]
 
@@ -213,3 +215,13 @@ def test_the_name_of_a_server_begins_python_names() -> None:
     for name in ("1st", "_x", ""):
         with pytest.raises(SettingsError, match="begins with a letter"):
             servers_of({name: {"command": "x"}})
+
+
+def test_a_models_scripts_have_them_unless_a_tool_of_ours_is_left_out(
+    env: BaseEnvironment, serve: Configure, stdio: dict[str, object]
+) -> None:
+    serve(ours=stdio)
+    arguments = {"code": "from hermes_tools import ours_add; print(ours_add(1))"}
+    for tools, output in ((None, "3\n"), (["execute_code", "terminal"], "cannot import name 'ours_add'")):
+        told = json.loads(answer_in(lambda: env, Toolset.of(tools, None), "execute_code", arguments))
+        assert output in told["output"]

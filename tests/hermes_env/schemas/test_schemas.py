@@ -143,6 +143,15 @@ def test_a_refused_call_is_told_of_as_the_settings_have_it() -> None:
     assert "ToolError" in script_texts(tools, CodeExecutionSettings(tool_errors="raise"))[1]
 
 
+def test_mcp_servers_of_the_settings_are_told_of_where_no_tool_is_left_out() -> None:
+    settings = CodeExecutionSettings(
+        mcp_servers={"my-mail": {"command": "x"}, "off": {"url": "http://h/", "enabled": False}}
+    )
+    assert "MCP servers (my_mail) are functions of hermes_tools" in script_texts(Toolset.of(None, None), settings)[1]
+    assert "MCP" not in script_texts(Toolset.of(["execute_code", "terminal"], None), settings)[1]
+    assert "MCP" not in script_texts(Toolset.of(None, None), CodeExecutionSettings())[1]
+
+
 def test_only_the_tools_that_are_asked_for_are_there_and_told_of() -> None:
     shown = by_name(tools=["execute_code", "terminal"])
     assert list(shown) == ["terminal", "execute_code"]
