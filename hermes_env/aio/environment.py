@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Coroutine
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from environments import BaseEnvironment, Capabilities, Process, Target, create_environment
+from environments import BaseEnvironment, CallCancelledError, Capabilities, Process, Target, create_environment
 from hermes_env.aio.calls import awaited, ended, in_turn
 from hermes_env.aio.files import AsyncFiles
 from hermes_env.aio.home import awaited_at_home
@@ -20,11 +21,22 @@ from hermes_env.aio.threads import in_thread, to_its_end
 
 if TYPE_CHECKING:
     from environments import EnvironmentSettings
+    from environments.progress import Progress
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 Hook = Callable[..., object]
 """A function as `create_environment` takes it, or the same as a coroutine function."""
+
+
+def _while_awaited(tell: Callable[[Progress], object]) -> Callable[[Progress], None]:
+    """Return what tells of progress as long as the call is awaited: a start may go on for other calls."""
+
+    def call(progress: Progress) -> None:
+        with contextlib.suppress(CallCancelledError):
+            tell(progress)
+
+    return call
 
 
 def _started(
@@ -87,6 +99,8 @@ class AsyncEnvironment(AsyncFiles, Streams):
             "on_progress": on_progress,
         }
         given = {name: awaited_at_home(hook) for name, hook in hooks.items() if hook}
+        if on_progress:
+            given["on_progress"] = _while_awaited(given["on_progress"])
         self._wrap(create_environment(backend, **given, **settings))
 
     @classmethod

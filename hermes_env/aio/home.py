@@ -44,13 +44,16 @@ class HomeLoop:
         """Make this the home of everything that the current thread does in the block."""
         return holding(_current, self)
 
-    def soon(self, function: Callable[[], object]) -> None:
-        """Have a function called on the loop, from any thread, and wait for nothing. Without a loop, does nothing."""
+    def soon(self, function: Callable[[], object]) -> bool:
+        """Have a function called on the loop, from any thread, and wait for nothing. False if the loop has ended."""
         native = self._token.native_token
         hand_over = getattr(native, "run_sync_soon", None) or getattr(native, "call_soon_threadsafe", None)
         assert hand_over, "asyncio and trio have one of these"
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits there any more
+        try:
             hand_over(function)
+        except RuntimeError:
+            return False
+        return True
 
     def result_of(self, awaitable: Awaitable[object]) -> object:
         """Await something on the loop, with the context variables of this thread, and return what comes of it.

@@ -16,6 +16,8 @@ class Work(Enum):
 
     COMMAND = "command"
     """Commands, files, starts."""
+    STREAM = "stream"
+    """Commands whose output is gone through, while whoever does that runs others."""
     SCRIPT = "script"
     """Scripts, whose tools run commands."""
     WAIT = "wait"
@@ -24,15 +26,22 @@ class Work(Enum):
     """What is soon over, or ends something else."""
 
 
-_most = {Work.COMMAND: 64, Work.SCRIPT: 32, Work.WAIT: 64, Work.CONTROL: 64}
+_most = {Work.COMMAND: 64, Work.STREAM: 64, Work.SCRIPT: 32, Work.WAIT: 64, Work.CONTROL: 64}
 _limiters: RunVar[dict[tuple[Work, int], anyio.CapacityLimiter]] = RunVar("hermes_thread_limiters")
 
 
-def limit_threads(*, commands: int | None = None, scripts: int | None = None, waits: int | None = None) -> None:
+def limit_threads(
+    *,
+    commands: int | None = None,
+    streams: int | None = None,
+    scripts: int | None = None,
+    waits: int | None = None,
+) -> None:
     """Say how many threads of each event loop may work at once. What comes beyond that waits for its turn.
 
     Args:
         commands: For commands, files and starts; 64 at first. As many are kept for what ends or controls something.
+        streams: For `stream`; 64 at first.
         scripts: For `aexecute_code`; 32 at first.
         waits: For `expect` and `write` of processes; 64 at first.
 
@@ -40,7 +49,13 @@ def limit_threads(*, commands: int | None = None, scripts: int | None = None, wa
         TypeError: A number is not whole.
         ValueError: A number is below 1.
     """
-    wanted = {Work.COMMAND: commands, Work.CONTROL: commands, Work.SCRIPT: scripts, Work.WAIT: waits}
+    wanted = {
+        Work.COMMAND: commands,
+        Work.CONTROL: commands,
+        Work.STREAM: streams,
+        Work.SCRIPT: scripts,
+        Work.WAIT: waits,
+    }
     _most.update({work: check_count(f"{work.value}s", most) for work, most in wanted.items() if most is not None})
 
 

@@ -62,7 +62,7 @@ class RunningStream:
         self._changed = threading.Condition()
         self._pieces: deque[tuple[str | bytes, ChannelName]] = deque()
         self._size = 0
-        self._limiter = limiter_for(Work.COMMAND)
+        self._limiter = limiter_for(Work.STREAM)
         self._home = HomeLoop()
         self._news = anyio.Event()
         self._has_thread = False
@@ -117,7 +117,7 @@ class RunningStream:
             self._home.soon(self._note_news)
 
     def _is_unwanted(self) -> bool:
-        return self.scope.cancelled or self._is_over()
+        return self.scope.cancelled or self._is_over() or not self._home.soon(self._note_news)
 
     def take(self) -> tuple[str | bytes, ChannelName] | None:
         """Return what has come on one channel, if anything has."""

@@ -39,10 +39,7 @@ async def in_thread(call: Callable[[], T], *, limiter: anyio.CapacityLimiter, sc
         with working(chosen, home):
             return call()
 
-    try:
-        return await _in_task(work, limiter, chosen.cancel)
-    finally:
-        await home.close()
+    return await _in_task(work, home, limiter, chosen.cancel)
 
 
 async def to_its_end(call: Callable[[], T], *, limiter: anyio.CapacityLimiter) -> T:
@@ -51,18 +48,26 @@ async def to_its_end(call: Callable[[], T], *, limiter: anyio.CapacityLimiter) -
     The cancellation is then raised behind it. Arguments and errors are those of `in_thread`.
     """
 
+    home = HomeLoop()
+
     def work() -> T:
-        with in_no_scope():
+        with in_no_scope(), home.active():
             return call()
 
-    return await _in_task(work, limiter, lambda: None, shield=True)
+    return await _in_task(work, home, limiter, lambda: None, shield=True)
 
 
 async def _in_task(
-    work: Callable[[], T], limiter: anyio.CapacityLimiter, on_cancel: Callable[[], None], *, shield: bool = False
+    work: Callable[[], T],
+    home: HomeLoop,
+    limiter: anyio.CapacityLimiter,
+    on_cancel: Callable[[], None],
+    *,
+    shield: bool = False,
 ) -> T:
     """Have a task of its own wait for the thread: what cancels this one, asyncio's own way too, does not reach it."""
     outcome: Future[T] = Future()
+    stopped: list[BaseException] = []
     over = anyio.Event()
 
     def note_outcome() -> None:
@@ -78,13 +83,20 @@ async def _in_task(
         finally:
             over.set()
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(wait_for_thread)
-        try:
-            await over.wait()
-        except BaseException:
-            on_cancel()
-            raise
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait_for_thread)
+            try:
+                await over.wait()
+            except BaseException as error:
+                on_cancel()
+                if isinstance(error, anyio.get_cancelled_exc_class()):
+                    raise
+                stopped.append(error)  # control-C in trio, which would be raised as one of a group
+    finally:
+        await home.close()
+    if stopped:
+        raise stopped[0]
     return outcome.result(timeout=0)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +19,7 @@ from targets.threads import running_threads
 
 from environments import CancelScope, TargetFileNotFoundError, TerminalError, create_environment
 from environments.approvals import CommandRequest
+from environments.conformance.check import wait_until
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
 pytestmark = pytest.mark.anyio
@@ -193,6 +197,33 @@ class TestCancelled:
             await until(lambda: having(nap))
             await env.interrupt()
         assert results[0].interrupted
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+def test_control_c_ends_the_command_before_the_program(anyio_backend: str, nap: str) -> None:
+    code = f"""
+import anyio
+from hermes_env.aio import AsyncEnvironment
+
+async def main():
+    env = AsyncEnvironment("local")
+    try:
+        await env.execute("sleep {nap}")
+    finally:
+        print("after it", flush=True)
+        await env.cleanup()
+
+anyio.run(main, backend="{anyio_backend}")
+"""
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with program:
+        assert wait_until(lambda: [each for each in having(nap) if each.name() == "sleep"], LONG)
+        program.send_signal(signal.SIGINT)
+        assert program.stdout and program.stdout.readline() == "after it\n"
+        assert not [each for each in having(nap) if each.name() == "sleep"]
+        error = program.communicate()[1]
+    assert error.splitlines()[-1] == "KeyboardInterrupt"
+    assert program.returncode == -signal.SIGINT
 
 
 class TestCallbacks:

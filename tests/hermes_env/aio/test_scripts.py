@@ -7,9 +7,11 @@ from collections.abc import Callable
 
 import anyio
 import pytest
+from mcp import Client
+from mcp.server.mcpserver import MCPServer
 from targets.processes import having
 
-from code_execution import ToolCall, tools_from_schemas
+from code_execution import ToolCall, mcp_tools, tools_from_schemas
 from environments.approvals import ScriptRequest, ToolCallRequest
 from hermes_env.aio import AsyncEnvironment, aexecute_code, limit_threads
 
@@ -179,3 +181,12 @@ async def test_an_interrupted_script_has_a_result(env: AsyncEnvironment) -> None
 async def test_what_execute_code_raises_is_raised_as_it_is(env: AsyncEnvironment) -> None:
     with pytest.raises(ValueError, match="timeout"):
         await aexecute_code("", env=env, timeout=-1)
+
+
+async def test_the_tools_of_an_mcp_session_of_the_same_loop_can_be_called(env: AsyncEnvironment) -> None:
+    server = MCPServer("adder", log_level="WARNING")
+    server.tool()(Service.add.__get__(Service()))
+    async with Client(server) as session:
+        code = "from hermes_tools import add; print(add(1, b=2))"
+        result = await aexecute_code(code, env=env, tools=mcp_tools(session))
+    assert result.output == "3\n"

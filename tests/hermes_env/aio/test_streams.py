@@ -9,8 +9,9 @@ import anyio
 import pytest
 from targets.processes import having
 
-from environments import TerminalError
-from hermes_env.aio import AsyncEnvironment, limit_threads
+from environments import TerminalError, create_environment
+from environments.conformance.check import wait_until
+from hermes_env.aio import AsyncEnvironment, BytesPiece, OutputStream, limit_threads
 from hermes_env.aio.streaming import MOST_WAITING
 
 pytestmark = pytest.mark.anyio
@@ -159,23 +160,39 @@ async def test_a_callback_is_refused_to_wait_for_its_own_session(env: AsyncEnvir
     assert len(refused) == 1
 
 
-async def test_a_stream_counts_as_a_command(env: AsyncEnvironment, nap: str) -> None:
-    limit_threads(commands=1)
+async def test_streams_have_threads_of_their_own_which_are_bounded(env: AsyncEnvironment, nap: str) -> None:
+    limit_threads(commands=1, streams=1)
     try:
-        async with env.stream(f"echo begun; sleep {nap}") as stream:
+        async with env.stream(f"echo begun; sleep {nap}") as stream, await env.session("other") as other:
             await anext(stream)
+            assert (await env.execute_oneshot("echo on")).output == "on\n"
             with anyio.move_on_after(0.2) as limit:
-                await env.execute_oneshot("true")
+                await anext(other.stream("echo on"))
             assert limit.cancelled_caught
-        assert (await env.execute_oneshot("echo on")).output == "on\n"
+            await stream.aclose()
+            assert await anext(other.stream("echo on")) == "on\n"
     finally:
-        limit_threads(commands=64)
+        limit_threads(commands=64, streams=64)
+
+
+def test_a_stream_that_its_loop_has_left_behind_does_not_wait_for_it(anyio_backend: str) -> None:
+    with create_environment("local") as beneath:
+
+        async def leave() -> OutputStream[BytesPiece]:
+            stream = AsyncEnvironment.of(beneath).stream("cat /dev/zero", binary=True)
+            await anext(stream)
+            return stream
+
+        stream = anyio.run(leave, backend=anyio_backend)
+        beneath.interrupt()
+        assert wait_until(lambda: not beneath.busy, LONG)
+    assert stream
 
 
 async def test_sessions_have_streams_of_their_own(env: AsyncEnvironment) -> None:
     async with await env.session("other", cwd="/") as session:
         await session.execute("export N=1")
-        assert [piece async for piece in session.stream("echo $N; pwd")] == ["1\n/\n"]
+        assert "".join([piece async for piece in session.stream("echo $N; pwd")]) == "1\n/\n"
         assert await session.cwd == "/"
         assert (session.name, session.pty, session.busy, session.closed) == ("other", False, False, False)
     assert session.closed

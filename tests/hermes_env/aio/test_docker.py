@@ -1,0 +1,106 @@
+"""What is cancelled is ended in a container before the await returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import anyio
+import docker
+import pytest
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.processes import having
+
+from environments import create_environment
+from hermes_env.aio import AsyncEnvironment, aexecute_code
+
+pytestmark = pytest.mark.anyio
+LONG = 60.0
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    engine = require_docker()
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module")
+def env(engine: docker.DockerClient) -> Iterator[AsyncEnvironment]:
+    """One container for all of these tests."""
+    with create_environment("docker", image=PYTHON_IMAGE) as beneath:
+        yield AsyncEnvironment.of(beneath)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    with anyio.fail_after(LONG):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def test_a_command_is_ended_with_its_children(env: AsyncEnvironment, nap: str) -> None:
+    await env.execute("cd /tmp")
+    async with anyio.create_task_group() as group:
+        group.start_soon(env.execute, f"(setsid sleep {nap} & sleep {nap})")
+        await until(lambda: len(having(nap)) >= 2)
+        group.cancel_scope.cancel()
+    assert not having(f"sleep {nap}")
+    assert (await env.execute("pwd")).output == "/tmp\n"
+
+
+async def test_a_script_is_ended_with_its_tools_and_what_they_run(env: AsyncEnvironment, nap: str) -> None:
+    async def sleep() -> None:
+        await env.execute(f"sleep {nap}")
+
+    code = f"""
+import hermes_tools, subprocess, threading
+threading.Thread(target=hermes_tools.sleep).start()
+subprocess.run(["sleep", "{nap}"])
+"""
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: aexecute_code(code, env=env, tools={"sleep": sleep}))
+        await until(lambda: len(having(nap)) >= 2)
+        group.cancel_scope.cancel()
+    assert not having(nap)
+
+
+async def test_a_stream_that_is_left_ends_its_command(env: AsyncEnvironment, nap: str) -> None:
+    async with env.stream(f"echo begun; sleep {nap}") as stream:
+        async for _ in stream:
+            await until(lambda: having(nap))
+            break
+    assert not having(nap)
+
+
+async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled(
+    env: AsyncEnvironment, nap: str
+) -> None:
+    process = await env.start(f"sleep {nap}")
+    with anyio.move_on_after(0.1) as limit:
+        await process.write(b"x" * 50_000_000)
+    assert limit.cancelled_caught
+    with anyio.fail_after(LONG):
+        await process.wait()
+    assert not having(nap)
+
+
+async def test_a_transfer_that_is_cancelled_leaves_no_part_of_a_file(env: AsyncEnvironment) -> None:
+    with anyio.move_on_after(0.1) as limit:
+        for _ in range(100):
+            await env.write_bytes("part", bytes(50_000_000))
+            await env.remove("part")
+    assert limit.cancelled_caught
+    listed = [each.size for each in await env.list_dir() if each.name.startswith("part")]
+    assert listed in ([], [50_000_000])
+    await env.remove("part", missing_ok=True)
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.3])
+async def test_a_start_that_is_cancelled_leaves_no_container(
+    engine: docker.DockerClient, seconds: float, nap: str
+) -> None:
+    async with AsyncEnvironment("docker", image=PYTHON_IMAGE, task_id=f"aio-{nap}") as env:
+        with anyio.move_on_after(seconds):
+            await env.execute(f"sleep {nap}")
+        assert not having(nap)
+    labelled = engine.containers.list(all=True)
+    assert not [each for each in labelled if f"aio-{nap}" in each.labels.values()]
