@@ -116,6 +116,7 @@ class Process(ABC):
             tap: Has what it prints.
         """
         if tap:
+            seen.target_told()
             seen.goes_on()
             self.add_done_callback(lambda code: seen.end(**tap.facts(), **_ending(code)))
         return self

@@ -102,12 +102,14 @@ class DaytonaEnvironment(PerCommandEnvironment):
         if self._joins:
             with reported("no sandbox can be joined"):
                 self._sandbox = join(service, self._joins)
+            self.observation.target = ("sandbox", self._sandbox.id)
             return
         with reported("no sandbox can be started"):
             if self._sandbox and make_ready(self._sandbox):
                 return
             key = key_of(self.settings) if self.settings.container_persistent else None
             self._sandbox = self._shared(service, key) if key else create(service, self.settings, None)
+            self.observation.target = ("sandbox", self._sandbox.id)
 
     def _shared(self, service: sdk.Daytona, key: str) -> sdk.Sandbox:
         """Return a sandbox that is kept for the task: that of others in this process, an earlier one, or a new one."""

@@ -98,6 +98,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
         try:
             with reported("no container can be started"):
                 self._container = self.ready_container(api)
+                self.observation.target = ("container", self._container)
         finally:
             self._api = api  # also when it was closed while this went on, so that it is closed once more
 

@@ -114,6 +114,7 @@ class ModalEnvironment(PerCommandEnvironment):
             except BaseException:
                 self._target.discard()
                 raise
+            self.observation.target = ("sandbox", self._target.id)
             self._files = (
                 ShellFiles(self._ours, self.settings.env, self.progress) if self._duplex else self._native_files
             )

@@ -38,6 +38,8 @@ class Fitting:
         self._redactor = redactor
         self.cut: dict[str, dict[str, int]] = {}
         """What was left out, by the key of the text."""
+        self.gaps: dict[str, int] = {}
+        """Where in an output something is missing; its length, if nothing is."""
         self._room = MOST_IN_ALL
 
     def value(self, key: str, value: object) -> object:
@@ -45,7 +47,7 @@ class Fitting:
         if isinstance(value, Tapped):
             return self._tapped(key, value.captured)
         if isinstance(value, CapturedText):
-            return self.captured(key, value)[0]
+            return self._captured(key, value)
         self._room = MOST_IN_ALL
         return self._plain(key, value, 0)
 
@@ -56,25 +58,26 @@ class Fitting:
         line = "".join(sign if sign.isprintable() else " " for sign in line)
         return line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 1] + "…"
 
-    def captured(self, key: str, captured: CapturedText) -> tuple[str, int]:
-        """Return an output, and where in it what was left out of it before is missing: its length, if nothing was."""
+    def _captured(self, key: str, captured: CapturedText) -> str:
         text, gap = captured.text, captured.omitted_bytes
         if not gap and byte_size(text) <= MOST_BYTES:
             text = self._redactor.text(text)
-            return text, len(text)
+            self.gaps[key] = len(text)
+            return text
         before, behind = (text[: captured.omitted_at], text[captured.omitted_at :]) if gap else (text, text)
         head, tail = _beginning(before, MOST_BYTES // 2), _end(behind, MOST_BYTES // 2)
         missing = byte_size(text) - byte_size(head) - byte_size(tail)
         head, tail = self._redactor.text(head, cut_behind=True), self._redactor.text(tail, cut_before=True)
         if missing:
             self.cut[key] = {"bytes": missing, "at": len(head)}
-        return head + tail, len(head)
+        self.gaps[key] = len(head)
+        return head + tail
 
     def _tapped(self, key: str, captured: CapturedText) -> str:
-        text, place = self.captured(key, captured)
+        text = self._captured(key, captured)
         if captured.omitted_bytes:
             already = self.cut.get(key, {"bytes": 0})["bytes"]
-            self.cut[key] = {"bytes": captured.omitted_bytes + already, "at": place}
+            self.cut[key] = {"bytes": captured.omitted_bytes + already, "at": self.gaps[key]}
         return text
 
     def _plain(self, key: str, value: object, level: int) -> object:
@@ -96,7 +99,7 @@ class Fitting:
         if size > self._room and size <= MOST_BYTES:
             self.cut[key] = {"bytes": size, "at": 0}
             return ""
-        fitting = self.captured(key, CapturedText(text, 0, len(text)))[0]
+        fitting = self._captured(key, CapturedText(text, 0, len(text)))
         self._room = max(0, self._room - byte_size(fitting))
         return fitting
 

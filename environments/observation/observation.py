@@ -102,13 +102,15 @@ class Observation:
         self._marks: dict[Observer, object] = {}
         self._began = 0.0
         self._approval = 0.0
-        self._goes_on = False
+        self._goes_on = self._has_ended = False
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         self.began_at, self._began = time.time(), time.monotonic()
         for observer in self.observers:
-            self._marks[observer] = _safely(lambda o=observer: o.begun(self, self._outer_mark(o)))  # type: ignore[misc]
+            mark = _safely(lambda o=observer: o.begun(self, self._outer_mark(o)))  # type: ignore[misc]
+            if mark is not None:
+                self._marks[observer] = mark
         self._stack.enter_context(self.active())
         return self
 
@@ -163,16 +165,23 @@ class Observation:
 
     def failed(self, error: BaseException) -> None:
         """Say that it ended with an exception."""
-        self.tell(status=status_of(error), error=str(error) or type(error).__name__, error_type=type(error).__name__)
+        self.tell(status=status_of(error), error=_text_of(error), error_type=type(error).__name__)
         if output := getattr(error, "output", None):
             self.ending.setdefault("output", output)
+
+    def target_told(self) -> None:
+        """Say that the target was told just now, and that all before was waiting."""
+        self.tell(waited=time.monotonic() - self._began)
 
     def goes_on(self) -> None:
         """Have it not end with the block, if that raises nothing, but with `end`."""
         self._goes_on = True
 
     def end(self, **facts: object) -> None:
-        """Let it end now, and say how, see `tell`."""
+        """Let it end now, and say how, see `tell`. It ends once."""
+        if self._has_ended:
+            return
+        self._has_ended = True
         self.tell(**facts)
         self.seconds = time.monotonic() - self._began
         if self._approval:
@@ -210,6 +219,9 @@ class _Unobserved(Observation):
     def failed(self, error: BaseException) -> None:
         pass
 
+    def target_told(self) -> None:
+        pass
+
     def goes_on(self) -> None:
         pass
 
@@ -232,6 +244,13 @@ def _safely(tell: Callable[[], object]) -> object | None:
 
         logging.getLogger(__name__).warning("somebody who looks on failed: %s", type(error).__name__)
         return None
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # of a class of somebody else's
+        return type(error).__name__
 
 
 def status_of(error: BaseException) -> Status:

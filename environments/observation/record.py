@@ -79,12 +79,9 @@ class Recorder:
     def ended(self, mark: object, seen: Observation) -> None:
         """Write what has ended, see `Observer`."""
         fitting = Fitting(_redactor(seen))
-        facts = dict(seen.ending)
-        if output := facts.pop("captured", None):
-            facts["output"], place = fitting.captured("output", output)  # type: ignore[arg-type]
-            if facts.get("omitted_bytes"):
-                facts["omitted_at"] = place
-        ready = {key: _rounded(fitting.value(key, value)) for key, value in facts.items() if value is not None}
+        ready = {key: _rounded(fitting.value(key, value)) for key, value in seen.ending.items() if value is not None}
+        if ready.get("omitted_bytes"):
+            ready["omitted_at"] = fitting.gaps["output"]
         at = seen.began_at + seen.seconds  # a clock that is set meanwhile does no harm
         self._write("end", at, id=mark, kind=seen.kind, seconds=round(seen.seconds, 6), **ready, **_cut(fitting))
 

@@ -40,8 +40,8 @@ def observed(
     outer = CURRENT.get()
     if outer is UNOBSERVED:
         return UNOBSERVED
-    if outer is not None:
-        observers = tuple(dict.fromkeys((*outer.observers, *observers)))
+    if outer is not None or len(observers) > 1:
+        observers = tuple(dict.fromkeys((*(outer.observers if outer else ()), *observers)))
     if _TRACE in sys.modules and (telemetry := _telemetry()) and telemetry not in observers:
         observers = (*observers, telemetry)
     return Observation(kind, name, facts, place, observers, outer) if observers else UNOBSERVED

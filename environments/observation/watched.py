@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Protocol
 
 from environments.capture import CapturedText
 from environments.observation.fitting import byte_size
 from environments.observation.observation import UNOBSERVED, Facts, Kind, Observation, Observer, Redacts
-from environments.observation.record import Recorder
 from environments.observation.seam import observed
 from environments.result import CommandResult
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
 class AskedFor(Protocol):
@@ -66,9 +62,10 @@ class Watched:
         self.backend = backend
         self.task_id = task_id
         self.target: tuple[str, str] | None = None
+        """What kind of thing the target is and what its engine knows it by, as in `Target`; a start says it."""
         self.tells_text = tells_text
         self.redactor = redactor
-        self._observers: tuple[Observer, ...] = (Recorder.at(record),) if record else ()
+        self._observers = (_recorder(record),) if record else ()
 
     def observed(
         self, kind: Kind, name: str, facts: Callable[[], Facts], record: str | os.PathLike[str] | None = None
@@ -84,7 +81,7 @@ class Watched:
         Raises:
             SettingsError: That cannot be written.
         """
-        more = (Recorder.at(record),) if record else ()
+        more = (_recorder(record),) if record else ()
         return observed(kind, name, facts, self, *self._observers, *more)
 
     def command(self, call: AskedFor, way: str, session: str | None = None) -> Observation:
@@ -121,7 +118,7 @@ def came_of(seen: Observation, result: CommandResult) -> CommandResult:
             ran=result.duration_seconds,
             status=status or ("success" if result.ok else "error"),
             exit_code=result.exit_code,
-            captured=CapturedText(result.output, result.omitted_bytes, result.omitted_at),
+            output=CapturedText(result.output, result.omitted_bytes, result.omitted_at),
             stderr=result.stderr,
             output_bytes=size,
             omitted_bytes=result.omitted_bytes or None,
@@ -130,6 +127,19 @@ def came_of(seen: Observation, result: CommandResult) -> CommandResult:
             note=result.note,
         )
     return result
+
+
+def came_of_tool(seen: Observation, result: object) -> object:
+    """Tell what a tool returned, and return it."""
+    error = result.get("error") if isinstance(result, dict) else None
+    seen.tell(result=result, status="error" if error else "success", error=str(error) if error else None)
+    return result
+
+
+def _recorder(record: str | os.PathLike[str]) -> Observer:
+    from environments.observation.record import Recorder  # which most programs have no need of
+
+    return Recorder.at(record)
 
 
 def _facts(call: AskedFor) -> dict[str, object]:

@@ -98,6 +98,7 @@ class SingularityEnvironment(InstanceEnvironment):
         else:
             self._instance = Running.begun(client, self.settings, options, image).instance
         self._kills = self._memory_kills()  # those of others, where it is shared
+        self.observation.target = ("instance", self._instance.name)
 
     def _shared(self, client: Client, options: Sequence[str], image: str) -> Instance:
         """Return an instance over what is kept for the task: that of others in this process, or a new one."""

@@ -49,6 +49,7 @@ class JoinedEnvironment(InstanceEnvironment):
             )
         self._instance = instance
         self._kills = self._memory_kills()  # those of others
+        self.observation.target = ("instance", instance.name)
 
     def instance_loss(self) -> str | None:
         """Say whether the instance has ended, see `InstanceEnvironment`."""

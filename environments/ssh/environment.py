@@ -102,6 +102,7 @@ class SSHEnvironment(PersistentShellEnvironment):
         with self._link_lock:
             self._close_links(self._links)
             self._route = resolve(self._own)
+            self.observation.target = ("host", self._route.host)
             current_start().tell(f"connecting to {self._route}")
             self._connect()
 

@@ -13,6 +13,7 @@ from environments.errors import TerminalError
 from environments.listener import TextCallback
 from environments.log import logger
 from environments.manager import get_environment
+from environments.observation.watched import came_of_tool
 from environments.validation import closest
 from hermes_env.schemas.answers import answer, error_answer
 from hermes_env.schemas.parameters import ArgumentError
@@ -104,10 +105,11 @@ def _result(
         run = execute_code(str(arguments[CODE]), env=env, tools=chosen, mcp_servers=with_servers, on_output=on_output)
         result = run.to_dict()
         return {key: result[key] for key in SCRIPT_RESULT}
-    if name in tools.own:
-        return env.model_view().value(_awaited(tools.own[name](**arguments)))
-    with watching_output(on_output):
-        return model_tools(env)[name](**arguments)
+    with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as seen:
+        if name in tools.own:
+            return came_of_tool(seen, env.model_view().value(_awaited(tools.own[name](**arguments))))
+        with watching_output(on_output):
+            return came_of_tool(seen, model_tools(env)[name](**arguments))
 
 
 def _awaited(result: object) -> object:

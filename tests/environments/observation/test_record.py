@@ -1,0 +1,269 @@
+"""What the record of an environment says of what was done in it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from targets.backends import docker, local, without_bash
+from targets.recorded import Recorded
+
+from environments import BaseEnvironment, CancelScope, create_environment
+from environments.approvals import Ask, CommandRequest
+from environments.conformance.check import wait_until
+from environments.errors import CallCancelledError, DeniedError, EnvironmentLostError, StartStoppedError, TerminalError
+from environments.local import LocalEnvironment
+from environments.observation.seam import current_observation
+from environments.sink import Channel
+
+FULL = 180.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+@pytest.fixture
+def env(path: Path, tmp_path: Path) -> Iterator[BaseEnvironment]:
+    (tmp_path / "work").mkdir()
+    with create_environment("local", record=path, cwd=str(tmp_path / "work")) as env:
+        yield env
+
+
+@pytest.mark.parametrize("backend", [local, without_bash, docker], ids=lambda backend: backend.__name__)
+def test_a_command_is_recorded_with_the_start_that_it_waits_for(backend: Callable, path: Path, tmp_path: Path):
+    with backend(tmp_path) as subject, subject.make(record=str(path), task_id="mine") as env:
+        env.execute("echo out; cd /; exit 3")
+        name = env.settings.env
+    seen = Recorded(path)
+    command, start = seen.one("command"), seen.one("start")
+    assert command["name"] == command["command"] == "echo out; cd /; exit 3"
+    assert (command["environment"], command["backend"], command["task"]) == (f"{name} 1", name, "mine")
+    assert (command["way"], command["timeout"], command["status"]) == ("session", FULL, "error")
+    assert (command["exit_code"], command["output"], command["output_bytes"], command["cwd"]) == (3, "out\n", 4, "/")
+    assert start.begin["parent"] == command["id"] and start["status"] == "success"
+    assert command["seconds"] >= command["waited"] >= start["seconds"] > 0
+    assert command.end["time"] == pytest.approx(command.begin["time"] + command["seconds"], abs=1e-4)
+
+
+def test_the_first_line_says_what_writes_it(env: BaseEnvironment, path: Path):
+    env.execute("true")
+    env.execute_oneshot("true")
+    first, *rest = Recorded(path).events
+    assert first["event"] == "run" and first["version"] == 1 and first["pid"] and first["program"] and first["host"]
+    assert abs(first["time"] - time.time()) < 3600
+    assert {each["run"] for each in rest} == {first["run"]} and all(each["event"] != "run" for each in rest)
+    ids = [each["id"] for each in rest if each["event"] == "begin"]
+    assert len(set(ids)) == len(ids) > 1
+
+
+def test_how_a_command_was_asked_for_is_recorded_without_values(env: BaseEnvironment, path: Path):
+    env.execute_oneshot("cat", stdin="input", env={"B": "value-b", "A": "value-a"}, cwd="/", timeout=7)
+    with env.session("side") as side:
+        side.execute(["echo", "a b"])
+    oneshot, named = Recorded(path).kind("command")
+    assert (oneshot["way"], oneshot["variables"], oneshot["input_bytes"]) == ("oneshot", ["A", "B"], 5)
+    assert (oneshot["cwd"], oneshot.begin["cwd"], oneshot["timeout"], oneshot.get("session")) == ("/", "/", 7, None)
+    assert "value-" not in path.read_text()
+    assert (named["session"], named["way"], named["command"]) == ("side", "session", "echo 'a b'")
+
+
+def test_stderr_that_was_captured_apart_is_apart(env: BaseEnvironment, path: Path):
+    env.execute("echo out; echo err >&2", stderr="separate")
+    seen = Recorded(path).one("command")
+    assert (seen["output"], seen["stderr"], seen["output_bytes"]) == ("out\n", "err\n", 8)
+
+
+def test_a_command_without_a_limit_has_none_and_one_that_ran_out_of_time_says_so(env: BaseEnvironment, path: Path):
+    env.execute("true", timeout=float("inf"))
+    env.execute("echo begun; sleep 1000", timeout=0.2)
+    free, late = Recorded(path).kind("command")
+    assert free.get("timeout") is None and free["status"] == "success"
+    assert (late["status"], late["exit_code"], late["output"]) == ("timeout", 124, "begun\n")
+
+
+def test_an_interrupted_command_says_so_whether_it_had_begun_or_not(env: BaseEnvironment, path: Path):
+    event = threading.Event()
+    env.execute("echo begun; sleep 1000", interrupt=event, on_output=lambda text: event.set())
+    scope = CancelScope()
+    scope.cancel()
+    with scope.active():
+        env.execute("never")
+    assert [each["status"] for each in Recorded(path).kind("command")] == ["interrupted"] * 2
+
+
+def test_a_command_that_waits_for_its_turn_says_for_how_long(env: BaseEnvironment, path: Path, tmp_path: Path):
+    env.execute("true")
+    go = tmp_path / "go"
+    first = threading.Thread(target=env.execute, args=(f"while [ ! -e {go} ]; do sleep 0.05; done",))
+    first.start()
+    assert wait_until(lambda: len(Recorded(path).of("begin")) == 3)
+    second = threading.Thread(target=env.execute, args=("echo second",))
+    second.start()
+    assert wait_until(lambda: len(Recorded(path).of("begin")) == 4)
+    released = time.time()
+    go.touch()
+    first.join()
+    second.join()
+    seen = Recorded(path).last("command")
+    assert seen["seconds"] >= seen["waited"] and seen.begin["time"] + seen["waited"] >= released
+
+
+def test_what_was_not_allowed_is_recorded_with_the_time_that_the_question_took(path: Path):
+    def ask(request: CommandRequest) -> Ask | None:
+        return Ask("may it?") if "secretly" in request.command else None
+
+    def approve(request: object, question: str) -> bool:
+        time.sleep(0.2)
+        return "again" in str(request)
+
+    with create_environment("local", record=path, before_command=ask, approve=approve) as env:
+        with pytest.raises(DeniedError):
+            env.execute("secretly")
+        env.execute("echo secretly again")
+    denied, allowed = Recorded(path).kind("command")
+    assert (denied["status"], denied["error_type"]) == ("denied", "DeniedError") and "denied" in denied["error"]
+    assert allowed["status"] == "success" and allowed["waited"] >= allowed["approval"] >= 0.2 <= denied["approval"]
+
+
+def test_a_lost_target_and_what_was_printed_by_then_are_recorded(
+    docker_environment: Callable[..., BaseEnvironment], container_of: Callable, path: Path
+):
+    env = docker_environment(record=path)
+    container = container_of(env)
+    with pytest.raises(EnvironmentLostError):
+        env.execute("echo by then; sleep 1000", on_output=lambda text: container.remove(force=True))
+    lost = Recorded(path).last("command")
+    assert (lost["status"], lost["error_type"], lost["output"]) == ("lost", "EnvironmentLostError", "by then\n")
+
+
+def test_a_start_that_fails_or_is_stopped_is_recorded_with_its_command(path: Path):
+    class Slow(LocalEnvironment):
+        starts_apart = True
+
+        def start_target(self) -> None:
+            if self.settings.task_id == "fails":
+                raise TerminalError("there is no such thing")
+            threading.Event().wait(0.5)
+
+    with pytest.raises(TerminalError), _made(Slow, path, "fails") as env:
+        env.execute("true")
+    interrupted = threading.Event()
+    interrupted.set()
+    with pytest.raises(StartStoppedError), _made(Slow, path, "slow") as env:
+        threading.Timer(0.1, env.interrupt).start()
+        env.execute("true")
+    seen = Recorded(path)
+    assert [each["status"] for each in seen.kind("command")] == ["failed", "interrupted"]
+    assert seen.kind("start")[0]["error"] == seen.kind("command")[0]["error"] == "there is no such thing"
+
+
+def _made(kind: type[LocalEnvironment], path: Path, task: str) -> BaseEnvironment:
+    with create_environment("local", record=path, task_id=task) as env:
+        return kind(env.settings)
+
+
+def test_each_file_call_is_recorded_once_with_its_paths_and_size(env: BaseEnvironment, path: Path, tmp_path: Path):
+    here = tmp_path / "here"
+    env.write_bytes("a", b"12345")
+    env.read_bytes(path="a", limit=3)
+    env.get_file("a", here)
+    env.put_file(here, remote="b")
+    env.mkdir("c")
+    with pytest.raises(FileNotFoundError):
+        env.read_bytes("none")
+    seen = Recorded(path)
+    told = [(each["operation"], each["path"], each.get("local"), each.get("bytes")) for each in seen.kind("transfer")]
+    assert told == [
+        ("write_bytes", "a", None, 5),
+        ("read_bytes", "a", None, 3),
+        ("get_file", "a", str(here), 5),
+        ("put_file", "b", str(here), 5),
+        ("read_bytes", "none", None, None),
+    ]
+    assert (seen.one("file")["operation"], seen.one("file")["path"]) == ("mkdir", "c")
+    failed = seen.last("transfer")
+    assert (failed["status"], failed["error_type"]) == ("failed", "TargetFileNotFoundError")
+    notes = [each for each in seen.of("note") if each["id"] == seen.kind("transfer")[3]["id"]]
+    assert notes[0]["text"] == "uploading b" and (notes[-1]["done"], notes[-1]["total"]) == (5, 5)
+
+
+def test_a_cancelled_transfer_says_so(env: BaseEnvironment, path: Path):
+    scope = CancelScope()
+    scope.cancel()
+    with scope.active(), pytest.raises(CallCancelledError):
+        env.write_bytes("a", b"12345")
+    assert Recorded(path).one("transfer")["status"] == "cancelled"
+
+
+def test_a_process_is_recorded_to_its_end_with_what_it_printed(env: BaseEnvironment, path: Path, tmp_path: Path):
+    go = tmp_path / "go"
+    process = env.start(f"echo begun; while [ ! -e {go} ]; do sleep 0.05; done; echo done; exit 4")
+    process.expect("begun\n")
+    env.execute("echo meanwhile")
+    assert not Recorded(path).one("process").end
+    go.touch()
+    assert process.wait() == 4 and process.read() == "done\n"
+    assert wait_until(lambda: bool(Recorded(path).one("process").end))
+    seen = Recorded(path).one("process")
+    assert (seen["status"], seen["exit_code"], seen["output"], seen["pty"]) == ("error", 4, "begun\ndone\n", False)
+    assert seen["output_bytes"] == 11 and seen["waited"] > 0
+    assert Recorded(path).last("command")["parent"] is None
+
+
+def test_a_process_whose_output_somebody_takes_is_recorded_too(env: BaseEnvironment, path: Path):
+    class Sink:
+        separate = True
+        taken = b""
+
+        def add(self, channel: Channel, data: bytes) -> None:
+            self.taken += data
+
+        def freeze(self) -> None:
+            pass
+
+    sink = Sink()
+    env.start("echo out; echo err >&2", sink=sink).wait()
+    assert wait_until(lambda: bool(Recorded(path).one("process").end))
+    seen = Recorded(path).one("process")
+    assert (seen["output"], seen["stderr"], sorted(sink.taken.split())) == ("out\n", "err\n", [b"err", b"out"])
+
+
+def test_a_process_on_a_terminal_is_recorded_as_the_terminal_shows_it(env: BaseEnvironment, path: Path):
+    process = env.start("read word; echo got $word", pty=True)
+    process.write("this\n")
+    assert process.wait() == 0
+    assert wait_until(lambda: bool(Recorded(path).one("process").end))
+    assert Recorded(path).one("process")["output"] == "this\r\ngot this\r\n" and Recorded(path).one("process")["pty"]
+
+
+def test_a_process_that_ends_with_its_environment_is_recorded_to_its_end(path: Path):
+    with create_environment("local", record=path) as env:
+        env.start("echo begun; sleep 1000").expect("begun\n")
+    assert Recorded(path).one("process")["output"] == "begun\n" and Recorded(path).one("process")["status"] != "success"
+
+
+def test_a_process_that_may_not_be_started_has_ended(env: BaseEnvironment, path: Path):
+    env.before_command = lambda request: "never"
+    with pytest.raises(DeniedError):
+        env.start("sleep 1000")
+    assert Recorded(path).one("process")["status"] == "denied"
+
+
+def test_what_the_package_runs_for_its_own_ends_is_not_recorded(env: BaseEnvironment, path: Path):
+    env.execute_own("echo own")
+    env.start_own("echo own").wait()
+    assert env.cwd
+    assert "own" not in {each["name"].removeprefix("echo ") for each in Recorded(path).all}
+
+
+def test_nothing_is_told_where_nobody_looks(tmp_path: Path):
+    seen = []
+    with create_environment("local", on_progress=lambda progress: seen.append(current_observation())) as env:
+        (tmp_path / "file").write_bytes(b"1")
+        env.put_file(tmp_path / "file", str(tmp_path / "copy"))
+    assert len(seen) == 2 and not any(each.takes_notes for each in seen)

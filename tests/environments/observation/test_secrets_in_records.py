@@ -1,0 +1,71 @@
+"""No record holds the value of a secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from targets.recorded import Recorded
+
+from code_execution import execute_code
+from environments import BaseEnvironment, create_environment
+
+SECRET = "hunter2-hunter2-hunter2"
+
+
+@pytest.fixture(autouse=True)
+def _known_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SERVICE_TOKEN", SECRET)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+@pytest.fixture(params=[True, False], ids=["redacting", "not redacting"])
+def env(request: pytest.FixtureRequest, path: Path) -> Iterator[BaseEnvironment]:
+    """An environment, of which a model may see secrets or not."""
+    with create_environment("local", record=path, redact_secrets=request.param) as env:
+        yield env
+
+
+def test_no_secret_is_in_any_event(env: BaseEnvironment, path: Path, tmp_path: Path):
+    def fail(argument: str, **more: object) -> None:
+        raise ValueError(f"no {argument}")
+
+    env.execute(f"echo {SECRET}; cat", stdin=SECRET, env={"X": SECRET}, stderr="separate")
+    env.execute(f"echo {SECRET} >&2; exit 1", stderr="separate")
+    env.start(f"echo {SECRET}").wait()
+    code = f"import hermes_tools\nprint({SECRET!r})\nhermes_tools.fail({SECRET!r}, key=[{{{SECRET!r}: {SECRET!r}}}])"
+    execute_code(code, env=env, tools={"fail": fail}, argv=[SECRET])
+    env.write_bytes(f"{tmp_path}/{SECRET}", SECRET.encode())
+    with pytest.raises(FileNotFoundError):
+        env.read_bytes(f"{tmp_path}/none/{SECRET}")
+    with env.session(SECRET) as session:
+        session.execute("true")
+    seen = Recorded(path)
+    assert SECRET not in seen.text
+    call = seen.one("tool_call")
+    assert call["arguments"]["more"]["key"] == [{"[REDACTED:MY_SERVICE_TOKEN]": "[REDACTED:MY_SERVICE_TOKEN]"}]
+    assert call["error"].endswith("no [REDACTED:MY_SERVICE_TOKEN]")
+    assert seen.kind("command")[0]["output"] == "[REDACTED:MY_SERVICE_TOKEN]\n[REDACTED:MY_SERVICE_TOKEN]"
+
+
+def test_a_secret_that_becomes_known_while_a_command_runs_is_taken_out_of_its_output(env: BaseEnvironment, path: Path):
+    def learn(text: str) -> None:
+        env.passthrough.allow(["LEARNT"])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEARNT", "a value of no name")
+        env.execute("echo 'a value of no name'", on_output=learn)
+    assert Recorded(path).one("command")["output"] == "[REDACTED:LEARNT]\n"
+
+
+@pytest.mark.parametrize("at", [32 * 1024 - 8, 32 * 1024 - 20])
+def test_a_secret_that_is_cut_through_is_taken_out(env: BaseEnvironment, path: Path, at: int):
+    env.execute(f"printf '%0{at}d' 0; printf %s {SECRET}; printf '%0100000d' 0")
+    seen = Recorded(path).one("command")
+    assert "hunt" not in seen["output"] and "[REDACTED:MY_SERVICE_TOKEN]" in seen["output"]
+    assert seen.end["cut"]["output"]["bytes"] > 0
