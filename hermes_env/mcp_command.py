@@ -10,7 +10,7 @@ import typer
 from environments.errors import SettingsError
 from environments.extras import missing_library
 from environments.plain_number import plain_number
-from hermes_env.options import Backend, Cwd, Settings, Verbose, settings_from
+from hermes_env.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 
 TOKEN = "HERMES_MCP_TOKEN"  # noqa: S105 - the name of a variable
 
@@ -47,6 +47,7 @@ def mcp_command(
             metavar="SECONDS", callback=_positive, help="End a session over HTTP after so long without any request."
         ),
     ] = 1800.0,
+    record: Record = None,
     verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
@@ -63,14 +64,14 @@ def mcp_command(
     that it could not begin, and 2 that the options cannot be understood.
     """
     token = os.environ.pop(TOKEN, "")  # which nothing that is run here has to see
-    settings = settings_from(assignments, cwd=cwd)
+    settings = settings_from(assignments, cwd=cwd, record=record)
     try:
-        from hermes_env.mcp.offer import Offer
+        from hermes_env.mcp.offer import offered
         from hermes_env.mcp.serving import Web, serve
     except ImportError as error:
         raise missing_library("hermes-env mcp", "mcp", "mcp") from error
     from hermes_env.progress import ShownProgress
 
     web = None if http is None else Web(http, token, hosts or (), idle_timeout)
-    with ShownProgress(bool(verbose)) as shown:
-        serve(Offer.of(backend, settings, tools, shown.tell), web)
+    with ShownProgress(bool(verbose)) as shown, offered(backend, settings, tools, shown.tell) as offer:
+        serve(offer, web)

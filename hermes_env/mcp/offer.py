@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from environments import BaseEnvironment, create_environment
@@ -32,36 +33,6 @@ class Offer:
     is_task_chosen: bool
     """Whether all clients work for one task, by which what is kept is found again."""
 
-    @classmethod
-    def of(
-        cls,
-        backend: str | None,
-        settings: Mapping[str, object],
-        tools: Iterable[str] | None,
-        on_progress: Callable[[Progress], object],
-    ) -> Offer:
-        """Find out before there is any client whether an environment can be made, and return what makes more.
-
-        Args:
-            backend: The backend's name; None is the configured one.
-            settings: Settings over those that are configured.
-            tools: Names of the tools; None is all of them.
-            on_progress: Told here what starts are doing.
-
-        Raises:
-            SettingsError: There is no such tool.
-            TerminalError: No environment can be made, see `create_environment`.
-        """
-        for name in tools or ():
-            if name not in BUILT_IN:
-                raise SettingsError(
-                    f"--tool {name}: there is no such tool{closest(name, BUILT_IN)}; there are: {', '.join(BUILT_IN)}"
-                )
-        with create_environment(backend, **settings) as environment:  # starts nothing
-            found = environment.settings
-        is_task_chosen = found.container_persistent or found.task_id != _DEFAULT_TASK
-        return cls(backend, settings, Toolset.of(tools, None), on_progress, found.env, is_task_chosen)
-
     def environment(self, approve: Approver, on_progress: OnProgress) -> BaseEnvironment:
         """Make an environment for one client; nothing of it is started yet.
 
@@ -75,3 +46,34 @@ class Offer:
         task = {} if self.is_task_chosen else {"task_id": f"mcp-{secrets.token_hex(4)}"}
         settings = {**self.settings, **task}
         return create_environment(self.backend, approve=approve, on_progress=on_progress, **settings)
+
+
+@contextmanager
+def offered(
+    backend: str | None,
+    settings: Mapping[str, object],
+    tools: Iterable[str] | None,
+    on_progress: Callable[[Progress], object],
+) -> Iterator[Offer]:
+    """Find out before there is any client whether an environment can be made, and yield what makes more.
+
+    Args:
+        backend: The backend's name; None is the configured one.
+        settings: Settings over those that are configured.
+        tools: Names of the tools; None is all of them.
+        on_progress: Told here what starts are doing.
+
+    Raises:
+        SettingsError: There is no such tool.
+        TerminalError: No environment can be made, see `create_environment`.
+    """
+    for name in tools or ():
+        if name not in BUILT_IN:
+            raise SettingsError(
+                f"--tool {name}: there is no such tool{closest(name, BUILT_IN)}; there are: {', '.join(BUILT_IN)}"
+            )
+    # It is never started. As long as it is there, a record of all the others is one run.
+    with create_environment(backend, **settings) as environment:
+        found = environment.settings
+        is_task_chosen = found.container_persistent or found.task_id != _DEFAULT_TASK
+        yield Offer(backend, settings, Toolset.of(tools, None), on_progress, found.env, is_task_chosen)

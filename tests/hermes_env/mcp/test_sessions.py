@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,3 +118,18 @@ def test_control_c_ends_all_sessions_and_what_they_run(
             assert _is_gone(engine, name)
 
     run(test)
+
+
+def test_a_record_holds_what_the_session_did(over_stdio: Session, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with over_stdio("--cwd", str(tmp_path), "--record", str(tmp_path / "record")) as client:
+            await client.call_tool("write_file", {"path": "poem", "content": "roses"})
+            await client.call_tool("execute_code", {"code": "from hermes_tools import terminal\nterminal('cat poem')"})
+
+    run(test)
+    events = [json.loads(line) for line in (tmp_path / "record").read_text().splitlines()]
+    assert [event["event"] for event in events].count("run") == 1
+    begun = [(event["kind"], event["name"]) for event in events if event["event"] == "begin"]
+    assert ("tool_call", "write_file") in begun
+    assert ("script", "from hermes_tools import terminal") in begun
+    assert begun[-2:] == [("tool_call", "terminal"), ("command", "cat poem")]
