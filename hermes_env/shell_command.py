@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hermes_env.options import Backend, Cwd, Settings, Verbose, settings_from
+from hermes_env.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 
 if TYPE_CHECKING:
     from environments import BaseEnvironment
@@ -31,6 +31,7 @@ def shell_command(
     *,
     backend: Backend = None,
     cwd: Cwd = None,
+    record: Record = None,
     verbose: Verbose = 0,
     assignments: Settings = None,
 ) -> None:
@@ -70,7 +71,7 @@ def shell_command(
             lambda: session.interrupted,
             output,
             backend=backend,
-            settings=settings_from(assignments, cwd=cwd),
+            settings=settings_from(assignments, cwd=cwd, record=record),
             verbose=verbose,
         )
     raise typer.Exit(code)

@@ -1,0 +1,1 @@
+"""Copying files and directories between this machine and a target."""

@@ -1,0 +1,303 @@
+"""`hermes-env cp`: files and folders both ways, on this machine and in a container."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.pseudo_terminal import Person
+
+from environments import BaseEnvironment, TerminalError, create_environment
+from environments.conformance.check import wait_until
+from hermes_env.copying.copy import download, upload
+from hermes_env.copying.places import Route, place_in, route_of
+from hermes_env.copying.streams import download_stream, upload_stream
+from hermes_env.live_output import LiveOutput
+
+Copies = Callable[[str, str], None]
+
+
+class There:
+    """A place to copy to and from: the options for it, and an environment to look at it with."""
+
+    def __init__(self, environment: BaseEnvironment, options: tuple[str, ...], folder: str) -> None:
+        self.environment = environment
+        self.options = (*options, "--cwd", folder)
+        self.folder = folder
+
+    def made(self, name: str, data: bytes = b"there") -> str:
+        """Write a file, and return its path."""
+        self.environment.write_bytes(f"{self.folder}/{name}", data)
+        return f"{self.folder}/{name}"
+
+    def read(self, name: str) -> bytes:
+        return self.environment.read_bytes(f"{self.folder}/{name}")
+
+    def names(self, name: str = ".") -> list[str]:
+        return [entry.name for entry in self.environment.list_dir(f"{self.folder}/{name}")]
+
+
+@pytest.fixture(scope="module", params=["local", "docker"])
+def target(request: pytest.FixtureRequest) -> Iterator[tuple[BaseEnvironment, tuple[str, ...]]]:
+    """What runs already, and the options that lead there."""
+    if request.param == "local":
+        with create_environment("local") as environment:
+            yield environment, ("-b", "local")
+        return
+    require_docker().close()
+    with create_environment("docker", image=PYTHON_IMAGE) as environment:
+        yield environment, ("-b", "docker", "--set", f"container={environment.target.id}")
+
+
+@pytest.fixture
+def there(target: tuple[BaseEnvironment, tuple[str, ...]], tmp_path: Path) -> There:
+    environment, options = target
+    folder = f"{tmp_path}/there"
+    environment.mkdir(folder)
+    return There(environment, options, folder)
+
+
+@pytest.fixture
+def cp(there: There, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Copies:
+    """Copies as the command does, in a process and an environment that are there already."""
+    monkeypatch.chdir(tmp_path)
+
+    def copy(source: str, destination: str) -> None:
+        route = route_of(source, destination)
+        if route.is_upload:
+            upload(there.environment, route.source, route.destination)
+        else:
+            download(there.environment, route.source, route.destination)
+
+    return copy
+
+
+def copied(done: subprocess.CompletedProcess[str]) -> bool:
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    return True
+
+
+def test_a_file_goes_there_and_back_with_its_permissions(hermes_env, there: There, tmp_path: Path) -> None:
+    data = os.urandom(300_000)
+    (tmp_path / "a file").write_bytes(data)
+    (tmp_path / "a file").chmod(0o750)
+    assert copied(hermes_env("cp", *there.options, "a file", f":{there.folder}/made/on the way/copy"))
+    assert there.read("made/on the way/copy") == data
+    assert copied(hermes_env("cp", *there.options, ":made/on the way/copy", "back"))
+    assert (tmp_path / "back").read_bytes() == data
+    assert (tmp_path / "back").stat().st_mode & 0o777 == 0o750
+
+
+def test_what_goes_to_a_directory_goes_into_it(cp: Copies, there: There, tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("here")
+    there.made("folder/two")
+    (tmp_path / "own").mkdir()
+    cp("one", f":{there.folder}/folder")
+    cp("one", f":{there.folder}/new folder/")
+    assert there.names("folder") == ["one", "two"] and there.names("new folder") == ["one"]
+    cp(f":{there.folder}/folder/two", "own")
+    cp(f":{there.folder}/folder/two", "new/")
+    assert (tmp_path / "own/two").read_text() == (tmp_path / "new/two").read_text() == "there"
+
+
+def test_a_directory_goes_with_all_that_is_in_it(cp: Copies, there: There, tmp_path: Path) -> None:
+    source, copy = tmp_path / "source", f":{there.folder}/copy"
+    (source / "deep/er").mkdir(parents=True)
+    (source / "deep/er/file").write_text("here")
+    (source / "link").symlink_to("deep/er/file")
+    cp("source", copy)
+    assert there.names("copy") == ["deep", "link"] and there.read("copy/link") == b"here"
+    cp("source", copy)
+    assert there.names("copy") == ["deep", "link", "source"], "once more, to what is there now"
+    cp("source/.", f"{copy}/source/deep")
+    assert there.names("copy/source/deep") == ["deep", "er", "link"], "what is in it, and not itself"
+    cp(f"{copy}/source", "back")
+    cp(f"{copy}/source", "back")
+    assert (tmp_path / "back/source/deep/er/file").read_text() == "here"
+    assert (tmp_path / "back/link").readlink() == Path("deep/er/file")
+    (tmp_path / "around").mkdir()
+    cp(f"{copy}/source/.", "around")
+    assert sorted(path.name for path in (tmp_path / "around").iterdir()) == ["deep", "link"]
+
+
+def test_a_stream_goes_there_and_comes_from_there(hermes_env, there: There) -> None:
+    text = "line\n" * 100_000
+    assert copied(hermes_env("cp", *there.options, "-", ":new/it's", stdin=text))
+    assert there.read("new/it's") == text.encode()
+    done = hermes_env("cp", *there.options, ":new/it's", "-")
+    assert (done.stdout == text, done.returncode, done.stderr) == (True, 0, "")
+
+
+def test_a_file_that_a_stream_replaces_keeps_its_permissions(there: There) -> None:
+    there.made("old")
+    there.environment.execute_oneshot(["chmod", "640", f"{there.folder}/old"])
+    stream_to(there, f"{there.folder}/old", b"new")
+    assert (there.read("old"), there.environment.stat(f"{there.folder}/old").mode) == (b"new", 0o640)
+
+
+def stream_to(there: There, path: str, data: bytes) -> None:
+    ours, theirs = os.pipe()
+    try:
+        os.write(theirs, data)
+        os.close(theirs)
+        upload_stream(there.environment, ours, path)
+    finally:
+        os.close(ours)
+
+
+def test_the_home_is_that_of_the_target(there: There, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    home = there.environment.execute_oneshot('printf %s "$HOME"').output
+    name = f"hermes-cp-{os.getpid()}-it's"
+    try:
+        stream_to(there, f"~/{name}", b"mine")
+        assert there.environment.read_bytes(f"{home}/{name}") == b"mine"
+        download_stream(there.environment, f"~/{name}", LiveOutput(lambda: None))
+        assert capfdbinary.readouterr().out == b"mine"
+    finally:
+        there.environment.remove(f"{home}/{name}", missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "said"),
+    [
+        (":THERE/missing", "here", "No such file or directory"),
+        ("missing", ":THERE/there", "cannot read missing: No such file or directory"),
+        ("file/", ":THERE/there", "cannot read file/: Not a directory"),
+        ("folder", ":THERE/file", "Not a directory"),
+        (":THERE/folder", "file", "cannot write file: Not a directory"),
+        ("folder", ":THERE/file/below", "Not a directory"),
+        ("file", ":THERE/into", "Is a directory"),
+        ("file", ":THERE/file/", "Not a directory"),
+        (":THERE/pipe", "here", "it is not a regular file"),
+        ("pipe", ":THERE/here", "it is not a regular file"),
+    ],
+)
+def test_what_cannot_be_copied_is_an_error(
+    cp: Copies, there: There, tmp_path: Path, source: str, destination: str, said: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("here")
+    os.mkfifo(tmp_path / "pipe")
+    there.environment.execute_oneshot(f"cd '{there.folder}' && mkdir -p folder into/file && echo >file && mkfifo pipe")
+    with pytest.raises(TerminalError) as raised:
+        cp(source.replace("THERE", there.folder), destination.replace("THERE", there.folder))
+    assert said in str(raised.value)
+    assert there.names() == ["file", "folder", "into", "pipe"] and there.names("into") == ["file"]
+    assert not (tmp_path / "here").exists()
+
+
+def test_a_directory_and_a_pipe_are_no_stream(there: There, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    there.environment.execute_oneshot(f"cd '{there.folder}' && mkdir folder && mkfifo pipe")
+    output = LiveOutput(lambda: None)
+    for name, said in (("folder", "use `hermes-env exec -- tar -C "), ("pipe", "it is not a regular file")):
+        with pytest.raises(TerminalError, match=said):
+            download_stream(there.environment, f"{there.folder}/{name}", output)
+    for name in ("folder", "missing/"):
+        with pytest.raises(TerminalError, match="it is a directory; name a file in it"):
+            stream_to(there, f"{there.folder}/{name}", b"")
+    assert capfdbinary.readouterr().out == b""
+
+
+@pytest.mark.parametrize(
+    ("source", "destination", "said"),
+    [
+        ("a", "b", "both are on this machine; write : before"),
+        ("-", "b", "both are on this machine; write : before"),
+        (":a", ":b", "both are in the target; use `hermes-env exec -- cp -R a b`"),
+        ("", ":b", "a path is empty"),
+    ],
+)
+def test_one_side_and_only_one_is_in_the_target(source: str, destination: str, said: str) -> None:
+    with pytest.raises(TerminalError, match=re.escape(said)):
+        route_of(source, destination)
+
+
+def test_a_mark_alone_is_the_directory_where_the_session_starts() -> None:
+    assert route_of(":", "here") == Route(".", "here", is_upload=False)
+    assert route_of("./:odd", ":") == Route("./:odd", ".", is_upload=True)
+
+
+def test_an_error_is_one_line(hermes_env) -> None:
+    done = hermes_env("cp", ":/missing/file", "here")
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr == "hermes-env: cannot look at /missing/file on backend 'local': No such file or directory\n"
+
+
+def test_control_c_ends_it_and_leaves_no_part(there: There, variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    words = [sys.executable, "-m", "hermes_env", "cp", *there.options, "-", ":new"]
+    own = {**variables, "TMPDIR": f"{tmp_path}/tmp"}
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=own, cwd=tmp_path) as copying:
+        assert copying.stdin and copying.stderr
+        assert wait_until(lambda: bool(list(tmp_path.glob("tmp/hermes-cp-*"))), 60)
+        copying.send_signal(signal.SIGINT)
+        assert copying.wait(60) == 130
+        assert copying.stderr.read() == b""
+    assert there.names() == [] and not list((tmp_path / "tmp").iterdir())
+
+
+def test_a_reader_that_leaves_ends_it(there: There, variables: dict[str, str], tmp_path: Path) -> None:
+    there.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{there.folder}/large'")
+    words = [sys.executable, "-m", "hermes_env", "cp", *there.options, ":large", "-"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, cwd=tmp_path
+    ) as copying:
+        assert copying.stdout and copying.stderr
+        assert copying.stdout.read(10) == bytes(10)
+        copying.stdout.close()
+        assert copying.wait(60) == 141
+        assert copying.stderr.read() == b""
+
+
+def test_a_person_sees_how_far_it_is(there: There, variables: dict[str, str], tmp_path: Path) -> None:
+    """A pipe that nobody reads holds the copy up, so that it takes as long as the person likes to look."""
+    there.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{there.folder}/large'")
+    os.mkfifo(tmp_path / "out")
+    line = f'"$@" >{tmp_path}/out'
+    words = ["sh", "-c", line, "sh", sys.executable, "-m", "hermes_env", "cp", *there.options, ":large", "-"]
+    person = Person(words, {**variables, "TERM": "xterm-256color"}, tmp_path)
+    try:
+        with (tmp_path / "out").open("rb") as out:
+            person.sees("downloading large.*/40.0 MB")
+            assert len(out.read()) == 40_000_000
+            assert person.sees_the_end() == 0
+        assert person.all.endswith(b"\x1b[2K"), "and it is gone again"
+    finally:
+        person.close()
+
+
+def test_a_copy_into_what_ends_with_it_is_told_of(hermes_env, tmp_path: Path) -> None:
+    require_docker().close()
+    (tmp_path / "file").write_text("here")
+    done = hermes_env("cp", "-b", "docker", "--set", f"image={PYTHON_IMAGE}", "file", ":/srv/file")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "goes with container hermes-" in done.stderr and "--set container=NAME" in done.stderr
+    done = hermes_env("cp", "-b", "docker", "--set", f"image={PYTHON_IMAGE}", ":/etc/os-release", "-")
+    assert "ID=debian" in done.stdout and done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("directory", "source", "place"),
+    [
+        ("/x", "a/b", "/x/b"),
+        ("/x", "a/b/", "/x/b"),
+        ("/x/", "b", "/x/b"),
+        (".", "/b", "./b"),
+        ("~", "b", "~/b"),
+        ("/x", "a/.", "/x"),
+        ("/x", "..", "/x"),
+        ("/x", "/", "/x"),
+        ("/x", "~", "/x"),
+        ("/x", "~/", "/x"),
+        ("/x", "~/b", "/x/b"),
+    ],
+)
+def test_the_name_of_a_copy_is_that_of_its_source(directory: str, source: str, place: str) -> None:
+    assert place_in(directory, source) == place
