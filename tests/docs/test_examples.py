@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,22 @@ from docs.run_page import SKIPPED
 
 EXAMPLES = [example for document in DOCUMENTS for example in examples_of(document)]
 RUN = {"python", "sh", "yaml"}
-PAGES = sorted({example.document for example in EXAMPLES if example.language in RUN and not example.reason})
+COLLECTING = ("hermes-env gc", "hermes-env rm")
+"""What would take away the orphans that another test has just made."""
 
 
-@pytest.mark.parametrize("page", PAGES)
+def pages() -> Iterator[object]:
+    """Yield the documents that have something to run."""
+    run: dict[str, str] = {}
+    for example in EXAMPLES:
+        if example.language in RUN and not example.reason:
+            run[example.document] = run.get(example.document, "") + example.text
+    for page, text in run.items():
+        alone = [pytest.mark.alone("garbage")] if any(command in text for command in COLLECTING) else []
+        yield pytest.param(page, marks=alone, id=page)
+
+
+@pytest.mark.parametrize("page", list(pages()))
 def test_the_examples_of_a_page_run_and_print_what_it_says(page: str, tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("TERMINAL_", "HERMES_"))}
     env |= {"PYTHONPATH": str(ROOT / "tests"), "TMPDIR": str(tmp_path)}
