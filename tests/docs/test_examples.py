@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -47,6 +48,11 @@ def test_the_examples_of_a_page_run_and_print_what_it_says(page: str, tmp_path: 
 @pytest.mark.parametrize("example", [it for it in EXAMPLES if it.language in {"json", "toml"}], ids=lambda it: it.place)
 def test_an_example_of_a_file_can_be_read(example: Example) -> None:
     assert (json.loads if example.language == "json" else tomllib.loads)(example.text)
+
+
+def test_no_block_is_overlooked() -> None:
+    fences = sum(len(re.findall(r"^ *(```|~~~)", document.read_text(), re.MULTILINE)) for document in DOCUMENTS)
+    assert fences == 2 * len(EXAMPLES)
 
 
 def test_every_block_says_what_it_is() -> None:
