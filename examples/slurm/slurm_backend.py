@@ -16,9 +16,18 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from environments import BackendSettings, EnvironmentSettings, EnvironmentStartError, Orphan, Target, TerminalError
+from environments import (
+    BackendSettings,
+    EnvironmentSettings,
+    EnvironmentStartError,
+    FoundTarget,
+    Orphan,
+    Target,
+    TerminalError,
+)
 from environments.clean_environment import SAFE_NAMES
-from environments.owner import mark_is_orphaned
+from environments.found_target import State, refuse_use
+from environments.owner import mark_is_orphaned, standing_of_mark
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
@@ -72,6 +81,16 @@ class SlurmEnvironment(PersistentShellEnvironment):
             job, _, name = line.strip().partition(" ")
             if name.startswith(PREFIX) and mark_is_orphaned(name.removeprefix(PREFIX)):
                 yield Orphan(f"job {job} ({name}) is cancelled", partial(_asked, "scancel", job))
+
+    @classmethod
+    def find_targets(cls) -> Iterator[FoundTarget]:
+        """Go through our jobs, see `BaseEnvironment`. One that waits in the queue has no process yet."""
+        for line in _asked("squeue", "--me", "--noheader", "--format=%i %j %T").splitlines():
+            job, name, state = [*line.split(), "", ""][:3]
+            if name.startswith(PREFIX):
+                use, pid = standing_of_mark(name.removeprefix(PREFIX))
+                runs: State = "running" if state == "RUNNING" else "stopped"
+                yield FoundTarget("job", job, runs, use, partial(_cancel, job, name), name=name, pid=pid)
 
     def start_target(self) -> None:
         """Allocate a job, which may wait in the queue for long, see `PersistentShellEnvironment`."""
@@ -129,6 +148,11 @@ class SlurmEnvironment(PersistentShellEnvironment):
         job, self._job = self._job, ""
         if job:
             _asked("scancel", job)
+
+
+def _cancel(job: str, name: str, force: bool) -> None:
+    refuse_use(f"backend 'slurm': job {job}", standing_of_mark(name.removeprefix(PREFIX))[0], force)
+    _asked("scancel", job)
 
 
 def _salloc(own: SlurmSettings) -> list[str]:

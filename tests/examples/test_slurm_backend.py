@@ -19,6 +19,7 @@ from environments import (
     EnvironmentLostError,
     EnvironmentStartError,
     StartStoppedError,
+    TerminalError,
     UnsupportedError,
     create_environment,
     registry,
@@ -140,6 +141,18 @@ def test_a_start_that_waits_in_the_queue_can_be_stopped(cluster: Path) -> None:
             env.execute("true")
         thread.join()
     (cluster / slurm.FULL).unlink()
+
+
+def test_a_job_is_found_with_whose_it_is_and_cancelled_only_by_force(cluster: Path) -> None:
+    with create_environment("slurm") as env:
+        env.execute("true")
+        (job,) = [job for job in backend_class("slurm").find_targets() if job.id == env.target.id]
+        assert (job.kind, job.state, job.use) == ("job", "running", "live")
+        assert (job.name, job.pid) == (env.target.name, os.getpid())
+        with pytest.raises(TerminalError, match="a process still uses it"):
+            job.remove(False)
+        job.remove(True)
+        assert (cluster / "jobs" / job.id / "state").read_text() == "CANCELLED (None)"
 
 
 def test_a_job_whose_owner_was_killed_is_collected(cluster: Path) -> None:

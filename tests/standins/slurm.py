@@ -148,7 +148,8 @@ def squeue() -> int:
         return 0
     for job in sorted(JOBS.iterdir()):
         if re.match("RUNNING|PENDING", state_of(job.name)):
-            print(job.name, (job / "name").read_text())
+            words = {"%i": job.name, "%j": (job / "name").read_text(), "%T": state_of(job.name).split()[0]}
+            print(*(words[word] for word in option("format").split()))
     return 0
 
 
