@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -98,6 +99,8 @@ class RunningServer:
             parameters = StdioServerParameters(command=command, args=[*server.args], env=variables, cwd=cwd)
             yield stdio_client(parameters, errlog=self._log.file)
             return
+        place = urlsplit(str(server.url))
+        self._secrets = [place.query, place.password or ""]
         headers = with_variables(server.headers, f"{where}.headers")
         if server.token_env:
             token = with_variables({"": f"${{{server.token_env}}}"}, f"{where}.token_env")[""]

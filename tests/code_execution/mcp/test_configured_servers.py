@@ -11,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from targets.threads import running_threads
 
 from code_execution import execute_code
 from code_execution.mcp.for_script import called_by
@@ -124,10 +125,28 @@ def test_a_server_that_cannot_be_had_is_why_the_script_did_not_run(
 
 
 def test_a_server_behind_a_url_that_refuses_us_says_so(env: BaseEnvironment, serve: Configure, url: str) -> None:
-    serve(ours={"url": url, "headers": {"Authorization": "Bearer of a wrong token"}})
+    serve(ours={"url": f"{url}?key=nobody-is-to-know", "headers": {"Authorization": "Bearer of a wrong token"}})
     result = execute_code("# ours", env=env)
     assert "the MCP server 'ours' could not be started" in str(result.error)
-    assert "wrong token" not in str(result.error)
+    assert "wrong token" not in str(result.error) and "nobody" not in str(result.error)
+
+
+def test_nothing_of_the_servers_is_left_here(
+    env: BaseEnvironment, serve: Configure, stdio: dict[str, object], url: str, token: str
+) -> None:
+    serve(ours=stdio, theirs={"url": url, "headers": {"Authorization": f"Bearer {token}"}}, gone={"command": "false"})
+    execute_code("1", env=env)  # which keeps shells for the next
+    process = psutil.Process()
+    before = running_threads(), {child.pid for child in process.children()}, process.num_fds()
+
+    def is_as_before() -> bool:
+        threads, children = running_threads(), {child.pid for child in process.children()}
+        return threads <= before[0] and children <= before[1] and process.num_fds() <= before[2]
+
+    assert execute_code("import hermes_tools as t; t.ours_add(1), t.theirs_add(2)", env=env).status == "success"
+    assert wait_until(is_as_before)
+    assert execute_code("# ours, theirs and gone", env=env).status == "error"
+    assert wait_until(is_as_before)
 
 
 @pytest.mark.parametrize("how", ["timeout", "interrupted"])
