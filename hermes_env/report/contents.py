@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from hermes_env.report.events import Event, Note, Record, number
-from hermes_env.report.texts import Pieces, Texts, gaps_of, missing_within, with_gaps
+from hermes_env.report.texts import Pieces, Texts, entries_missing, gaps_of, missing_within, with_gaps
 
 _TEXTS = ("command", "script", "output", "stderr", "result", "error", "note")
 """What is shown as a text of its own."""
@@ -119,8 +119,12 @@ def _sort_into(contents: dict[str, object], line: Mapping[str, object], texts: T
 def _pieces(line: Mapping[str, object], key: str, value: object) -> Pieces:
     if isinstance(value, str):
         return with_gaps(value, gaps_of(line, key))
-    missing = missing_within(line, key)
-    return [_laid_out(value), *([missing] if missing else [])]
+    pieces: Pieces = [_laid_out(value)]
+    if missing := missing_within(line, key):
+        pieces.append(missing)
+    if entries := entries_missing(line, key):
+        pieces.append(f"\n({entries} more entries are not in the record)")
+    return pieces
 
 
 def _laid_out(value: object, indent: str = "") -> str:

@@ -47,6 +47,13 @@ def missing_within(line: Mapping[str, object], key: str) -> int:
     return sum(part["bytes"] for part in inner if isinstance(part, dict) and _is_count(part.get("bytes")))
 
 
+def entries_missing(line: Mapping[str, object], key: str) -> int:
+    """Return how many entries are missing of a list or an object and of those within it."""
+    cut = line.get("cut")
+    parts = [part for name, part in cut.items() if f"{name}.".startswith(f"{key}.")] if isinstance(cut, dict) else []
+    return sum(part["entries"] for part in parts if isinstance(part, dict) and _is_count(part.get("entries")))
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 

@@ -13,6 +13,7 @@ const TITLES = {
 const FACTS = {
   exit_code: "Exit code",
   backend: "Backend",
+  target: "Target",
   environment: "Environment",
   task: "Task",
   session: "Session",
@@ -67,13 +68,22 @@ function openDetails(node) {
   markSelected(node);
   panel.hidden = false;
   byId("work").classList.add("split");
-  panel.replaceChildren(headOf(node), ...sectionsOf(node));
-  panel.scrollTop = 0;
+  showDetails();
   history.replaceState(null, "", `#${node.key}`);
   coverOthers();
   if (opened) refresh();
   reveal(node);
   if (COVERS.matches) panel.querySelector(".close").focus();
+}
+
+// Shows them anew, with what is searched for in view where it is in a text.
+function showDetails() {
+  panel.replaceChildren(headOf(selected), ...sectionsOf(selected));
+  panel.scrollTop = 0;
+  const mark = panel.querySelector(".text mark");
+  const block = mark?.closest(".text");
+  if (block) block.scrollTop = mark.offsetTop - block.offsetTop - block.clientHeight / 3;
+  if (mark) panel.scrollTop = Math.max(0, block.offsetTop + block.offsetHeight - panel.clientHeight + 16);
 }
 
 function closeDetails() {
@@ -174,7 +184,7 @@ function timeSection(node) {
 }
 
 function fact(list, label, value, code = false) {
-  list.append(element("dt", {}, label), element("dd", { class: code ? "code" : null }, line(value)));
+  list.append(element("dt", {}, line(label)), element("dd", { class: code ? "code" : null }, line(value)));
 }
 
 function factsSection(node) {

@@ -4,7 +4,7 @@ const closed = new Set();
 const shutAgain = new Set(); // while a filter holds, all is open but what was closed since
 
 function asPattern(query) {
-  return query ? new RegExp(query.replace(/[.*+?^${}()|[\]\\\/-]/g, "\\$&"), "giu") : null;
+  return query ? new RegExp(query.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"), "giu") : null;
 }
 
 for (const node of nodes)
@@ -14,20 +14,15 @@ function isFiltering() {
   return Boolean(filter.pattern || filter.kinds.size || filter.failed || filter.waited || !axis.whole);
 }
 
+// Whether a pattern is in a text's pieces. `search`, unlike `test`, begins at the beginning each time.
+function isIn(pieces, pattern) {
+  return pieces.some((piece) => typeof piece === "string" && piece.search(pattern) >= 0);
+}
+
 function contains(node, pattern) {
-  pattern.lastIndex = 0;
-  if (pattern.test(node.name)) return true;
-  const numbers = [
-    ...Object.values(node.texts),
-    ...Object.values(node.arguments ?? {}),
-    ...Object.values(node.result ?? {}),
-  ];
-  return numbers.some((number) =>
-    texts()[number].some((piece) => {
-      pattern.lastIndex = 0;
-      return typeof piece === "string" && pattern.test(piece);
-    }),
-  );
+  if (isIn([node.name, node.hint ?? ""], pattern)) return true;
+  const numbers = [node.texts, node.arguments ?? {}, node.result ?? {}].flatMap((shown) => Object.values(shown));
+  return numbers.some((number) => isIn(texts()[number], pattern));
 }
 
 function matches(node, from, to) {

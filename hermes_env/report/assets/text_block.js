@@ -28,7 +28,7 @@ function appendTextBlock(parent, head, pieces, { label, numbered = false, bad = 
     head.append(copy);
   }
   parent.append(block);
-  if (!fill(FIRST)) {
+  if (!fill(isFurtherOn(pieces, FIRST) ? Infinity : FIRST)) {
     const more = element("button", { type: "button", class: "plain more" }, `Show all ${plural(length, "character")}`);
     more.addEventListener("click", () => {
       fill(Infinity);
@@ -37,6 +37,12 @@ function appendTextBlock(parent, head, pieces, { label, numbered = false, bad = 
     });
     parent.append(more);
   }
+}
+
+// Whether what is searched for comes only behind so many characters.
+function isFurtherOn(pieces, limit) {
+  const at = filter.pattern ? plainOf(pieces).search(filter.pattern) : -1;
+  return at > limit - filter.query.length;
 }
 
 function appendLines(block, pieces, limit) {

@@ -60,6 +60,7 @@ function startToolbar() {
         filter.query = byId("query").value.trim();
         filter.pattern = asPattern(filter.query);
         filtersChanged();
+        if (selected) showDetails();
       },
       nodes.length > 2000 ? 150 : 40,
     );

@@ -21,12 +21,17 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.lines: list[str] = []
         self.count = 0
         self.run = "0"
 
     def line(self, **line: Any) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        self.lines.append(json.dumps(line) + "\n")
+
+    def saved(self, torn: str = "") -> str:
+        """Write the file, with a last line that is torn where one is given, and return its path."""
+        self.path.write_text("".join([*self.lines, torn]), encoding="utf-8")
+        return str(self.path)
 
     def begin_run(self, at: float = 0.0, run: str = "5f1c09ab", **more: Any) -> None:
         self.run = run
@@ -86,7 +91,7 @@ def small(record: RecordFile) -> RecordFile:
     return record
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is there, no other test's event loop can run in this thread
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIETLY)
@@ -94,29 +99,36 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Page]:
+    with browser.new_context(offline=True) as context:
+        yield context.new_page()
+
+
 @pytest.fixture
-def shown(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]:
-    """Makes a report of a record and opens it; at the end there has been no error and no request."""
+def shown(tab: Page, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Makes a report of a record and opens it. At the end there has been no error, no dialog and no request."""
     complaints: list[str] = []
-    contexts = []
+    file = tmp_path / "page.html"
+    handlers: dict[Any, Callable[[Any], None]] = {
+        "console": lambda message: complaints.append(f"{message.type}: {message.text}"),
+        "pageerror": lambda error: complaints.append(str(error)),
+        "dialog": lambda dialog: complaints.append(f"dialog: {dialog.message}"),
+        "request": lambda request: complaints.append(f"request: {request.url.partition('#')[0]}"),
+    }
 
-    def show(record: RecordFile, fragment: str = "", **options: Any) -> Page:
-        page_file = tmp_path / "page.html"
-        report_command(str(record.path), str(page_file), force=True)
-        context = browser.new_context(viewport={"width": 1280, "height": 800}, offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(f"request: {request.url}"))
-        page.goto(page_file.as_uri() + fragment)
-        opened = f"request: {page_file.as_uri()}"
-        complaints[:] = [
-            complaint for complaint in complaints if not complaint.startswith((opened, "request: data:image/svg"))
-        ]
-        return page
+    def show(record: RecordFile, fragment: str = "", width: int = 1280, scheme: Any = "light") -> Page:
+        report_command(record.saved(), str(file), force=True)
+        tab.set_viewport_size({"width": width, "height": 800})
+        tab.emulate_media(color_scheme=scheme)
+        tab.goto(file.as_uri() + fragment)
+        complaints.remove(f"request: {file.as_uri()}")
+        return tab
 
+    for event, handler in handlers.items():
+        tab.on(event, handler)
     yield show
-    for context in contexts:
-        context.close()
+    for event, handler in handlers.items():
+        tab.remove_listener(event, handler)
+    tab.evaluate("localStorage.clear()")
     assert complaints == []

@@ -1,0 +1,91 @@
+"""`hermes-env report` writes one private file, in the place of nothing but another report."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from environments.errors import TerminalError
+from hermes_env.report_command import report_command
+
+HOSTILE = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> \u2028 \ud800"
+
+
+def test_a_report_has_the_name_of_its_record_and_is_private(hermes_env, small) -> None:
+    done = hermes_env("report", small.saved())
+    page = small.path.with_suffix(".html")
+    assert (done.stdout, done.returncode) == (f"{page}: 10 events\n", 0)
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+
+
+def test_a_record_of_a_run_becomes_a_report(hermes_env, tmp_path) -> None:
+    (tmp_path / "script.py").write_text("from hermes_tools import terminal\nterminal('echo marked')\n")
+    assert hermes_env("run", "--backend", "local", "--record", "run.jsonl", "script.py").returncode == 0
+    assert hermes_env("report", "run.jsonl", "-o", "seen.html").returncode == 0
+    assert "echo marked" in (tmp_path / "seen.html").read_text()
+
+
+def test_a_report_comes_from_and_goes_to_standard_streams(hermes_env, small) -> None:
+    page = hermes_env("report", "-", stdin=Path(small.saved()).read_text()).stdout
+    assert page.startswith("<!doctype html>")
+    assert page == hermes_env("report", "-", "-o", "-", stdin=small.path.read_text()).stdout
+    assert not small.path.with_suffix(".html").exists()
+
+
+def test_a_report_is_replaced_and_any_other_file_only_by_force(small, tmp_path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("precious")
+    with pytest.raises(TerminalError, match=r"is no report.*--force"):
+        report_command(small.saved(), str(page))
+    assert page.read_text() == "precious"
+    report_command(str(small.path), str(page), force=True)
+    report_command(str(small.path), str(page))
+    assert "precious" not in page.read_text()
+
+
+def test_a_record_is_never_overwritten(small) -> None:
+    before = Path(small.saved()).read_text()
+    with pytest.raises(TerminalError, match="the record itself"):
+        report_command(str(small.path), str(small.path), force=True)
+    assert small.path.read_text() == before
+
+
+@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), ("hello\n", "no record in it")])
+def test_what_cannot_be_read_is_said(hermes_env, tmp_path, text, said) -> None:
+    if text is not None:
+        (tmp_path / "run.jsonl").write_text(text)
+    refused = hermes_env("report", "run.jsonl")
+    assert refused.returncode == 125
+    assert "run.jsonl" in refused.stderr and said in refused.stderr
+    assert not (tmp_path / "run.html").exists()
+
+
+def page_for(record) -> str:
+    page = record.path.with_name("page.html")
+    report_command(record.saved(), str(page))
+    return page.read_text()
+
+
+def test_the_policy_allows_this_script_and_this_style_alone(small) -> None:
+    page = page_for(small)
+    policy = html.unescape(re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1])
+    assert policy.startswith("default-src 'none'; ")
+    for tag in ("script", "style"):
+        text = re.search(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)[1]
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" in policy
+    assert not re.search(r"(src|href)\s*=\s*[\"']?(https?:|//)|@import|url\(", page)
+
+
+def test_no_text_of_a_record_can_end_the_element_that_it_stands_in(record) -> None:
+    record.begin_run(program=HOSTILE)
+    record.whole("command", HOSTILE, 1.0, 1.0, command=HOSTILE, ended={"output": HOSTILE, "error": HOSTILE})
+    page = page_for(record)
+    assert page.count("</script>") == 3
+    assert page.count("<script") == 3
+    assert "onerror" not in re.sub(r'<script type="application/json".*?</script>', "", page, flags=re.DOTALL)
