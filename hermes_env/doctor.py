@@ -9,7 +9,7 @@ from typing import Literal
 import typer
 
 from environments.controls import plain
-from hermes_env.options import Backend, Cwd, Settings, settings_from
+from hermes_env.options import Backend, Cwd, Settings, Verbose, settings_from
 
 State = Literal["ready", "found", "unset", "missing", "failed"]
 COLOURS: dict[State, str] = {
@@ -32,7 +32,7 @@ class Finding:
     """What it offers; or what is missing, and the command that mends it."""
 
 
-def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = None) -> None:
+def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = None, verbose: Verbose = 0) -> None:
     """Show which backends are ready, and what the others need.
 
     A command is run on this machine and on the configured backend (or on the one given by --backend). Of the
@@ -50,7 +50,7 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
     ready = False
     for name in dict.fromkeys([*backend_names(), configured]):
         if name == configured:
-            finding = try_backend(name, backend, options)
+            finding = try_backend(name, backend, options, verbose)
             ready = finding.state == "ready"
         elif name == "local":
             # A configured working directory is the other backend's, and need not be here.
@@ -84,18 +84,23 @@ def look_for_backend(name: str) -> Finding:
     return Finding(name, "found", "; ".join(filter(None, [found, f"try it with: hermes-env doctor --backend {name}"])))
 
 
-def try_backend(name: str, backend: str | None, options: dict[str, object]) -> Finding:
+def try_backend(name: str, backend: str | None, options: dict[str, object], verbose: int = 0) -> Finding:
     """Find out whether a backend works, by running a command on it.
 
     Args:
         name: The backend's name.
         backend: The name as it was given on the command line; None when the settings chose it.
         options: Settings from the command line.
+        verbose: Whether each step of the start is told.
     """
     from environments import MissingExtraError, TerminalError, backend_class, create_environment
+    from hermes_env.progress import ShownProgress
 
     try:
-        with create_environment(backend, **options) as environment:
+        with (
+            ShownProgress(verbose) as shown,
+            create_environment(backend, on_progress=shown.tell, **options) as environment,
+        ):
             result = environment.execute_own("true", timeout=TRIAL_SECONDS)
             capabilities = environment.capabilities
             found = backend_class(environment.settings.env).probe(environment.settings)

@@ -233,6 +233,7 @@ class Lifecycle:
             if generation not in (None, self.generation):
                 return error
             if self.stage is Stage.STARTED:
+                log.debug("backend %r: the target is lost: %s", self._backend, why)
                 self.stage = Stage.NEW
                 self._losses.begin()
             return self._losses.noted(error)
@@ -271,6 +272,7 @@ class Lifecycle:
         """Let others go on that wait for the end: it is `done`, or somebody else has to see to it."""
         with self._lock:
             if done:
+                log.debug("backend %r: cleaned up", self._backend)
                 self.stage = Stage.CLOSED
                 _open_environments.discard(self._token)
             self._closing_thread = None

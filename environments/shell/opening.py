@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from environments.errors import EnvironmentStartError
+from environments.log import logger
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.boot import Prelude
 from environments.shell.framing import WATCHED, FrameScanner, Kind, Message
@@ -21,6 +22,8 @@ IN_PLACE, ELSEWHERE, NOWHERE = "0", "1", "2"
 
 CHECK_AGAIN = 0.25
 """Seconds between two looks at whether the answer of a new shell is still waited for."""
+
+log = logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object]
     Raises:
         EnvironmentStartError: It did not answer.
     """
-    deadline = time.monotonic() + ANSWER_TIMEOUT
+    began = time.monotonic()
+    deadline = began + ANSWER_TIMEOUT
     try:
         if beginning.on_terminal:
             await_raw_terminal(stream, deadline)
@@ -74,6 +78,7 @@ def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object]
         variables = dict(zip(WATCHED, (ready.text(index) for index in range(4, len(ready.fields))), strict=True))
         dialect, pid = prelude.dialect(ready.text(1)), int(ready.fields[0])
         shell = Shell(stream, dialect, scanners, pid, variables, ready.text(3), beginning.state, beginning.lags)
+        log.debug("shell %s, process %d there, answered after %.3f s", ready.text(1), pid, time.monotonic() - began)
         return shell, ready.text(2)
     except BaseException:
         stream.close()

@@ -32,6 +32,20 @@ def test_two_show_the_log_of_this_package(hermes_env, words) -> None:
     assert " INFO environments.docker.image: pulling image hermes-test-absent:none" in done.stderr
 
 
+def test_the_log_tells_of_shells_and_of_the_clean_up(hermes_env) -> None:
+    done = hermes_env("-vv", "exec", *DOCKER, "-n", "echo", "a secret command")
+    assert (done.stdout, done.returncode) == ("a secret command\n", 0)
+    assert " DEBUG environments.shell.opening: shell bash, process " in done.stderr
+    assert " DEBUG environments.shell.lifecycle: backend 'docker': cleaned up" in done.stderr
+    assert "a secret command" not in done.stderr
+
+
+def test_a_trial_of_the_doctor_tells_its_steps(hermes_env) -> None:
+    done = hermes_env("doctor", "-v", "-b", "docker", TERMINAL_DOCKER_IMAGE=PYTHON_IMAGE)
+    assert done.returncode == 0
+    assert "hermes-env: started in" in done.stderr
+
+
 def test_one_shows_no_log(hermes_env) -> None:
     done = hermes_env("exec", "-v", *ABSENT, "-n", "true")
     assert "pulling image hermes-test-absent:none" in done.stderr
