@@ -50,14 +50,14 @@ def running_servers(
     if not servers:
         yield {}
         return
+    names = ", ".join(sorted(servers))
+    before.now(f"starting the MCP servers: {names}")
     try:
         from anyio.from_thread import start_blocking_portal
 
         from code_execution.mcp.server import RunningServer
     except ImportError as error:
         raise missing_library("code_execution.mcp_servers", "mcp", "mcp") from error
-    names = ", ".join(sorted(servers))
-    before.now(f"starting the MCP servers: {names}")
     with start_blocking_portal() as portal:
         running = [portal.call(RunningServer, name, server) for name, server in servers.items()]
         with _served(portal, running):

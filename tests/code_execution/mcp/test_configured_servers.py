@@ -35,6 +35,17 @@ def stdio(program: str) -> dict[str, object]:
     return {"command": sys.executable, "args": [program]}
 
 
+@pytest.fixture
+def http(url: str, token: str) -> dict[str, object]:
+    return {"url": url, "headers": {"Authorization": f"Bearer {token}"}}
+
+
+@pytest.fixture
+def silent(leave_mark: Path) -> dict[str, object]:
+    """One that answers nothing, and says in a file who it is."""
+    return {"command": "sh", "args": ["-c", f"echo $$ >{leave_mark}; cat >/dev/null"]}
+
+
 def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
@@ -88,9 +99,9 @@ def test_names_that_a_script_holds_are_what_is_started() -> None:
 
 
 def test_tools_of_the_caller_have_servers_beside_them_if_asked_for(
-    env: BaseEnvironment, serve: Configure, stdio: dict[str, object]
+    env: BaseEnvironment, serve: Configure, http: dict[str, object]
 ) -> None:
-    serve(ours={**stdio, "tools": ["add"]}, off={"command": "no-such-program", "enabled": False})
+    serve(ours={**http, "tools": ["add"]}, off={"command": "no-such-program", "enabled": False})
     code = "import hermes_tools; print([name for name in dir(hermes_tools) if 'add' in name], hermes_tools.ours_add(1))"
     tools = {"add_mine": lambda: 1}
     assert execute_code(code, env=env, tools=tools, mcp_servers=True).output == "['add_mine', 'ours_add'] 3\n"
@@ -103,7 +114,10 @@ def test_tools_of_the_caller_have_servers_beside_them_if_asked_for(
     ("server", "said"),
     [
         ({"command": "no-such-program"}, "'ours' could not be started: FileNotFoundError"),
-        ({"env": {"TOLD_AT_START": "${WORDS}", "FAILS_AT_START": "1"}}, "standard error: refused: [REDACTED]"),
+        (
+            {"command": "sh", "args": ["-c", "echo refused: $TOLD >&2"], "env": {"TOLD": "${WORDS}"}},
+            "standard error: refused: [REDACTED]",
+        ),
         ({"env": {"KEY": "${NOT_SET_HERE}"}}, "the variable NOT_SET_HERE is not set"),
         ({"tools": ["ad"]}, "mcp_servers.ours.tools: the MCP server has no tool 'ad' (did you mean 'add'?)"),
     ],
@@ -132,9 +146,9 @@ def test_a_server_behind_a_url_that_refuses_us_says_so(env: BaseEnvironment, ser
 
 
 def test_nothing_of_the_servers_is_left_here(
-    env: BaseEnvironment, serve: Configure, stdio: dict[str, object], url: str, token: str
+    env: BaseEnvironment, serve: Configure, stdio: dict[str, object], http: dict[str, object]
 ) -> None:
-    serve(ours=stdio, theirs={"url": url, "headers": {"Authorization": f"Bearer {token}"}}, gone={"command": "false"})
+    serve(ours=stdio, theirs=http, gone={"command": "false"})
     execute_code("1", env=env)  # which keeps shells for the next
     process = psutil.Process()
     before = running_threads(), {child.pid for child in process.children()}, process.num_fds()
@@ -145,20 +159,20 @@ def test_nothing_of_the_servers_is_left_here(
 
     assert execute_code("import hermes_tools as t; t.ours_add(1), t.theirs_add(2)", env=env).status == "success"
     assert wait_until(is_as_before)
-    assert execute_code("# ours, theirs and gone", env=env).status == "error"
+    assert execute_code("# theirs and gone", env=env).status == "error"
     assert wait_until(is_as_before)
 
 
 @pytest.mark.parametrize("how", ["timeout", "interrupted"])
 def test_a_server_that_does_not_start_ends_with_the_scripts_time_and_when_nobody_waits(
-    env: BaseEnvironment, serve: Configure, stdio: dict[str, object], leave_mark: Path, how: str
+    env: BaseEnvironment, serve: Configure, silent: dict[str, object], leave_mark: Path, how: str
 ) -> None:
-    serve(ours={**stdio, "env": {"HANGS_AT_START": str(leave_mark)}})
+    serve(ours=silent)
     interrupt = threading.Event()
     if how == "interrupted":
 
         def interrupt_once_begun() -> None:
-            wait_until(leave_mark.exists)
+            wait_until(leave_mark.exists, 60)
             interrupt.set()
 
         threading.Thread(target=interrupt_once_begun).start()
@@ -171,9 +185,9 @@ def test_a_server_that_does_not_start_ends_with_the_scripts_time_and_when_nobody
 
 
 def test_a_server_with_a_limit_of_its_own_is_given_up_by_it(
-    env: BaseEnvironment, serve: Configure, stdio: dict[str, object], leave_mark: Path
+    env: BaseEnvironment, serve: Configure, silent: dict[str, object]
 ) -> None:
-    serve(ours={**stdio, "env": {"HANGS_AT_START": str(leave_mark)}, "timeout": 0.3})
+    serve(ours={**silent, "timeout": 0.3})
     assert "'ours' could not be started: it did not answer within 0.3 s" in str(execute_code("# ours", env=env).error)
 
 
@@ -194,7 +208,7 @@ def test_a_call_ends_with_its_script_and_so_does_the_server(
     interrupt = threading.Event()
 
     def interrupt_once_begun() -> None:
-        wait_until(leave_mark.with_suffix(".begun").exists)
+        wait_until(leave_mark.with_suffix(".begun").exists, 60)
         interrupt.set()
 
     threading.Thread(target=interrupt_once_begun).start()
@@ -237,9 +251,9 @@ def test_the_name_of_a_server_begins_python_names() -> None:
 
 
 def test_a_models_scripts_have_them_unless_a_tool_of_ours_is_left_out(
-    env: BaseEnvironment, serve: Configure, stdio: dict[str, object]
+    env: BaseEnvironment, serve: Configure, http: dict[str, object]
 ) -> None:
-    serve(ours=stdio)
+    serve(ours=http)
     arguments = {"code": "from hermes_tools import ours_add; print(ours_add(1))"}
     for tools, output in ((None, "3\n"), (["execute_code", "terminal"], "cannot import name 'ours_add'")):
         told = json.loads(answer_in(lambda: env, Toolset.of(tools, None), "execute_code", arguments))

@@ -115,11 +115,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["http"]:
         serve_http(sys.argv[2])
     else:
-        if told := os.environ.get("TOLD_AT_START"):
-            print("refused:", told, file=sys.stderr, flush=True)
-        if hangs := os.environ.get("HANGS_AT_START"):
-            Path(hangs).write_text(str(os.getpid()))
-            sys.stdin.read()
-        if os.environ.get("FAILS_AT_START"):
-            sys.exit(1)
         server.run()
