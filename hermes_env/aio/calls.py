@@ -46,6 +46,11 @@ def awaited(
     return call
 
 
+async def asked(question: Callable[[], _R]) -> _R:
+    """Return what something beneath says, which may have to start the target for it."""
+    return await in_thread(question, limiter=limiter_for(Work.COMMAND))
+
+
 def ended(method: Callable[Concatenate[Any, _P], _R]) -> Callable[Concatenate[Wrapper, _P], Coroutine[Any, Any, _R]]:
     """Return the same for a method that ends something: it goes to its end, also in a task that is cancelled."""
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from environments import BaseEnvironment, CallCancelledError, Capabilities, Process, Target, create_environment
-from hermes_env.aio.calls import awaited, ended, in_turn
+from hermes_env.aio.calls import asked, awaited, ended, in_turn
 from hermes_env.aio.files import AsyncFiles
 from hermes_env.aio.home import awaited_at_home
 from hermes_env.aio.pools import Work, limiter_for
@@ -146,17 +146,17 @@ class AsyncEnvironment(AsyncFiles, Streams):
     @property
     def capabilities(self) -> Coroutine[Any, Any, Capabilities]:
         """What this backend can do here, see `BaseEnvironment.capabilities`: `await env.capabilities`."""
-        return in_thread(lambda: self._env.capabilities, limiter=limiter_for(Work.COMMAND))
+        return asked(lambda: self._env.capabilities)
 
     @property
     def cwd(self) -> Coroutine[Any, Any, str]:
         """The session's working directory, see `BaseEnvironment.cwd`: `await env.cwd`."""
-        return in_thread(lambda: self._env.cwd, limiter=limiter_for(Work.COMMAND))
+        return asked(lambda: self._env.cwd)
 
     @property
     def target(self) -> Coroutine[Any, Any, Target]:
         """What and where the target is, see `BaseEnvironment.target`: `await env.target`."""
-        return in_thread(lambda: self._env.target, limiter=limiter_for(Work.COMMAND))
+        return asked(lambda: self._env.target)
 
     execute = in_turn(BaseEnvironment.execute)
     """Run a command in the session and wait for it, see `BaseEnvironment.execute`.
@@ -189,7 +189,7 @@ class AsyncEnvironment(AsyncFiles, Streams):
     ) -> AsyncSession:
         """Return the session of a name, which is opened unless it is open, see `BaseEnvironment.session`."""
         call = partial(self._env.session, name, pty=pty, rows=rows, columns=columns, cwd=cwd)
-        return AsyncSession(await in_thread(call, limiter=limiter_for(Work.COMMAND)), self._env.settings.timeout)
+        return AsyncSession(await asked(call), self._env.settings.timeout)
 
     async def cleanup(self) -> None:
         """End everything this environment started, there and here, also in a task that is cancelled."""

@@ -7,10 +7,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from environments import EnvironmentSession
-from hermes_env.aio.calls import awaited, ended, in_turn
-from hermes_env.aio.pools import Work, limiter_for
+from hermes_env.aio.calls import asked, awaited, ended, in_turn
+from hermes_env.aio.pools import Work
 from hermes_env.aio.streams import Streams
-from hermes_env.aio.threads import in_thread
 
 
 class AsyncSession(Streams):
@@ -54,7 +53,7 @@ class AsyncSession(Streams):
     @property
     def cwd(self) -> Coroutine[Any, Any, str]:
         """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
-        return in_thread(lambda: self._session.cwd, limiter=limiter_for(Work.COMMAND))
+        return asked(lambda: self._session.cwd)
 
     execute = in_turn(EnvironmentSession.execute)
     """Run a command in this session and wait for it, see `EnvironmentSession.execute`."""

@@ -54,6 +54,11 @@ class Streams(ABC):
         self, command: Command, *, binary: Literal[True], **arguments: Unpack[StreamArguments]
     ) -> OutputStream[BytesPiece]: ...
 
+    @overload
+    def stream(
+        self, command: Command, *, binary: bool, **arguments: Unpack[StreamArguments]
+    ) -> OutputStream[TextPiece] | OutputStream[BytesPiece]: ...
+
     def stream(
         self, command: Command, *, binary: bool = False, **arguments: Unpack[StreamArguments]
     ) -> OutputStream[TextPiece] | OutputStream[BytesPiece]:

@@ -20,6 +20,7 @@ from targets.threads import running_threads
 from environments import CancelScope, TargetFileNotFoundError, TerminalError, create_environment
 from environments.approvals import CommandRequest
 from environments.conformance.check import wait_until
+from environments.progress import Progress
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
 pytestmark = pytest.mark.anyio
@@ -203,6 +204,7 @@ class TestCancelled:
 def test_control_c_ends_the_command_before_the_program(anyio_backend: str, nap: str) -> None:
     code = f"""
 import anyio
+from environments.progress import Progress
 from hermes_env.aio import AsyncEnvironment
 
 async def main():
@@ -320,6 +322,18 @@ class TestCallbacks:
         async with AsyncEnvironment("local", cwd=str(work), before_command=ask, approve=approve) as env:
             assert (await env.execute("echo on")).output == "on\n"
         assert set(loops) == {threading.get_ident()}
+
+    async def test_progress_is_awaited(self, work: Path) -> None:
+        told = []
+
+        async def tell(progress: Progress) -> None:
+            await anyio.sleep(0)
+            told.append((progress.complete, threading.get_ident()))
+
+        async with AsyncEnvironment("local", cwd=str(work), on_progress=tell) as env:
+            (work / "here").write_bytes(b"text")
+            await env.put_file(work / "here", "there")
+        assert told[-1] == (True, threading.get_ident())
 
     async def test_an_approval_that_nobody_waits_for_is_cancelled(self, work: Path) -> None:
         from environments.approvals import Ask
