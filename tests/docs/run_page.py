@@ -1,7 +1,8 @@
-"""Run the examples of one document, in order, in one process: `python -m docs.run_page docs/commands.md`.
+"""Run the examples of documents: `python -m docs.run_page docs/commands.md [DOCUMENT...]`.
 
-They share names, the working directory and variables, as for a reader who tries one after the other. What a page takes
-for granted, such as a host, is made by the file of its name in `given/`, which may add to `replaced` (words of the
+Each document has a process of its own, a fork of one that has imported what all need. Its examples run in order and
+share names, the working directory and variables, as for a reader who tries one after the other. What a page takes for
+granted, such as a host, is made by the file of its name in `given/`, which may add to `replaced` (words of the
 examples that mean something else here) and put what is to be closed on `stack`.
 """
 
@@ -22,7 +23,7 @@ from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
 
 from code_execution.settings import load_code_execution_settings
 from docs.documents import ROOT, Example, examples_of
-from environments import cleanup_all, load_settings
+from environments import backend_class, cleanup_all, load_settings
 from environments.approvals.settings import load_approval_settings
 from hermes_tools.web.settings import load_web_settings
 
@@ -119,7 +120,7 @@ def _settings() -> str:
     return yaml.safe_dump({"terminal": terminal})
 
 
-def main(document: str) -> int:
+def run_document(document: str) -> int:
     """Run a document's examples in a directory of their own, with settings of their own."""
     with contextlib.ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -137,5 +138,18 @@ def main(document: str) -> int:
     return 0
 
 
+def main(documents: list[str]) -> int:
+    """Run each document's examples in a fork, and return 1 if any failed, `SKIPPED` if any was, else 0."""
+    for backend in ("local", "docker"):
+        backend_class(backend)  # it is imported once, here
+    codes = set()
+    for document in documents:
+        pid = os.fork()
+        if pid == 0:
+            return run_document(document)
+        codes.add(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    return next((1 for code in codes if code not in {0, SKIPPED}), max(codes))
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1:]))

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,22 +22,28 @@ COLLECTING = ("hermes-env gc", "hermes-env rm")
 """What would take away the orphans that another test has just made."""
 
 
-def pages() -> Iterator[object]:
-    """Yield the documents that have something to run."""
+ROUNDS = 6
+"""How many processes share the documents: they run beside one another, and to start one costs half a second."""
+
+
+def rounds() -> list[object]:
+    """Return the documents that have something to run, some at a time."""
     run: dict[str, str] = {}
     for example in EXAMPLES:
         if example.language in RUN and not example.reason:
             run[example.document] = run.get(example.document, "") + example.text
-    for page, text in run.items():
-        alone = [pytest.mark.alone("garbage")] if any(command in text for command in COLLECTING) else []
-        yield pytest.param(page, marks=alone, id=page)
+    collecting = [page for page, text in run.items() if any(command in text for command in COLLECTING)]
+    others = [page for page in run if page not in collecting]
+    together = [pytest.param(others[first::ROUNDS], id=f"round {first + 1}") for first in range(ROUNDS)]
+    return [*together, pytest.param(collecting, marks=pytest.mark.alone("garbage"), id="what collects orphans")]
 
 
-@pytest.mark.parametrize("page", list(pages()))
-def test_the_examples_of_a_page_run_and_print_what_it_says(page: str, tmp_path: Path) -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("pages", rounds())
+def test_the_examples_of_pages_run_and_print_what_these_say(pages: list[str], tmp_path: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("TERMINAL_", "HERMES_"))}
     env |= {"PYTHONPATH": str(ROOT / "tests"), "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "docs.run_page", page]
+    command = [sys.executable, "-m", "docs.run_page", *pages]
     done = subprocess.run(command, cwd=ROOT / "tests", env=env, capture_output=True, text=True, check=False)
     if done.returncode == SKIPPED:
         unavailable(done.stderr.strip())
