@@ -18,6 +18,7 @@ from environments.errors import CallCancelledError, DeniedError, EnvironmentLost
 from environments.local import LocalEnvironment
 from environments.observation.seam import current_observation
 from environments.sink import Channel
+from environments.starting import current_start
 
 FULL = 180.0
 
@@ -142,23 +143,24 @@ def test_a_lost_target_and_what_was_printed_by_then_are_recorded(
 
 
 def test_a_start_that_fails_or_is_stopped_is_recorded_with_its_command(path: Path):
+    stop = threading.Event()
+
     class Slow(LocalEnvironment):
         starts_apart = True
 
         def start_target(self) -> None:
             if self.settings.task_id == "fails":
                 raise TerminalError("there is no such thing")
-            threading.Event().wait(0.5)
+            stop.set()
+            current_start().pause(100)
 
-    with pytest.raises(TerminalError), _made(Slow, path, "fails") as env:
+    with _made(Slow, path, "fails") as env, pytest.raises(TerminalError):
         env.execute("true")
-    interrupted = threading.Event()
-    interrupted.set()
-    with pytest.raises(StartStoppedError), _made(Slow, path, "slow") as env:
-        threading.Timer(0.1, env.interrupt).start()
-        env.execute("true")
+    with _made(Slow, path, "slow") as env, pytest.raises(StartStoppedError):
+        env.execute("true", interrupt=stop)
     seen = Recorded(path)
     assert [each["status"] for each in seen.kind("command")] == ["failed", "interrupted"]
+    assert [each["status"] for each in seen.kind("start")] == ["failed", "interrupted"]
     assert seen.kind("start")[0]["error"] == seen.kind("command")[0]["error"] == "there is no such thing"
 
 

@@ -149,7 +149,7 @@ def test_a_script_may_have_a_record_of_its_own_beside_its_environments(
 
 
 def test_a_record_of_a_script_that_cannot_be_written_is_refused_before_it_runs(env: BaseEnvironment, tmp_path: Path):
-    with pytest.raises(SettingsError, match="record .* cannot be written: .*; give the path of another file"):
+    with pytest.raises(SettingsError, match="cannot be written: Is a directory; give the path of another file"):
         execute_code("print(1)", env=env, record=tmp_path)
 
 

@@ -1,0 +1,106 @@
+"""What of a value is kept in a record, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from environments.capture import CapturedText
+from environments.observation.fitting import (
+    LONGEST_NAME,
+    MOST_BYTES,
+    MOST_ENTRIES,
+    MOST_IN_ALL,
+    MOST_LEVELS,
+    Fitting,
+    Tapped,
+    byte_size,
+)
+from environments.redaction import Redactor
+
+HALF = MOST_BYTES // 2
+
+
+@pytest.fixture
+def fitting() -> Fitting:
+    return Fitting(Redactor({}))
+
+
+def test_a_text_that_is_short_enough_stays_as_it_is(fitting: Fitting):
+    for text in ("", "x" * MOST_BYTES, "\x1b[31mred\x00\ud800", "é" * HALF):
+        assert fitting.value("output", text) == text
+    assert not fitting.cut
+
+
+@settings(max_examples=20)
+@given(some.text(alphabet="aé€😀\ud800\n", min_size=1, max_size=5), some.integers(MOST_BYTES + 1, 2 * MOST_BYTES))
+def test_of_a_longer_text_both_ends_are_kept_and_what_is_missing_is_counted(piece: str, size: int):
+    text, fitting = piece * size, Fitting(Redactor({}))
+    kept = fitting.value("output", text)
+    assert isinstance(kept, str)
+    at, missing = fitting.cut["output"]["at"], fitting.cut["output"]["bytes"]
+    assert text.startswith(kept[:at]) and text.endswith(kept[at:])
+    assert byte_size(kept) + missing == byte_size(text) and MOST_BYTES - 8 < byte_size(kept) <= MOST_BYTES
+
+
+def test_what_was_left_out_before_and_what_is_left_out_now_are_missing_in_one_place(fitting: Fitting):
+    text = "a" * 50_000 + "b" * 50_000
+    kept = fitting.value("output", CapturedText(text, 7, 50_000))
+    assert kept == "a" * HALF + "b" * HALF
+    assert fitting.cut["output"] == {"bytes": 100_000 - MOST_BYTES, "at": HALF} and fitting.gaps["output"] == HALF
+
+
+def test_what_was_left_out_before_stays_where_it_was_if_the_rest_is_short(fitting: Fitting):
+    assert fitting.value("output", CapturedText("headtail", 7, 4)) == "headtail"
+    assert not fitting.cut and fitting.gaps["output"] == 4
+
+
+def test_what_a_tap_left_out_counts_as_cut_by_the_record(fitting: Fitting):
+    assert fitting.value("output", Tapped(CapturedText("headtail", 7, 4))) == "headtail"
+    assert fitting.cut["output"] == {"bytes": 7, "at": 4}
+
+
+def test_a_value_that_json_has_no_words_for_is_shown(fitting: Fitting):
+    class Broken:
+        def __repr__(self) -> str:
+            raise ValueError
+
+    value = {"inf": math.inf, 3: {1, 2}, "bytes": b"x", "tuple": (None, True, 2.5), "broken": Broken()}
+    kept = fitting.value("arguments", value)
+    shown = {"inf": "inf", "3": [1, 2], "bytes": "b'x'", "tuple": [None, True, 2.5], "broken": "Broken"}
+    assert kept == shown and json.dumps(kept, allow_nan=False)
+
+
+def test_texts_behind_those_that_fill_the_event_are_left_out(fitting: Fitting):
+    kept = fitting.value("result", {"texts": ["x" * MOST_BYTES] * 6, "number": 1})
+    assert isinstance(kept, dict)
+    texts = kept["texts"]
+    assert [len(text) for text in texts] == [MOST_BYTES] * (MOST_IN_ALL // MOST_BYTES) + [0, 0] and kept["number"] == 1
+    assert fitting.cut == {f"result.texts.{n}": {"bytes": MOST_BYTES, "at": 0} for n in (4, 5)}
+
+
+def test_of_lists_and_objects_only_so_many_entries_and_levels_are_kept(fitting: Fitting):
+    kept = fitting.value("result", {"list": list(range(MOST_ENTRIES + 5)), "object": {n: n for n in range(2000)}})
+    assert isinstance(kept, dict) and len(kept["list"]) == len(kept["object"]) == MOST_ENTRIES
+    assert fitting.cut == {"result.list": {"entries": 5}, "result.object": {"entries": 1000}}
+    deep: list[object] = []
+    for _ in range(5 * MOST_LEVELS):
+        deep = [deep]
+    assert len(json.dumps(fitting.value("deep", deep))) < 4 * MOST_LEVELS
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("\n\n  echo a\necho b", "echo a"),
+        ("a\x1b[31m\tb\u202e", "a [31m b"),
+        ("x" * 500, "x" * (LONGEST_NAME - 1) + "…"),
+        ("", ""),
+    ],
+)
+def test_a_name_is_one_short_line(fitting: Fitting, text: str, name: str):
+    assert fitting.name(text).rstrip() == name

@@ -1,0 +1,200 @@
+"""The file of a record: who may write it, that lines stay whole, and that nothing stops where it can't be written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from targets.recorded import Recorded
+
+from environments import BaseEnvironment, create_environment
+from environments.errors import SettingsError
+from environments.observation.record_file import RecordFile
+
+SIZE = 30_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.jsonl"
+
+
+def made(path: Path) -> BaseEnvironment:
+    return create_environment("local", record=path)
+
+
+def test_a_new_file_is_for_this_user_alone_and_one_that_is_there_is_added_to(path: Path, tmp_path: Path):
+    before = os.umask(0)
+    try:
+        with made(path) as env:
+            env.execute("true")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    first = path.read_text()
+    path.chmod(0o640)
+    with made(path) as env:
+        env.execute("true")
+    assert path.read_text().startswith(first) and stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert len(Recorded(path).kind("command")) == 2
+
+
+def test_it_is_where_the_process_was_when_it_was_asked_for(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with create_environment("local", record="run.jsonl") as env, create_environment("local", record="~/home") as other:
+        monkeypatch.chdir("/")
+        env.execute("true")
+        other.execute("true")
+    assert Recorded(path).one("command") and Recorded(tmp_path / "home").one("command")
+
+
+def test_a_link_is_not_followed(path: Path, tmp_path: Path):
+    (tmp_path / "elsewhere").write_text("mine")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(SettingsError, match="it is a link; give the path of another file"):
+        made(path)
+    path.unlink()
+    path.symlink_to(tmp_path / "not there")
+    with pytest.raises(SettingsError, match="it is a link"):
+        made(path)
+    assert (tmp_path / "elsewhere").read_text() == "mine" and not (tmp_path / "not there").exists()
+
+
+def test_what_is_no_file_of_this_user_is_refused_at_once(path: Path, tmp_path: Path):
+    with pytest.raises(SettingsError, match="Is a directory"):
+        made(tmp_path)
+    with pytest.raises(SettingsError, match="No such file or directory"):
+        made(tmp_path / "none" / "run.jsonl")
+    os.mkfifo(path)
+    with pytest.raises(SettingsError, match="No such device or address"):
+        made(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with pytest.raises(SettingsError, match="it is no regular file"):
+        made(path)
+    os.close(reader)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_refused(path: Path):
+    path.touch()
+    os.chown(path, 12345, 12345)
+    with pytest.raises(SettingsError, match="it belongs to another user"):
+        made(path)
+
+
+def test_lines_of_many_threads_and_environments_stay_whole(path: Path):
+    with made(path) as env, made(path) as other, ThreadPoolExecutor(8) as threads:
+        for place in (env, other):
+            list(threads.map(lambda n, place=place: place.execute_oneshot(f"printf '%0{SIZE}d' {n}"), range(20)))
+    seen = Recorded(path)
+    assert len(seen.of("run")) == 1 and len(seen.kind("command")) == 40
+    assert {len(each["output"]) for each in seen.kind("command")} == {SIZE}
+    assert {each["environment"] for each in seen.kind("command")} == {"local 1", "local 2"}
+
+
+WRITES = """
+import sys
+from environments import create_environment
+with create_environment("local", record=sys.argv[1]) as env:
+    for n in range(20):
+        env.execute(f"printf '%0{sys.argv[2]}d' {n}")
+"""
+
+
+def test_lines_of_several_processes_stay_whole(path: Path):
+    running = [subprocess.Popen([sys.executable, "-c", WRITES, path, str(SIZE)]) for _ in range(2)]
+    assert [each.wait() for each in running] == [0, 0]
+    seen = Recorded(path)
+    assert len({each["run"] for each in seen.of("run")}) == 2 and len(seen.kind("command")) == 40
+    assert all(len(each["output"]) == SIZE for each in seen.kind("command"))
+
+
+FORKS = """
+import os, sys
+from environments import create_environment
+from environments.observation.record import Recorder
+env = create_environment("local", record=sys.argv[1])
+env.execute("echo parent")
+if os.fork() == 0:
+    with create_environment("local", record=sys.argv[1]) as own:
+        own.execute("echo child")
+    os._exit(0)
+assert os.wait()[1] == 0
+env.cleanup()
+"""
+
+
+def test_a_forked_process_has_a_run_of_its_own(path: Path):
+    subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, path], check=True)
+    seen = Recorded(path)
+    parent, child = seen.kind("command")
+    assert parent["run"] != child["run"] and parent["id"] != child["id"]
+    assert len({each["pid"] for each in seen.of("run")}) == 2
+
+
+FILLS = """
+import resource, signal, sys
+from environments import create_environment
+with create_environment("local", record=sys.argv[1]) as env:
+    env.execute("echo first")
+    size = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2500, size[1]))
+    for n in range(5):
+        print(env.execute(f"echo {n}").output, end="")
+    resource.setrlimit(resource.RLIMIT_FSIZE, size)
+    env.execute("echo last")
+"""
+
+
+def test_a_full_disk_stops_nothing_is_warned_of_once_and_leaves_no_line_torn_but_one(path: Path):
+    done = subprocess.run([sys.executable, "-c", FILLS, path], check=True, capture_output=True, text=True)
+    assert done.stdout == "0\n1\n2\n3\n4\n"
+    assert done.stderr.count("cannot be written any more") == 1
+    lines = path.read_text().splitlines(keepends=True)
+    torn = [line for line in lines if not line.endswith("}\n")]
+    assert len(torn) == 1 and "echo last" in lines[-1 - 1]
+
+
+def test_a_file_that_is_gone_stops_nothing_and_is_not_made_anew(path: Path, caplog: pytest.LogCaptureFixture):
+    with made(path) as env:
+        path.unlink()
+        assert env.execute("echo on").output == env.execute("echo on").output == "on\n"
+    (warning,) = caplog.records
+    assert "cannot be written any more, and has gaps: No such file" in warning.getMessage() and not path.exists()
+
+
+def test_a_file_that_has_become_a_link_is_not_followed(path: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    (tmp_path / "elsewhere").touch()
+    with made(path) as env:
+        path.unlink()
+        path.symlink_to(tmp_path / "elsewhere")
+        env.execute("true")
+    assert (tmp_path / "elsewhere").read_text() == "" and len(caplog.records) == 1
+
+
+def test_no_descriptor_stays_open(path: Path):
+    with made(path) as env:
+        env.execute("true")
+        assert path not in [each.readlink() for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+
+
+def test_a_write_that_is_cut_short_is_told_from_one_that_fails(path: Path, monkeypatch: pytest.MonkeyPatch):
+    file, write = RecordFile(path), os.write
+
+    def half(descriptor: int, data: bytes) -> int:
+        if data.startswith(b"fails"):
+            raise OSError(errno.ENOSPC, "full")
+        return write(descriptor, data[:3] if data.startswith(b"short") else data)
+
+    monkeypatch.setattr(os, "write", half)
+    for line in (b"one\n", b"short\n", b"two\n", b"fails\n", b"three\n"):
+        file.add(line)
+    assert path.read_bytes() == b"one\nsho\ntwo\nthree\n"

@@ -1,0 +1,205 @@
+"""The spans and measurements that OpenTelemetry gets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.recorded import Recorded
+
+from code_execution import execute_code
+from environments import BaseEnvironment, create_environment
+from environments.conformance.check import wait_until
+from environments.errors import DeniedError
+from environments.observation.seam import observed
+
+SECRET = "hunter2-hunter2-hunter2"
+
+
+class Collected:
+    """What has been told so far."""
+
+    def __init__(self) -> None:
+        self._spans = InMemorySpanExporter()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._spans))
+        self._reader = InMemoryMetricReader()
+        self.meters = MeterProvider([self._reader])
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        """The spans that have ended, in that order."""
+        return self._spans.get_finished_spans()
+
+    def span(self, name: str) -> ReadableSpan:
+        """Return the only span of a name."""
+        (found,) = [each for each in self.spans if each.name == name]
+        return found
+
+    def way_down(self, span: ReadableSpan) -> list[str]:
+        """Return the names from the outermost span to this one."""
+        known = {each.context.span_id: each for each in self.spans}
+        return [*(self.way_down(known[span.parent.span_id]) if span.parent else []), span.name]
+
+    def measured(self) -> dict[str, list[tuple[dict[str, object], float]]]:
+        """Return the measurements by name: their attributes, and their sum."""
+        data = self._reader.get_metrics_data()
+        found = data.resource_metrics[0].scope_metrics[0].metrics if data else []
+        return {
+            each.name: [
+                (dict(point.attributes), point.sum if hasattr(point, "sum") else point.value)
+                for point in each.data.data_points
+            ]
+            for each in found
+        }
+
+
+@pytest.fixture
+def collected(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collected]:
+    """A program that has set OpenTelemetry up."""
+    collected = Collected()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: collected.tracers)
+    monkeypatch.setattr(metrics, "get_meter_provider", lambda: collected.meters)
+    monkeypatch.setenv("MY_SERVICE_TOKEN", SECRET)
+    yield collected
+    collected.tracers.shutdown()
+    collected.meters.shutdown()
+
+
+@pytest.fixture
+def env(collected: Collected) -> Iterator[BaseEnvironment]:
+    with create_environment("local", task_id="mine") as env:
+        yield env
+
+
+def test_a_command_and_the_start_it_waits_for_are_spans(env: BaseEnvironment, collected: Collected):
+    with collected.tracers.get_tracer("mine").start_as_current_span("outer"):
+        env.execute("echo out; exit 3", cwd="/")
+    command, start = collected.span("command local"), collected.span("start local")
+    assert collected.way_down(start) == ["outer", "command local", "start local"]
+    told = dict(command.attributes or {})
+    assert told["hermes.backend"] == "local" and told["hermes.task"] == "mine" and told["hermes.way"] == "session"
+    assert told["process.exit.code"] == 3 and told["process.working_directory"] == "/"
+    assert told["hermes.output.size"] == 4 and told["hermes.status"] == told["error.type"] == "error"
+    assert float(str(told["hermes.waited"])) > 0 and command.status.status_code is trace.StatusCode.ERROR
+    assert start.status.status_code is trace.StatusCode.UNSET and "error.type" not in (start.attributes or {})
+    assert command.instrumentation_scope.name == "hermes_environments" and command.instrumentation_scope.version
+
+
+def test_a_span_that_a_tool_makes_stands_between_its_call_and_its_command(env: BaseEnvironment, collected: Collected):
+    def tool() -> str:
+        with collected.tracers.get_tracer("mine").start_as_current_span("inner"):
+            return env.execute("echo deep").output
+
+    execute_code("import hermes_tools\nhermes_tools.tool()", env=env, tools={"tool": tool})
+    command, call = collected.span("command local"), collected.span("execute_tool tool")
+    assert collected.way_down(command) == ["script local", "execute_tool tool", "inner", "command local"]
+    told = dict(call.attributes or {})
+    assert (told["gen_ai.operation.name"], told["gen_ai.tool.name"]) == ("execute_tool", "tool")
+    assert dict(collected.span("script local").attributes or {})["hermes.script.tool_calls"] == 1
+
+
+def test_a_process_is_a_span_to_its_end_and_not_what_comes_behind_it_in(env: BaseEnvironment, collected: Collected):
+    process = env.start("read line; exit 4")
+    env.execute("true")
+    assert collected.way_down(collected.span("command local")) == ["command local"]
+    process.write("go\n")
+    process.wait()
+    assert wait_until(lambda: any(each.name == "process local" for each in collected.spans))
+    assert dict(collected.span("process local").attributes or {})["process.exit.code"] == 4
+
+
+def test_what_raises_has_the_class_of_its_error(env: BaseEnvironment, collected: Collected):
+    env.before_command = lambda request: "never"
+    with pytest.raises(DeniedError):
+        env.execute("true")
+    with pytest.raises(FileNotFoundError):
+        env.read_bytes("/none")
+    command, read = collected.span("command local"), collected.span("read_bytes local")
+    assert [dict(each.attributes or {})["error.type"] for each in (command, read)] == [
+        "DeniedError",
+        "TargetFileNotFoundError",
+    ]
+    assert command.status.description == "denied"
+
+
+def test_no_text_is_told_unless_it_is_asked_for_and_then_none_that_is_secret(collected: Collected, tmp_path: Path):
+    for asked in (False, True):
+        with create_environment("local", telemetry_text=asked) as env:
+            env.execute(f"echo first-text {SECRET}")
+            execute_code(f"print('second-text {SECRET}')", env=env)
+            env.write_bytes(f"{tmp_path}/third-text", b"")
+        told = str([(each.name, dict(each.attributes or {}), each.status.description) for each in collected.spans])
+        assert SECRET not in told
+        assert [word in told for word in ("first-text", "second-text", "third-text")] == [asked] * 3
+    last = [each for each in collected.spans if each.name == "command local"][-1]
+    assert dict(last.attributes or {})["process.command_line"] == "echo first-text [REDACTED:MY_SERVICE_TOKEN]"
+
+
+def test_how_long_how_many_and_how_much_is_measured(env: BaseEnvironment, collected: Collected, tmp_path: Path):
+    env.execute("printf 12345")
+    env.execute("exit 1")
+    env.write_bytes(str(tmp_path / "measured"), b"123")
+    env.remove(str(tmp_path / "measured"))
+    measured = collected.measured()
+    command = {"hermes.kind": "command", "hermes.backend": "local"}
+    assert (command, 5) in measured["hermes_environments.output.size"]
+    moved = {"hermes.kind": "transfer", "hermes.backend": "local"}
+    assert measured["hermes_environments.transfer.size"] == [(moved, 3)]
+    counts = measured["hermes_environments.operations"]
+    assert ({**command, "hermes.status": "success"}, 1) in counts
+    assert ({**command, "hermes.status": "error", "error.type": "error"}, 1) in counts
+    assert {count for _, count in measured["hermes_environments.active"]} == {0}
+    assert len(measured["hermes_environments.duration"]) == len(counts)
+    assert all(seconds > 0 for _, seconds in measured["hermes_environments.duration"])
+
+
+def test_a_container_is_named(collected: Collected):
+    require_docker().close()
+    with create_environment("docker", image=PYTHON_IMAGE) as env:
+        env.execute("true")
+        container = env.target.id
+    for name in ("start docker", "command docker"):
+        assert dict(collected.span(name).attributes or {})["container.id"] == container
+
+
+def test_a_record_is_written_as_well(collected: Collected, tmp_path: Path):
+    with create_environment("local", record=tmp_path / "run.jsonl") as env:
+        env.execute("echo both")
+    assert Recorded(tmp_path / "run.jsonl").one("command")["output"] == "both\n"
+    assert collected.span("command local")
+
+
+def test_an_exporter_that_fails_fails_nothing_else(
+    env: BaseEnvironment, collected: Collected, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr("environments.observation.telemetry._dimensions", lambda seen: 1 / 0)
+    assert env.execute("echo on").output == "on\n"
+    assert {each.getMessage() for each in caplog.records} == {"somebody who looks on failed: ZeroDivisionError"}
+
+
+@pytest.mark.usefixtures("collected")
+def test_nothing_is_told_where_a_program_has_only_imported_it(monkeypatch: pytest.MonkeyPatch):
+    assert observed("command", "true").observers
+    monkeypatch.undo()
+    assert not observed("command", "true").observers
+
+
+def test_it_is_not_even_imported_by_us():
+    code = (
+        "import sys; from environments import create_environment\n"
+        "with create_environment('local') as env: env.execute('true')\n"
+        "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
+        " and 'environments.observation.record' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
