@@ -65,6 +65,11 @@ Raw = Annotated[
     typer.Option("--raw", help="Let terminal controls of the output reach a terminal as they are, not only colours."),
 ]
 
+Record = Annotated[
+    str | None,
+    typer.Option("--record", metavar="FILE", help="Add a record of all that is done to a file here, as JSON Lines."),
+]
+
 _VERBOSITY = f"{__name__}.verbosity"
 
 
@@ -87,11 +92,6 @@ Verbose = Annotated[
         "--verbose",
         "-v",
         count=True,
-Record = Annotated[
-    str | None,
-    typer.Option("--record", metavar="FILE", help="Add a record of all that is done to a file here, as JSON Lines."),
-]
-
         callback=_in_all,
         show_default=False,
         metavar="",
