@@ -90,26 +90,30 @@ class RunningServer:
 
     @contextlib.asynccontextmanager
     async def _transport(self) -> AsyncIterator[Transport]:
-        server, where = self._server, f"{WHERE}.{self._name}"
+        server = self._server
         if server.command:
-            variables = with_variables(server.env, f"{where}.env")
-            self._secrets = [*variables.values()]
             cwd = Path(server.cwd).expanduser() if server.cwd else None
+            variables = {name: self._given(value, "env") for name, value in server.env.items()}
+            arguments = [self._given(value, "args", is_secret="${" in value) for value in server.args]
             command = str(Path(server.command).expanduser())
-            parameters = StdioServerParameters(command=command, args=[*server.args], env=variables, cwd=cwd)
+            parameters = StdioServerParameters(command=command, args=arguments, env=variables, cwd=cwd)
             yield stdio_client(parameters, errlog=self._log.file)
             return
-        place = urlsplit(str(server.url))
-        self._secrets = [place.query, place.password or ""]
-        headers = with_variables(server.headers, f"{where}.headers")
+        url = self._given(str(server.url), "url", is_secret=False)
+        self._secrets += [urlsplit(url).query, urlsplit(url).password or ""]
+        headers = {name: self._given(value, "headers") for name, value in server.headers.items()}
         if server.token_env:
-            token = with_variables({"": f"${{{server.token_env}}}"}, f"{where}.token_env")[""]
-            headers["Authorization"] = f"Bearer {token}"
-            self._secrets.append(token)
-        self._secrets += headers.values()
+            headers["Authorization"] = "Bearer " + self._given(f"${{{server.token_env}}}", "token_env")
         limits = httpx2.Timeout(CONNECT_LIMIT, read=max(CONNECT_LIMIT, server.timeout))
         async with httpx2.AsyncClient(headers=headers, timeout=limits) as http:
-            yield streamable_http_client(str(server.url), http_client=http, max_sse_event_size=EVENT_BYTES)
+            yield streamable_http_client(url, http_client=http, max_sse_event_size=EVENT_BYTES)
+
+    def _given(self, text: str, key: str, *, is_secret: bool = True) -> str:
+        """Return what a setting says, which may name variables, and note it as what no error may hold."""
+        value = with_variables(text, f"{WHERE}.{self._name}.{key}")
+        if is_secret:
+            self._secrets.append(value)
+        return value
 
     def _not_started(self, error: Exception) -> TerminalError:
         while isinstance(error, ExceptionGroup):

@@ -61,8 +61,8 @@ class McpServer:
         kind, foreign = ("command", _OF_URL) if self.command else ("url", _OF_COMMAND)
         if meant := [name for name in foreign if getattr(self, name)]:
             raise SettingsError(f"{where}: {meant[0]} means nothing for a server with a {kind}; leave it out")
-        if self.url and (urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).hostname):
-            raise SettingsError(f"{where}.url: it should begin with http:// or https:// and a host")
+        if self.url and not _VARIABLE.match(self.url) and urlsplit(self.url).scheme not in ("http", "https"):
+            raise SettingsError(f"{where}.url: it should begin with http:// or https://")
 
 
 def servers_of(entries: Mapping[str, object]) -> dict[str, McpServer]:
@@ -91,8 +91,8 @@ def servers_of(entries: Mapping[str, object]) -> dict[str, McpServer]:
     return servers
 
 
-def with_variables(values: Mapping[str, str], where: str) -> dict[str, str]:
-    """Return values with `${NAME}` and `${NAME:-default}` replaced by what variables of this process hold.
+def with_variables(text: str, where: str) -> str:
+    """Return a text with `${NAME}` and `${NAME:-default}` replaced by what variables of this process hold.
 
     Raises:
         SettingsError: A variable is not set, and there is no default.
@@ -104,4 +104,4 @@ def with_variables(values: Mapping[str, str], where: str) -> dict[str, str]:
             raise SettingsError(f"{where}: the variable {found[1]} is not set; set it, or write ${{{found[1]}:-}}")
         return value
 
-    return {name: _VARIABLE.sub(value_of, value) for name, value in values.items()}
+    return _VARIABLE.sub(value_of, text)

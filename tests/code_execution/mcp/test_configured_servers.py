@@ -13,10 +13,10 @@ import pytest
 import yaml
 from targets.threads import running_threads
 
-from code_execution import execute_code
+from code_execution import execute_code, mcp_tools
 from code_execution.mcp.for_script import called_by
 from code_execution.mcp.server_settings import McpServer, servers_of
-from environments import BaseEnvironment, SettingsError
+from environments import BaseEnvironment, MissingExtraError, SettingsError
 from environments.conformance.check import wait_until
 from hermes_env.schemas.calls import answer_in
 from hermes_env.schemas.toolset import Toolset
@@ -37,7 +37,7 @@ def stdio(program: str) -> dict[str, object]:
 
 @pytest.fixture
 def http(url: str, token: str) -> dict[str, object]:
-    return {"url": url, "headers": {"Authorization": f"Bearer {token}"}}
+    return {"url": url.replace("mcp", "${NOT_SET_HERE:-mcp}"), "headers": {"Authorization": f"Bearer {token}"}}
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_tools_of_the_caller_have_servers_beside_them_if_asked_for(
     [
         ({"command": "no-such-program"}, "'ours' could not be started: FileNotFoundError"),
         (
-            {"command": "sh", "args": ["-c", "echo refused: $TOLD >&2"], "env": {"TOLD": "${WORDS}"}},
+            {"command": "sh", "args": ["-c", "echo refused: $TOLD >&2", "${WORDS}"], "env": {"TOLD": "${WORDS}"}},
             "standard error: refused: [REDACTED]",
         ),
         ({"env": {"KEY": "${NOT_SET_HERE}"}}, "the variable NOT_SET_HERE is not set"),
@@ -184,6 +184,18 @@ def test_a_server_that_does_not_start_ends_with_the_scripts_time_and_when_nobody
         assert is_gone(int(leave_mark.read_text()))
 
 
+def test_without_the_sdk_the_extra_is_named(
+    env: BaseEnvironment, serve: Configure, stdio: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(ours=stdio)
+    for module in ("mcp", "code_execution.mcp.server"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert "hermes-environments[mcp]" in str(execute_code("# ours", env=env).error)
+    with pytest.raises(MissingExtraError, match=r"mcp_tools needs the mcp package.*hermes-environments\[mcp\]"):
+        mcp_tools(None)  # type: ignore[arg-type]
+    assert execute_code("print(1)", env=env).output == "1\n"
+
+
 def test_a_server_with_a_limit_of_its_own_is_given_up_by_it(
     env: BaseEnvironment, serve: Configure, silent: dict[str, object]
 ) -> None:
@@ -227,7 +239,7 @@ def test_a_call_ends_with_its_script_and_so_does_the_server(
         ({"comand": "x"}, r"comand: no such setting \(did you mean 'command'\?\)"),
         ({"command": "x", "headers": {"A": "b"}}, "headers means nothing for a server with a command"),
         ({"url": "http://h/", "args": ["a"]}, "args means nothing for a server with a url"),
-        ({"url": "file:///x"}, "should begin with http:// or https://"),
+        ({"url": "file:///x"}, r"url: it should begin with http:// or https://"),
         ({"url": "http://h/", "type": "stdio"}, "type is stdio"),
         ({"command": "x", "type": "sse"}, r"type: it should be 'stdio'"),
         ({"command": "x", "env": {"KEY": ["secret"]}}, "env: "),
