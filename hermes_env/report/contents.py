@@ -108,7 +108,8 @@ def _sort_into(contents: dict[str, object], line: Mapping[str, object], texts: T
     assert isinstance(shown, dict) and isinstance(facts, dict)
     for key, value in line.items():
         if key in _OBJECTS and isinstance(value, dict):
-            contents[key] = {name: texts.add(_pieces(line, f"{key}.{name}", part)) for name, part in value.items()}
+            told = {name: part for name, part in value.items() if part is not None}
+            contents[key] = {name: texts.add(_pieces(line, f"{key}.{name}", part)) for name, part in told.items()}
         elif key in _TEXTS:
             if value not in (None, ""):
                 shown[key] = texts.add(_pieces(line, key, value))

@@ -130,11 +130,10 @@ class Axis {
       ? this.segments.filter((one) => one.gap).map(({ t0, t1 }) => ({ x: this.x((t0 + t1) / 2), fold: true }))
       : [];
     const count = Math.max(1, Math.floor(width / apart));
-    for (let at = 0; at < count; at += 1)
-      found.push({
-        x: at / count,
-        text: duration(this.time(this.from + (at / count) * (this.to - this.from)) - begin),
-      });
+    for (let at = 0; at < count; at += 1) {
+      const since = this.time(this.from + (at / count) * (this.to - this.from)) - begin;
+      found.push({ x: at / count, text: since < 1e-6 ? "0" : duration(since) });
+    }
     return found.filter(({ x }) => x >= 0 && x <= 1);
   }
 }

@@ -7,13 +7,14 @@ function percent(part) {
 function appendBars(track, { node, open }, width) {
   const [left, right] = [axis.x(node.t), axis.x(node.end)];
   if (right < 0 || left > 1) return;
-  const started = axis.x(Math.min(node.end, node.t + node.waited));
-  if (node.waited > 0) track.append(stretch("waiting", left, started));
-  const ran = stretch(`ran${node.d === null ? " open" : ""}`, started, right);
+  const ran = stretch(`ran${node.d === null ? " open" : ""}`, left, right);
   if (node.kind === "run") ran.classList.add("run");
-  else if (open) paint(ran, node, started, right, width);
+  else if (open) paint(ran, node, left, right, width);
   else ran.classList.add("solid");
-  if (right > started || node.waited === 0) track.append(ran);
+  track.append(ran);
+  if (!node.held || (open && node.waited < LEAST_WAIT)) return;
+  const [from, to] = node.held.map((time) => axis.x(time));
+  if ((to - from) * width >= 1) track.append(stretch("waiting", from, to));
 }
 
 function stretch(name, from, to) {

@@ -164,7 +164,7 @@ function timeSection(node) {
   const bar = element("div", { class: "split-bar", "aria-hidden": "true" });
   const list = element("ul", { class: "split-list" });
   for (const [name, label, seconds] of shownParts) {
-    bar.appendChild(element("i", { class: name })).style.flex = `${seconds} 0 0`;
+    bar.appendChild(element("i", { class: name })).style.flex = `${seconds / (node.end - node.t)} 0 0`;
     list.append(element("li", { class: name }, swatch(), `${label} `, element("b", {}, duration(seconds))));
   }
   const facts = element("dl", { class: "facts" });
@@ -172,7 +172,9 @@ function timeSection(node) {
   if (node.approval) fact(facts, "Approval", `somebody was asked for ${duration(node.approval)}`);
   if (node.parent && node.parent.kind !== "run")
     facts.append(element("dt", {}, "Done for"), element("dd", {}, linkTo(node.parent)));
-  const blockers = blockersOf(node);
+  if (node.waiter && node.waiter !== node)
+    fact(facts, "Waited", `${duration(node.waiter.waited)}, as what it called did`);
+  const blockers = blockersOf(node.waiter ?? node);
   if (blockers.length)
     facts.append(
       element("dt", {}, "Waited behind"),

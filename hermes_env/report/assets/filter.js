@@ -28,7 +28,7 @@ function contains(node, pattern) {
 function matches(node, from, to) {
   if (node.kind === "run") return false;
   if (filter.failed && !node.failed) return false;
-  if (filter.waited && !(node.waited > 0)) return false;
+  if (filter.waited && !(node.waited >= LEAST_WAIT)) return false;
   if (filter.kinds.size && !filter.kinds.has(kindOf(node))) return false;
   if (node.t > to || node.end < from) return false;
   return !filter.pattern || contains(node, filter.pattern);

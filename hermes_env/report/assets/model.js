@@ -10,6 +10,7 @@ const KINDS = {
 };
 const IN_ORDER = [...Object.keys(KINDS), "other"];
 const FINE = new Set(["success", "unfinished"]);
+const LEAST_WAIT = 0.001; // seconds; everything waits for less than that
 const UNSURE = new Set(["unfinished", "interrupted", "cancelled"]);
 
 const data = JSON.parse(byId("events-data").textContent);
@@ -77,6 +78,12 @@ if (runs.length > 1) {
   for (const run of runs) for (const child of run.children) child.parent = run;
   roots.push(...runs.sort(byTime));
 } else roots.push(...runs[0].children);
+// Who waited for its turn: an event itself or, where it did one thing alone, that.
+for (const node of [...nodes].reverse()) {
+  if (node.waited >= LEAST_WAIT) node.waiter = node;
+  else if (node.children.length === 1) node.waiter = node.children[0].waiter;
+  if (node.waiter) node.held = [node.waiter.t, node.waiter.t + node.waiter.waited];
+}
 const byKey = new Map([...nodes, ...runs].map((node) => [node.key, node]));
 const begin = Math.min(...runs.map((run) => run.t));
 const end = runs.reduce((latest, run) => Math.max(latest, run.end), begin);

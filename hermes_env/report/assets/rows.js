@@ -33,6 +33,11 @@ function spoken(node) {
   return parts.join(", ");
 }
 
+function waitedText({ node, open }) {
+  const held = open && node.waited < LEAST_WAIT ? null : node.held;
+  return held ? duration(held[1] - held[0]) : "";
+}
+
 function cell(name, ...children) {
   return element("div", { class: `cell-${name}`, role: "gridcell" }, ...children);
 }
@@ -75,7 +80,7 @@ function makeRow(row, place, width) {
     },
     cell("name", indent, twisty, kind, name, many),
     statusCell,
-    cell("waited", node.waited > 0 ? duration(node.waited) : ""),
+    cell("waited", waitedText(row)),
     cell("took", duration(node.d)),
     cell("time", element("span", { class: "quiet" }, spoken(node)), track),
   );

@@ -40,7 +40,7 @@ function makeChips() {
     const change = () => (filter.kinds.has(kind) ? filter.kinds.delete(kind) : filter.kinds.add(kind));
     if (count) chips.push(makeChip(KINDS[kind]?.[1] ?? "Other", count, () => filter.kinds.has(kind), change, kind));
   }
-  const waited = nodes.filter((node) => node.waited > 0).length;
+  const waited = nodes.filter((node) => node.waited >= LEAST_WAIT).length;
   const failed = nodes.filter((node) => node.failed).length;
   const flip = (name) => () => {
     filter[name] = !filter[name];

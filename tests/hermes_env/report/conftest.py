@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
+from targets.engines import unavailable
 
 from hermes_env.report_command import report_command
 
@@ -93,6 +94,8 @@ def small(record: RecordFile) -> RecordFile:
 
 @pytest.fixture(scope="module")  # while it is there, no other test's event loop can run in this thread
 def browser() -> Iterator[Browser]:
+    if not Path(CHROMIUM).exists():
+        unavailable(f"no {CHROMIUM}")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIETLY)
         yield browser

@@ -66,7 +66,25 @@ def test_it_says_who_waited_for_what(shown, small) -> None:
         page.get_by_role("region", name="command sleep 1").or_(page.get_by_role("region", name="sleep 1"))
     ).to_be_visible()
     page.get_by_role("button", name="Waited 1").click()
+    expect(page.get_by_role("button", name="Waited 1")).to_have_attribute("aria-pressed", "true")
     expect_names(page, ["make all"])
+
+
+def test_a_call_that_is_closed_shows_how_long_its_command_waited(shown, record) -> None:
+    record.begin_run()
+    first = record.begin("tool_call", "terminal", 1.0, tool="terminal", arguments={"command": "make"})
+    record.whole("command", "make", 1.0, 2.0, first, way="session", ended={"exit_code": 0})
+    record.end(first, 3.0, 2.0)
+    second = record.begin("tool_call", "terminal", 1.5, tool="terminal", arguments={"command": "date"})
+    record.whole("command", "date", 1.5, 1.6, second, way="session", ended={"exit_code": 0, "waited": 1.5})
+    record.end(second, 3.1, 1.6)
+    page = shown(record)
+    expect(row(page, "date").locator(".cell-waited")).to_have_text("1.50 s")
+    expect(row(page, "date").locator(".waiting")).to_be_visible()
+    row(page, "date").click()
+    expect(page.locator("#details").get_by_role("button", name="command make")).to_be_visible()
+    row(page, "date").locator(".twisty").click()
+    expect(page.locator(".row[aria-expanded='true'] .waiting")).to_have_count(0)
 
 
 def test_the_output_the_arguments_and_the_result_show_on_demand(shown, small) -> None:
