@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
@@ -144,17 +144,17 @@ class AsyncEnvironment(AsyncFiles, Streams):
         self._env.touch()
 
     @property
-    def capabilities(self) -> Coroutine[Any, Any, Capabilities]:
+    def capabilities(self) -> Awaitable[Capabilities]:
         """What this backend can do here, see `BaseEnvironment.capabilities`: `await env.capabilities`."""
         return asked(lambda: self._env.capabilities)
 
     @property
-    def cwd(self) -> Coroutine[Any, Any, str]:
+    def cwd(self) -> Awaitable[str]:
         """The session's working directory, see `BaseEnvironment.cwd`: `await env.cwd`."""
         return asked(lambda: self._env.cwd)
 
     @property
-    def target(self) -> Coroutine[Any, Any, Target]:
+    def target(self) -> Awaitable[Target]:
         """What and where the target is, see `BaseEnvironment.target`: `await env.target`."""
         return asked(lambda: self._env.target)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from environments import EnvironmentSession
 from hermes_env.aio.calls import asked, awaited, ended, in_turn
@@ -51,7 +51,7 @@ class AsyncSession(Streams):
         return self._session.busy
 
     @property
-    def cwd(self) -> Coroutine[Any, Any, str]:
+    def cwd(self) -> Awaitable[str]:
         """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
         return asked(lambda: self._session.cwd)
 
