@@ -22,6 +22,8 @@ from hermes_env.mcp.stdio import MAX_MESSAGE_BYTES
 LOOPBACK = "127.0.0.1"
 MAX_SESSIONS = 100
 """How many clients there may be at once. Further ones are refused until one of them leaves."""
+MAX_CONNECTIONS = 1000
+"""How many connections there may be at once, those without the token included. Further ones are refused."""
 _LEAVING = 5
 """Seconds that answers, and then connections, have to end in when the server does."""
 
@@ -103,6 +105,7 @@ async def serve_http(
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS,
         timeout_graceful_shutdown=_LEAVING,
     )
     web = _Web(config)

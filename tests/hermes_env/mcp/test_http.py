@@ -2,12 +2,18 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 
 import pytest
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 from typer.testing import CliRunner
 
 from environments.errors import TerminalError
 from hermes_env.cli import app
+from hermes_env.mcp.gate import Gate
+from hermes_env.mcp.http import Listener
 
 from .conftest import TOKEN, WebServer, run
 from .raw_client import INITIALIZE, answered, call_of
@@ -101,3 +107,55 @@ def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         assert f"cannot listen on {where}: Address already in use" in _refusal("--http", where)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("box", 200),
+        ("box:8000", 200),
+        ("proxy.example", 200),
+        ("box.evil.example", 421),
+        ("evil.example", 421),
+        ("evil.example#box", 421),
+        ("", 421),
+    ],
+)
+def test_this_machine_has_the_names_that_it_is_given(name: str, status: int) -> None:
+    async def behind(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response()(scope, receive, send)
+
+    async def test() -> None:
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = [(b"host", name.encode()), (b"authorization", b"bearer " + TOKEN.encode())]
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": headers}
+        await Gate(behind, TOKEN, ["box", "proxy.example"])(scope, _nothing, send)
+        assert sent[0]["status"] == status
+
+    run(test)
+
+
+async def _nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+@pytest.mark.parametrize(("where", "url"), [("0", "http://127.0.0.1:"), ("[::1]:0", "http://[::1]:")])
+def test_a_port_alone_is_this_machines_and_so_is_its_own_address(where: str, url: str) -> None:
+    try:
+        listener = Listener(where)
+    except TerminalError as error:
+        pytest.skip(f"no such address here: {error}")
+    listener.close()
+    assert listener.url == f"{url}{listener.port}/mcp"
+    assert listener.is_local
+
+
+def test_without_the_extra_the_command_says_what_installs_it() -> None:
+    code = "import sys; sys.modules['mcp'] = None; sys.argv[1:] = ['mcp']; from hermes_env.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert "hermes-env mcp needs the mcp package: pip install 'hermes-environments[mcp]'" in done.stderr

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import anyio
@@ -7,6 +9,8 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp.types import LoggingMessageNotificationParams
+from targets.engines import MINIMAL_IMAGE, require_docker
+from targets.image_registry import registry_with
 from targets.processes import all_gone, having
 
 from hermes_env.mcp import news
@@ -68,6 +72,28 @@ def test_a_client_is_told_what_the_start_of_its_container_is_doing(web_server_on
             await client.call_tool("execute_code", {"code": "open('told', 'w').close()"})
 
     run(test)
+
+
+def test_a_client_is_told_that_an_image_is_pulled(over_stdio: Session) -> None:
+    told = Told()
+    engine = require_docker()
+
+    async def test(image: str) -> None:
+        words = ("--backend", "docker", "--set", f"image={image}")
+        async with over_stdio(*words, logging_callback=told.log) as client, anyio.create_task_group() as group:
+
+            async def call() -> None:
+                await client.call_tool("terminal", {"command": UNTIL_TOLD}, progress_callback=told.note)
+
+            group.start_soon(call)
+            await until(lambda: f"pulling image {image}" in told.shown("environment") and bool(told.progress))
+            await client.call_tool("write_file", {"path": "told", "content": ""})
+
+    with closing(engine), registry_with(engine, MINIMAL_IMAGE) as image:
+        try:
+            run(partial(test, image))
+        finally:
+            engine.images.remove(image)
 
 
 def test_a_script_is_told_of_while_it_runs(web_server: WebServer) -> None:
