@@ -18,7 +18,7 @@ def value_of(result: CallToolResult, output_schema: Mapping[str, object] | None,
     """Return what a tool returned: its structured content, or else its only item, a list of several, None for none.
 
     Text stays text. Images, sound and other bytes become files in the target; beside structured content they follow
-    it in a list. An error is `{"error": ...}`.
+    it in a list. An error is `{"error": ...}`, with what else the server says of it where it is structured like that.
 
     Args:
         result: What the server sent.
@@ -29,7 +29,8 @@ def value_of(result: CallToolResult, output_schema: Mapping[str, object] | None,
         TerminalError: The target did not take a file.
     """
     if result.is_error:
-        return {"error": _error_text(result)}
+        told = result.structured_content
+        return told if isinstance(told, dict) and isinstance(told.get("error"), str) else {"error": _error_text(result)}
     if result.structured_content is not None:
         items = [_unwrapped(result.structured_content, output_schema)]
         items += [_item(block, files) for block in result.content if _is_bytes(block)]

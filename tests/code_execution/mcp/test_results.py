@@ -1,0 +1,65 @@
+"""What a script gets of each kind of result."""
+
+from __future__ import annotations
+
+import pytest
+from mcp_types import BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent
+
+from code_execution.mcp.results import value_of
+from code_execution.mcp.target_files import ResultFiles
+
+WRAPPED = {"properties": {"result": {"type": "integer"}}}
+NOT_A_FILE = "only a script's call can have it as a file"
+
+
+def value(result: CallToolResult, output_schema: dict[str, object] | None = None) -> object:
+    return value_of(result, output_schema, ResultFiles(None))
+
+
+@pytest.mark.parametrize(
+    ("structured", "schema", "given"),
+    [
+        ({"result": 3}, WRAPPED, 3),
+        ({"result": 3}, None, {"result": 3}),
+        ({"result": 3}, {"properties": {"result": {}, "unit": {}}}, {"result": 3}),
+        ({"result": 3, "unit": "m"}, WRAPPED, {"result": 3, "unit": "m"}),
+        ([1, 2], None, [1, 2]),
+        (0, None, 0),
+    ],
+)
+def test_structured_content_is_unwrapped_only_where_an_sdk_has_wrapped_it(
+    structured: object, schema: dict[str, object] | None, given: object
+) -> None:
+    text = TextContent(text="the same as text")
+    assert value(CallToolResult(content=[text], structured_content=structured), schema) == given
+
+
+def test_bytes_follow_structured_content() -> None:
+    image = ImageContent(data="AAAA", mime_type="image/png")
+    content, file = value(CallToolResult(content=[image], structured_content={"width": 1}))  # type: ignore[misc]
+    assert content == {"width": 1} and NOT_A_FILE in file["error"]
+
+
+def test_a_link_has_what_is_said_of_it() -> None:
+    link = ResourceLink(uri="mem:/x", name="x", mime_type="text/plain")
+    assert value(CallToolResult(content=[link])) == {"uri": "mem:/x", "name": "x", "mime_type": "text/plain"}
+
+
+def test_an_empty_file_is_one() -> None:
+    empty = EmbeddedResource(resource=BlobResourceContents(uri="mem:/empty", blob=""))
+    assert NOT_A_FILE in value(CallToolResult(content=[empty]))["error"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("texts", "structured", "given"),
+    [
+        (["one", "two"], None, {"error": "one\ntwo"}),
+        (['{"error": "no such file"}'], {"error": "no such file", "path": "x"}, {"error": "no such file", "path": "x"}),
+        (["no"], {"code": 3}, {"error": "no"}),
+        ([], {"code": 3}, {"error": "{'code': 3}"}),
+        ([], None, {"error": "the tool failed, and did not say why"}),
+    ],
+)
+def test_an_error_is_told_as_of_any_tool(texts: list[str], structured: object, given: object) -> None:
+    content = [TextContent(text=text) for text in texts]
+    assert value(CallToolResult(content=content, structured_content=structured, is_error=True)) == given
