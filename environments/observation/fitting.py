@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -14,6 +15,12 @@ MOST_IN_ALL = 4 * MOST_BYTES
 """Bytes that are kept of all texts of one value, such as the arguments of a tool. Those behind lose all."""
 MOST_ENTRIES = 1000
 """Entries that are kept of a list or an object."""
+MOST_ENTRIES_IN_ALL = 5000
+"""Entries that are kept of all lists and objects of one value."""
+MOST_CUTS = 100
+"""Places of one event of which it is said that something was cut there."""
+MOST_BITS = 256
+"""Bits of a whole number that is kept as one. Python itself writes none that is much longer."""
 MOST_LEVELS = 50
 """How deep lists and objects in each other are kept."""
 LONGEST_NAME = 120
@@ -40,7 +47,7 @@ class Fitting:
         """What was left out, by the key of the text."""
         self.gaps: dict[str, int] = {}
         """Where in an output something is missing; its length, if nothing is."""
-        self._room = MOST_IN_ALL
+        self._room, self._entries = MOST_IN_ALL, MOST_ENTRIES_IN_ALL
 
     def value(self, key: str, value: object) -> object:
         """Return the value of a key."""
@@ -48,7 +55,7 @@ class Fitting:
             return self._tapped(key, value.captured)
         if isinstance(value, CapturedText):
             return self._captured(key, value)
-        self._room = MOST_IN_ALL
+        self._room, self._entries = MOST_IN_ALL, MOST_ENTRIES_IN_ALL
         return self._plain(key, value, 0)
 
     def name(self, text: str) -> str:
@@ -69,7 +76,7 @@ class Fitting:
         missing = byte_size(text) - byte_size(head) - byte_size(tail)
         head, tail = self._redactor.text(head, cut_behind=True), self._redactor.text(tail, cut_before=True)
         if missing:
-            self.cut[key] = {"bytes": missing, "at": len(head)}
+            self._note(key, bytes=missing, at=len(head))
         self.gaps[key] = len(head)
         return head + tail
 
@@ -77,16 +84,18 @@ class Fitting:
         text = self._captured(key, captured)
         if captured.omitted_bytes:
             already = self.cut.get(key, {"bytes": 0})["bytes"]
-            self.cut[key] = {"bytes": captured.omitted_bytes + already, "at": self.gaps[key]}
+            self._note(key, bytes=captured.omitted_bytes + already, at=self.gaps[key])
         return text
 
+    def _note(self, key: str, **what: int) -> None:
+        if len(self.cut) < MOST_CUTS or key in self.cut:
+            self.cut[key] = what
+
     def _plain(self, key: str, value: object, level: int) -> object:
-        if value is None or isinstance(value, bool | int):
-            return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else str(value)
+        if value is None or isinstance(value, int | float):
+            return _number(value)
         if level > MOST_LEVELS:
-            self.cut[key] = {"entries": 1}
+            self._note(key, entries=1)
             return None
         if isinstance(value, dict):
             return self._mapping(key, value, level)
@@ -97,27 +106,37 @@ class Fitting:
     def _text(self, key: str, text: str) -> str:
         size = byte_size(text)
         if size > self._room and size <= MOST_BYTES:
-            self.cut[key] = {"bytes": size, "at": 0}
+            self._note(key, bytes=size, at=0)
             return ""
         fitting = self._captured(key, CapturedText(text, 0, len(text)))
         self._room = max(0, self._room - byte_size(fitting))
         return fitting
 
     def _mapping(self, key: str, value: dict[object, object], level: int) -> dict[str, object]:
-        self._count(key, len(value))
-        kept = {}
-        for name, item in list(value.items())[:MOST_ENTRIES]:
+        kept: dict[str, object] = {}
+        for name, item in itertools.islice(value.items(), self._most(key, len(value))):
             shown = self.name(str(name))
             kept[shown] = self._plain(f"{key}.{shown}", item, level + 1)
         return kept
 
     def _list(self, key: str, value: list[object], level: int) -> list[object]:
-        self._count(key, len(value))
-        return [self._plain(f"{key}.{place}", item, level + 1) for place, item in enumerate(value[:MOST_ENTRIES])]
+        kept = value[: self._most(key, len(value))]
+        return [self._plain(f"{key}.{place}", item, level + 1) for place, item in enumerate(kept)]
 
-    def _count(self, key: str, size: int) -> None:
-        if size > MOST_ENTRIES:
-            self.cut[key] = {"entries": size - MOST_ENTRIES}
+    def _most(self, key: str, size: int) -> int:
+        """Return how many of so many entries are kept."""
+        most = min(size, MOST_ENTRIES, self._entries)
+        self._entries -= most
+        if size > most:
+            self._note(key, entries=size - most)
+        return most
+
+
+def _number(value: float | None) -> object:
+    """Return a number, a truth value or nothing, or a text in place of what JSON can't write."""
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        return f"a number of {value.bit_length()} bits"
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def byte_size(text: str) -> int:

@@ -12,19 +12,23 @@ class Tap:
 
     def __init__(self) -> None:
         self._captures: dict[Channel, BoundedCapture] = {}
-        self._size = 0
+        self._size: int | None = None
 
     def into(self, sink: OutputSink) -> OutputSink:
         """Return what takes the output for a sink, and for this."""
+        self._size = 0
         return _Tapped(sink, self)
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes."""
-        self._size += len(data)
+        self._size = (self._size or 0) + len(data)
         self._captures.setdefault(channel, BoundedCapture(MOST_BYTES)).add(data)
 
     def facts(self) -> dict[str, object]:
-        """Return what came of it, by the keys of docs/records.md. Called once."""
+        """Return what came of it, by the keys of docs/records.md. Called once.
+
+        A backend that knows nothing of taps leaves it without any, and then nothing is known.
+        """
         texts = {channel: Tapped(capture.text()) for channel, capture in self._captures.items()}
         return {
             "output": texts.get(Channel.STDOUT),

@@ -13,7 +13,9 @@ from environments.capture import CapturedText
 from environments.observation.fitting import (
     LONGEST_NAME,
     MOST_BYTES,
+    MOST_CUTS,
     MOST_ENTRIES,
+    MOST_ENTRIES_IN_ALL,
     MOST_IN_ALL,
     MOST_LEVELS,
     Fitting,
@@ -69,10 +71,17 @@ def test_a_value_that_json_has_no_words_for_is_shown(fitting: Fitting):
         def __repr__(self) -> str:
             raise ValueError
 
-    value = {"inf": math.inf, 3: {1, 2}, "bytes": b"x", "tuple": (None, True, 2.5), "broken": Broken()}
+    value = {
+        "inf": math.inf,
+        3: {1, 2},
+        "bytes": b"x",
+        "tuple": (None, True, 2.5),
+        "broken": Broken(),
+        "big": 1 << 99_999,
+    }
     kept = fitting.value("arguments", value)
     shown = {"inf": "inf", "3": [1, 2], "bytes": "b'x'", "tuple": [None, True, 2.5], "broken": "Broken"}
-    assert kept == shown and json.dumps(kept, allow_nan=False)
+    assert kept == {**shown, "big": "a number of 100000 bits"} and json.dumps(kept, allow_nan=False)
 
 
 def test_texts_behind_those_that_fill_the_event_are_left_out(fitting: Fitting):
@@ -87,6 +96,8 @@ def test_of_lists_and_objects_only_so_many_entries_and_levels_are_kept(fitting: 
     kept = fitting.value("result", {"list": list(range(MOST_ENTRIES + 5)), "object": {n: n for n in range(2000)}})
     assert isinstance(kept, dict) and len(kept["list"]) == len(kept["object"]) == MOST_ENTRIES
     assert fitting.cut == {"result.list": {"entries": 5}, "result.object": {"entries": 1000}}
+    many = fitting.value("many", [[0] * MOST_ENTRIES] * MOST_ENTRIES)
+    assert len(json.dumps(many)) < 4 * MOST_ENTRIES_IN_ALL and len(fitting.cut) == MOST_CUTS
     deep: list[object] = []
     for _ in range(5 * MOST_LEVELS):
         deep = [deep]
