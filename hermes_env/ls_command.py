@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from environments import FoundTarget
     from environments.inventory import Inventory
 
-USES = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "another machine's"}
+USES = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "elsewhere"}
 COLOURS = {"live": "green", "orphan": "red", "free": "", "elsewhere": "yellow"}
-_SHOWN = 26
+_SHOWN, _SHORT = 26, 12
 """Characters of an id that are shown; of a longer one, as many as people know it by."""
-_SHORT = 12
+_WIDE = 110
+"""Characters in a line that are enough for whole ids."""
 _LONG_LINE = 10_000
 """Characters a line may have where it is no terminal's."""
 
@@ -37,11 +38,11 @@ def ls_command(
     ] = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Show what runs for environments, and what is kept of them, on all backends that can be looked at.
+    """Show what runs for environments, and what is kept, on all backends.
 
     USE says whether a process has it: "in use" by the process of that number; "orphan" if its process has ended, so
-    that `gc` collects it; "free" if it is kept for the next environment of its task; "another machine's" if its
-    process cannot be seen from here. SIZE is what it takes on disk beside its image, where the backend tells.
+    that `gc` collects it; "free" if it is kept for the next environment of its task; "elsewhere" if that is another
+    machine's, and cannot be seen from here. SIZE is what it takes on disk beside its image, where the backend tells.
 
     A backend that cannot be looked at is a line on standard error; with --backend it is an error.
     """
@@ -115,22 +116,23 @@ def _print_table(found: list[tuple[str, FoundTarget]]) -> None:
     from rich.console import Console
 
     console = Console() if sys.stdout.isatty() else Console(width=_LONG_LINE)
-    console.print(_table(found))
+    console.print(_table(found, is_wide=console.width >= _WIDE))
 
 
-def _table(found: list[tuple[str, FoundTarget]]) -> Table:
+def _table(found: list[tuple[str, FoundTarget]], *, is_wide: bool) -> Table:
     from rich.table import Table
     from rich.text import Text
 
     has_places = any(target.place for _, target in found)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 2 if is_wide else 1, 0, 0), header_style="bold")
     for heading in ("BACKEND", *(["PLACE"] if has_places else []), "KIND", "ID"):
         table.add_column(heading, no_wrap=heading != "PLACE")
-    table.add_column("TASK", overflow="fold")
+    table.add_column("TASK", overflow="fold", min_width=_SHORT)
     for heading in ("STATE", "USE", "AGE", "SIZE"):
         table.add_column(heading, no_wrap=True, justify="right" if heading in ("AGE", "SIZE") else "left")
     for name, target in found:
-        words = [name, *([target.place] if has_places else []), target.kind, short_id(target), target.task]
+        shown = short_id(target) if is_wide else target.id[:_SHORT]
+        words = [name, *([target.place] if has_places else []), target.kind, shown, target.task]
         use = f"process {target.pid}" if target.pid else USES[target.use]
         table.add_row(
             *(Text(plain(word)) for word in (*words, target.state)),

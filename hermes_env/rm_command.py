@@ -11,7 +11,7 @@ from environments.controls import plain
 from environments.errors import TerminalError
 from environments.result import DENIED_EXIT_CODE
 from hermes_env.endings import ERROR_EXIT_CODE
-from hermes_env.ls_command import USES, described, looked_for, tell_failures
+from hermes_env.ls_command import described, looked_for, tell_failures
 from hermes_env.options import BackendAlone, Task, Verbose
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Found = tuple[str, FoundTarget]
 
+_USERS = {"live": "a process uses it", "elsewhere": "it belongs to another machine, where it may be in use"}
 _FEWEST = 4
 """Characters of an id that name something, if they are the first of one alone."""
 
@@ -39,7 +40,7 @@ def rm_command(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     verbose: Verbose = 0,
 ) -> None:
-    """Remove what `ls` shows, with all that is in it: by its name, by its task, or all of it.
+    """Remove what `ls` shows: by its name, by its task, or all of it.
 
     On a terminal it asks first. What a process uses, or belongs to another machine, stays there unless --force is
     given: where it was named that is an error, and nothing is removed.
@@ -55,7 +56,7 @@ def rm_command(
         wanted = [(name, target) for name, target in inventory.found if task in (None, target.task)]
         chosen = [(name, target) for name, target in wanted if force or not target.is_in_use]
         if left := len(wanted) - len(chosen):
-            typer.echo(f"hermes-env: {left} left alone: in use, or another machine's; --force removes those", err=True)
+            typer.echo(f"hermes-env: {left} left alone: in use, or elsewhere; --force removes those", err=True)
     if not chosen:
         typer.echo("nothing to remove", err=True)
         return
@@ -94,7 +95,7 @@ def named(found: list[Found], names: list[str], unseen: list[str]) -> list[Found
 def _refuse_what_is_in_use(chosen: list[Found], force: bool) -> None:
     for name, target in chosen:
         if target.is_in_use and not force:
-            who = f"process {target.pid}" if target.pid else USES[target.use]
+            who = f"process {target.pid} uses it" if target.pid else _USERS[target.use]
             raise TerminalError(f"{described(name, target)} is not removed: {who}; end that first, or give --force")
 
 

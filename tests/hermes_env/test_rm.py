@@ -47,7 +47,7 @@ def test_what_is_in_use_is_refused_by_name_and_removed_by_force(hermes_env, thin
     things.put("busy", use="live", pid=4711)
     things.put("theirs", use="elsewhere")
     things.put("idle")
-    for name, who in (("busy", "process 4711"), ("theirs", "another machine's")):
+    for name, who in (("busy", "process 4711 uses it"), ("theirs", "it belongs to another machine")):
         done = hermes_env("rm", *SHELF, "idle", name)
         assert (done.stdout, done.returncode) == ("", 125)
         assert f"{name} is not removed: {who}" in done.stderr and "--force" in done.stderr
@@ -63,7 +63,7 @@ def test_all_is_what_nobody_uses_and_a_task_has_its_own(hermes_env, things) -> N
     done = hermes_env("rm", *SHELF, "--task", "build")
     assert done.returncode == 0
     assert things.left == ["busy", "left"]
-    assert done.stderr == "hermes-env: 1 left alone: in use, or another machine's; --force removes those\n"
+    assert done.stderr == "hermes-env: 1 left alone: in use, or elsewhere; --force removes those\n"
     assert hermes_env("rm", *SHELF, "--all").returncode == 0
     assert things.left == ["busy"]
     done = hermes_env("rm", *SHELF, "--task", "nothing of it")
