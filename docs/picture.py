@@ -11,6 +11,7 @@ import fcntl
 import io
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -70,6 +71,9 @@ FORMAT = """\
 """
 """A picture that asks nothing of the network: rich's own names a font of elsewhere."""
 
+_GONE = re.compile(r"\x1b\[\?25l.*?\x1b\[\?25h(\s*\x1b\[1A)?(\r?\x1b\[2K)?", re.DOTALL)
+"""A bar that shows how far a long start is, and is gone in the end: the cursor is hidden meanwhile."""
+
 
 def shown(command: str, folder: Path) -> str:
     """Run a command on a terminal, and return what that shows."""
@@ -87,7 +91,7 @@ def shown(command: str, folder: Path) -> str:
             pass
         finally:
             os.close(ours)
-    return b"".join(pieces).decode().replace("\r\n", "\n")
+    return _GONE.sub("", b"".join(pieces).decode().replace("\r\n", "\n"))
 
 
 def picture() -> str:

@@ -17,6 +17,7 @@ from docs.documents import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = sorted([ROOT / "docs/picture.svg", *ROOT.glob("docs/diagrams/*.svg")])
+MODULES = ["environments", "environments.approvals", "code_execution", "hermes_env.aio", "hermes_env.schemas"]
 API = {file.stem: file.read_text() for file in ROOT.glob("docs/api/*.md")}
 _LOADED = re.compile(
     r'<(?:script|img|iframe|source|link rel="(?:stylesheet|icon|preconnect)")[^>]*?(?:src|href)="(\w+:)?//'
@@ -56,7 +57,7 @@ def test_what_is_no_document_is_not_part_of_the_site(site: Path) -> None:
     assert list(site.rglob("*.py")) == []
 
 
-@pytest.mark.parametrize("module", ["environments", "code_execution", "hermes_env.schemas", "environments.approvals"])
+@pytest.mark.parametrize("module", MODULES)
 def test_the_reference_has_every_public_name_of(module: str) -> None:
     said = "\n".join(API.values())
     names = importlib.import_module(module).__all__
