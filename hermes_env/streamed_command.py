@@ -92,9 +92,8 @@ class StreamedCommand:
             if not environment.may_run(self._command, environment.settings.cwd, "session"):
                 return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
             process = environment.run_in_background(call, background)
-            began = time.monotonic()
+            seen.target_told()
             ended = self._attend(process, background.sink, limit if self._timeout is None else clock.left)
-            seen.tell(ran=time.monotonic() - began)
         if ended.timed_out:
             seconds = plain_number(self._timeout or limit)
             return replace(ended, note=f"the command was ended after {seconds} s (--timeout)")

@@ -104,6 +104,15 @@ class Recorder:
         self._file.add(data + b"\n")
 
 
+def _forget() -> None:
+    """Leave to the parent what is the parent's: in a fork its thread that holds the lock is not there."""
+    global _lock  # noqa: PLW0603 - a lock cannot be given back for another thread
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
 class _NoSecrets:
     """What takes nothing out."""
 
