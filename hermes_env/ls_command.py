@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from environments.controls import plain
+from environments.result import INTERRUPT_EXIT_CODE
 from hermes_env.options import BackendAlone, Task, Verbose
 
 if TYPE_CHECKING:
@@ -65,11 +66,22 @@ def looked_for(backend: str | None) -> Inventory:
 
     Raises:
         TerminalError: The backend that is named cannot be looked at.
+        typer.Exit: Ctrl-C ended the wait.
     """
-    from environments.errors import TerminalError
+    from environments import CallCancelledError, CancelScope, TerminalError
     from environments.inventory import take_inventory
+    from hermes_env.foreground import run_interruptibly
 
-    inventory = take_inventory([backend] if backend else None)
+    scope = CancelScope()
+
+    def look() -> Inventory:
+        with scope.active():
+            return take_inventory([backend] if backend else None)
+
+    try:
+        inventory = run_interruptibly(look, scope.cancel)
+    except CallCancelledError:
+        raise typer.Exit(INTERRUPT_EXIT_CODE) from None
     if backend and (why := inventory.failed.get(backend)):
         raise TerminalError(why)
     return inventory

@@ -12,7 +12,14 @@ import pytest
 from targets.engines import PYTHON_IMAGE
 from targets.processes import having
 
-from environments import FoundTarget, MissingExtraError, TerminalError, create_environment
+from environments import (
+    BaseEnvironment,
+    FoundTarget,
+    MissingExtraError,
+    TerminalError,
+    backend_class,
+    create_environment,
+)
 from environments.claim import Claim
 from environments.conformance.check import wait_until
 from environments.docker import DockerEnvironment
@@ -54,8 +61,10 @@ def containers(engine, task: str):
     return engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"})
 
 
-def _missing() -> list[FoundTarget]:
-    raise MissingExtraError("install it")
+def _without_modal(name: str) -> type[BaseEnvironment]:
+    if name == "modal":
+        raise MissingExtraError("install it")
+    return backend_class(name)
 
 
 def of_task(task: str) -> list[FoundTarget]:
@@ -161,6 +170,6 @@ def test_a_backend_that_cannot_be_looked_at_does_not_hide_the_others(tmp_path: P
 
 
 def test_a_client_library_that_is_missing_is_a_failure_only_of_a_backend_that_is_named(monkeypatch) -> None:
-    monkeypatch.setattr("environments.modal.ModalEnvironment.find_targets", _missing)
+    monkeypatch.setattr("environments.inventory.backend_class", _without_modal)
     assert "modal" not in take_inventory().failed
     assert "modal" in take_inventory(["modal"]).failed

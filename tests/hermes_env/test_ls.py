@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from pathlib import Path
 
 from targets import shelf
 from targets.engines import PYTHON_IMAGE, require_docker
+from targets.silent_server import silent_server
 
 from environments import create_environment
 
@@ -105,5 +107,16 @@ def test_the_containers_of_other_processes_are_found(hermes_env) -> None:
         (found,) = json.loads(done.stdout)
         assert (found["backend"], found["id"], found["pid"]) == ("docker", env.target.id, os.getpid())
         line = hermes_env("ls", "-b", "docker", "--task", "seen by ls").stdout.splitlines()[1]
-        shown = ["docker", "container", env.target.id[:12], *"seen by ls running process".split(), str(os.getpid())]
-        assert line.split()[: len(shown)] == shown
+        words = ["docker", "container", env.target.id[:12], "seen", "by", "ls", "running", "process", str(os.getpid())]
+        assert line.split()[: len(words)] == words
+
+
+def test_control_c_ends_the_wait_for_what_does_not_answer(start_hermes_env, variables: dict[str, str]) -> None:
+    with silent_server() as server:
+        variables |= {"TERMINAL_SSH_HOST": "127.0.0.1", "TERMINAL_SSH_PORT": str(server.port)}
+        process = start_hermes_env("ls")
+        assert server.reached.wait(60)
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "")
+    assert "Traceback" not in errors
