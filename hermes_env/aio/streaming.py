@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable
@@ -106,10 +107,9 @@ class RunningStream:
 
     def _add(self, piece: str | bytes, channel: ChannelName) -> None:
         with self._changed:
-            waited = 0.0
-            while self._size >= MOST_WAITING and waited < self._patience and not self._is_unwanted():
+            ends = time.monotonic() + self._patience
+            while self._size >= MOST_WAITING and time.monotonic() < ends and not self._is_unwanted():
                 self._changed.wait(POLL)
-                waited += POLL
             is_first = not self._pieces
             self._pieces.append((piece, channel))
             self._size += len(piece)
