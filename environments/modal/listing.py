@@ -8,7 +8,6 @@ from functools import partial
 
 import modal
 from modal import exception
-from modal.experimental import image_delete
 
 from environments.found_target import FoundTarget, Use, refuse_use, unclaimed
 from environments.modal.kept import Kept, all_kept
@@ -83,6 +82,8 @@ def _terminate(sandbox: str, tags: Mapping[str, str], force: bool) -> None:
 
 
 def _delete(kept: Kept, force: bool) -> None:
+    from modal.experimental import image_delete  # which the client says may be somewhere else in a later version
+
     with unclaimed(kept.claim, f"backend 'modal': snapshot {kept.snapshot}", force):
         image = kept.snapshot
         if image:
