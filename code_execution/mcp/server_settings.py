@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import urlsplit
 
 from environments.errors import SettingsError
 from environments.validation import Given, validated
@@ -61,7 +60,7 @@ class McpServer:
         kind, foreign = ("command", _OF_URL) if self.command else ("url", _OF_COMMAND)
         if meant := [name for name in foreign if getattr(self, name)]:
             raise SettingsError(f"{where}: {meant[0]} means nothing for a server with a {kind}; leave it out")
-        if self.url and not _VARIABLE.match(self.url) and urlsplit(self.url).scheme not in ("http", "https"):
+        if self.url and not _VARIABLE.match(self.url) and not self.url.lower().startswith(("http://", "https://")):
             raise SettingsError(f"{where}.url: it should begin with http:// or https://")
 
 
