@@ -88,7 +88,10 @@ def _event(event: Event, base: float, texts: Texts, notes: list[object] | None) 
 
 def _name(began: Mapping[str, object], kind: str) -> str:
     name = str(began.get("name") or kind)
-    return name.lstrip("\"'#! ") or name if kind == "script" else name  # a script is called by its first line
+    if kind != "script":
+        return name
+    # A script is called by its first line, which often is its docstring.
+    return (name.strip("\"' ") if name.startswith(('"', "'")) else name.lstrip("#! ")) or name
 
 
 def _hint(began: Mapping[str, object]) -> str:

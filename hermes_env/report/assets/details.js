@@ -154,9 +154,10 @@ function section(title, ...children) {
 }
 
 function timeSection(node) {
-  const inside = Math.max(0, node.end - node.t - node.self - node.waited);
+  const waited = node.waiter?.waited ?? node.waited;
+  const inside = Math.max(0, node.end - node.t - node.self - waited);
   const parts = [
-    ["kind-waiting", "Waited", node.waited],
+    ["kind-waiting", "Waited", waited],
     [`kind-${kindOf(node)}`, node.children.length ? "Itself" : "Worked", node.self],
     [`kind-${kindOf(node)} inside`, "In what it called", node.children.length ? inside : 0],
   ];
@@ -172,8 +173,6 @@ function timeSection(node) {
   if (node.approval) fact(facts, "Approval", `somebody was asked for ${duration(node.approval)}`);
   if (node.parent && node.parent.kind !== "run")
     facts.append(element("dt", {}, "Done for"), element("dd", {}, linkTo(node.parent)));
-  if (node.waiter && node.waiter !== node)
-    fact(facts, "Waited", `${duration(node.waiter.waited)}, as what it called did`);
   const blockers = blockersOf(node.waiter ?? node);
   if (blockers.length)
     facts.append(
