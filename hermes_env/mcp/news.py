@@ -51,7 +51,8 @@ class News:
     def step(self, progress: Progress) -> None:
         """Take what a start, or a transfer, is doing."""
         with self._lock:
-            self._message = described(progress)
+            # A path may hold what is no text, and cannot be sent.
+            self._message = described(progress).encode("utf-8", "replace").decode()
             if progress.what != self._last_step:
                 self._last_step = progress.what
                 self._steps = [*self._steps, self._message][-_MOST_STEPS:]

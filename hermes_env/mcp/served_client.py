@@ -99,12 +99,12 @@ class ServedClient:
     def _approve(self, request: Request, question: str) -> bool | Deny:
         if self._consents.cover(request):
             return True
-        call = current_call() or self._call_behind(request)
+        call = current_call() or self._call_of_script()
         if call is None or not call.can_ask:
             return Deny(f"it needs approval ({question}), and the client has no way to ask for it")
         return self._consents.ask(request, question, call.ask)
 
-    def _call_behind(self, request: Request) -> RunningCall | None:
-        """Return the call that a request comes from which is made in a thread of a script's, as far as can be told."""
+    def _call_of_script(self) -> RunningCall | None:
+        """Return the call that a thread works for which answers a script's tool calls, as far as can be told."""
         scripts = [call for call in self.calls if call.tool == EXECUTE_CODE]
         return next(iter(scripts or self.calls), None)

@@ -13,6 +13,7 @@ from targets.engines import MINIMAL_IMAGE, require_docker
 from targets.image_registry import registry_with
 from targets.processes import all_gone, having
 
+from environments.progress import Progress
 from hermes_env.mcp import news
 from hermes_env.mcp.served_client import MAX_CALLS
 
@@ -141,7 +142,14 @@ def test_of_much_output_the_end_is_told() -> None:
     assert kept._taken() == ([], "", "")
 
 
-COMMAND = "trap '' TERM; setsid sleep {nap} & sleep {nap}"
+def test_a_step_that_names_an_odd_path_can_be_sent() -> None:
+    kept = news.News(None, "terminal", lambda level: True)  # type: ignore[arg-type]  # nobody is told here
+    kept.step(Progress("local", "sending odd\udcff"))
+    kept.step(Progress("local", "sending odd\udcff", 2_000_000, 4_000_000))
+    assert kept._taken() == (["sending odd?"], "", "sending odd?: 2 of 4 MB")
+
+
+COMMAND = "setsid sleep {nap} & sleep {nap}"
 SCRIPT = "from hermes_tools import terminal\nterminal('setsid sleep {nap} & sleep {nap}')"
 
 
