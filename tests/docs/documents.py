@@ -27,7 +27,6 @@ REASONS = {
     "it changes the machine it runs on",
     "it is a part of a file, which a test runs whole",
     "it needs an account with a model's maker",
-    "it needs an account with a cloud service",
     "it needs a cluster",
     "it needs a framework that is tested in an environment of its own",
     "it is a file of another program's",

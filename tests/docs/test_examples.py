@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -24,6 +25,10 @@ COLLECTING = ("hermes-env gc", "hermes-env rm")
 
 ROUNDS = 6
 """How many processes share the documents: they run beside one another, and to start one costs half a second."""
+
+
+def place_of(example: Example) -> str:
+    return example.place
 
 
 def rounds() -> list[object]:
@@ -50,7 +55,7 @@ def test_the_examples_of_pages_run_and_print_what_these_say(pages: list[str], tm
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("example", [it for it in EXAMPLES if it.language in {"json", "toml"}], ids=lambda it: it.place)
+@pytest.mark.parametrize("example", [it for it in EXAMPLES if it.language in {"json", "toml"}], ids=place_of)
 def test_an_example_of_a_file_can_be_read(example: Example) -> None:
     assert (json.loads if example.language == "json" else tomllib.loads)(example.text)
 
@@ -67,6 +72,12 @@ def test_every_block_says_what_it_is() -> None:
 def test_an_example_that_is_not_run_has_one_of_the_known_reasons() -> None:
     unknown = {it.place: it.mark for it in EXAMPLES if it.mark.startswith("not run") and it.reason not in REASONS}
     assert unknown == {}, "see tests/docs/documents.py"
+    assert {it.reason for it in EXAMPLES} - {None} == REASONS
+
+
+@pytest.mark.parametrize("example", [it for it in EXAMPLES if it.reason and it.language == "python"], ids=place_of)
+def test_python_that_is_not_run_is_python_all_the_same(example: Example) -> None:
+    compile(example.text, example.place, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
 
 
 def test_what_is_given_to_a_page_is_given_to_one_that_there_is() -> None:
