@@ -31,7 +31,8 @@ class McpServer:
     args: tuple[str, ...] = field(default=(), repr=False)
     """Its arguments."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Variables for it, beside `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`."""
+    """Variables for it, beside `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`. `${NAME}` in a value stands for a
+    variable of this process."""
     cwd: str | None = None
     """Its working directory; this process's own if not set."""
     url: str | None = field(default=None, repr=False)
