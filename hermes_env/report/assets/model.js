@@ -47,6 +47,9 @@ const runs = data.runs.map((run, index) => ({
   run: index,
   kind: "run",
   name: runName(run),
+  hint: [CLOCK.format(new Date((data.base + run.t) * 1000)), run.pid && `process ${run.pid}`]
+    .filter(Boolean)
+    .join("  "),
   d: 0,
   status: "success",
   texts: {},
