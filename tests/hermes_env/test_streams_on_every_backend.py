@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import termios
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,9 @@ from targets.processes import all_gone
 
 from environments import BaseEnvironment
 from environments.sink import Channel
+from hermes_env.copying.streams import download_stream, upload_stream
+from hermes_env.interactive.session import InteractiveSession
+from hermes_env.live_output import LiveOutput
 from hermes_env.streamed_command import Ending, StreamedCommand
 
 BYTES = bytes(range(256)) * 4000
@@ -88,4 +94,68 @@ def test_an_interrupt_ends_a_command(environment: BaseEnvironment, pipe: tuple[i
     thread.start()
     assert command.run(environment, sink) == Ending(130, interrupted=True)
     thread.join()
+    assert all_gone(nap)
+
+
+def test_a_file_passes_both_ways(environment: BaseEnvironment, pipe: tuple[int, int], tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(BYTES)
+    place = f"{environment.scratch_directory()}/it's new"
+    with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("w") as out:
+        upload_stream(environment, source.fileno(), place)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stdout", out)
+            download_stream(environment, place, LiveOutput(lambda: None))
+    assert (tmp_path / "out").read_bytes() == BYTES
+
+
+class Window(Sink):
+    """A terminal of a person's, who does the next thing when something is seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.screen, self.terminal = os.openpty()
+        self._changed = threading.Condition()
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        with self._changed:
+            self.data += data
+            self._changed.notify_all()
+
+    def shows(self, text: str) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: text.encode() in self.data, 60)
+
+    def close(self) -> None:
+        os.close(self.screen)
+        os.close(self.terminal)
+
+
+@pytest.fixture
+def window() -> Iterator[Window]:
+    window = Window()
+    yield window
+    window.close()
+
+
+def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, window: Window, nap: str) -> None:
+    if not environment.capabilities.pty:
+        pytest.skip("it has no terminals")
+    termios.tcsetwinsize(window.screen, (33, 111))
+    session = InteractiveSession(window.terminal)
+
+    command = (
+        f"trap 'exit 7' INT; stty size; read -r word; until stty size | grep '20 66'; do sleep 0.1; done; sleep {nap}"
+    )
+    with ThreadPoolExecutor() as pool, session.heeding_signals():
+        code = pool.submit(session.run, environment, command, window)
+        try:
+            assert window.shows("33 111")
+            termios.tcsetwinsize(window.screen, (20, 66))
+            signal.raise_signal(signal.SIGWINCH)
+            os.write(window.screen, b"go\n")
+            assert window.shows("20 66")
+            os.write(window.screen, b"\x03")
+            assert code.result(60) in (7, 130), "Singularity's own program in front of it is interrupted as well"
+        finally:
+            session.interrupt()
     assert all_gone(nap)
