@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+GIVEN = Path(__file__).with_name("given")
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("e2e/*.md"), *ROOT.glob("examples/**/*.md")]
 )
@@ -77,6 +78,12 @@ class Example:
 def name_of(document: Path) -> str:
     """Return a document's path in the repository."""
     return document.relative_to(ROOT).as_posix()
+
+
+def given_to(document: Path) -> Path:
+    """Return the file that makes what a document takes for granted, where there is one."""
+    words = document.relative_to(ROOT).with_suffix("").as_posix().replace("/", "_").replace("-", "_")
+    return GIVEN / f"{words}.py"
 
 
 def examples_of(document: Path) -> list[Example]:

@@ -22,14 +22,13 @@ import yaml
 from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
 
 from code_execution.settings import load_code_execution_settings
-from docs.documents import ROOT, Example, examples_of
+from docs.documents import ROOT, Example, examples_of, given_to
 from environments import backend_class, cleanup_all, load_settings
 from environments.approvals.settings import load_approval_settings
 from hermes_tools.web.settings import load_web_settings
 
-GIVEN = Path(__file__).with_name("given")
-IMAGES = ("python:3.12-slim", "gcc:14")
-"""The images that examples name. That of the tests takes their place, as a registry cannot be counted on."""
+REPLACED = {"python:3.12-slim": PYTHON_IMAGE, "gcc:14": PYTHON_IMAGE, "timeout=10)": "timeout=100)"}
+"""What stands for what: the tests' image for others, as a registry cannot be counted on; and we are in no hurry."""
 SKIPPED = 77
 
 
@@ -38,14 +37,8 @@ class Page:
 
     def __init__(self, document: Path, stack: contextlib.ExitStack) -> None:
         self.examples = examples_of(document)
-        self.names: dict[str, object] = {
-            "__name__": "__main__",
-            "stack": stack,
-            "replaced": dict.fromkeys(IMAGES, PYTHON_IMAGE),
-        }
-        given = (
-            GIVEN / f"{document.relative_to(ROOT).with_suffix('').as_posix().replace('/', '_').replace('-', '_')}.py"
-        )
+        self.names: dict[str, object] = {"__name__": "__main__", "stack": stack, "replaced": dict(REPLACED)}
+        given = given_to(document)
         if given.exists():
             exec(compile(given.read_text(), str(given), "exec"), self.names)
 

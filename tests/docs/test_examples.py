@@ -14,15 +14,13 @@ from pathlib import Path
 import pytest
 from targets.engines import unavailable
 
-from docs.documents import DOCUMENTS, LANGUAGES, REASONS, ROOT, Example, examples_of, name_of
+from docs.documents import DOCUMENTS, GIVEN, LANGUAGES, REASONS, ROOT, Example, examples_of, given_to
 from docs.run_page import SKIPPED
 
 EXAMPLES = [example for document in DOCUMENTS for example in examples_of(document)]
 RUN = {"python", "sh", "yaml"}
 COLLECTING = ("hermes-env gc", "hermes-env rm")
 """What would take away the orphans that another test has just made."""
-
-
 ROUNDS = 6
 """How many processes share the documents: they run beside one another, and to start one costs half a second."""
 
@@ -81,7 +79,4 @@ def test_python_that_is_not_run_is_python_all_the_same(example: Example) -> None
 
 
 def test_what_is_given_to_a_page_is_given_to_one_that_there_is() -> None:
-    pages = {
-        Path(page).with_suffix("").as_posix().replace("/", "_").replace("-", "_") for page in map(name_of, DOCUMENTS)
-    }
-    assert {file.stem for file in (ROOT / "tests/docs/given").glob("*.py")} <= pages
+    assert set(GIVEN.glob("*.py")) <= {given_to(document) for document in DOCUMENTS}
