@@ -141,7 +141,7 @@ def main(documents: list[str]) -> int:
         if pid == 0:
             return run_document(document)
         codes.add(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    return next((1 for code in codes if code not in {0, SKIPPED}), max(codes))
+    return next((1 for code in codes if code not in {0, SKIPPED}), max(codes, default=0))
 
 
 if __name__ == "__main__":
