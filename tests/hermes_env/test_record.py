@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from targets.pseudo_terminal import Person
 from targets.recorded import Recorded
 
 from environments.conformance.check import wait_until
@@ -76,3 +77,21 @@ def test_a_record_can_be_read_while_it_grows(path: Path, tmp_path: Path):
         assert not Recorded(path).one("command").end
         (tmp_path / "go").touch()
     assert Recorded(path).one("command")["status"] == "success"
+
+
+def test_shell_is_recorded_as_its_terminal_showed_it_without_what_is_typed_unseen(path: Path, tmp_path: Path):
+    variables = {**os.environ, "SHELL": "/bin/bash", "HOME": str(tmp_path)}
+    person = Person([*HERMES_ENV, "shell", "--record", str(path)], variables, tmp_path)
+    try:
+        person.sees(r"[$#] ")
+        person.type("read -sp 'who? ' word; echo ${#word}\r")
+        person.sees(r"\rwho\? ")
+        person.type("unseen\r")
+        person.sees("6\r\n")
+        person.type("exit 3\r")
+        assert person.program.wait(60) == 3
+    finally:
+        person.close()
+    shell = Recorded(path).one("process")
+    assert (shell["status"], shell["exit_code"], shell["pty"]) == ("error", 3, True)
+    assert "who? 6\r\n" in shell["output"] and "unseen" not in Recorded(path).text
