@@ -6,6 +6,7 @@ import hmac
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import cast
 
 from environments.cancellation import CancelScope
@@ -171,7 +172,7 @@ class Dispatcher:
     def _run(self, request: Request) -> tuple[bytes, str | None]:
         """Return the answer to a call as a line, and what went wrong with it, if anything did."""
         # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
-        facts = lambda: {"tool": request.tool, "arguments": self._arguments(request)}  # noqa: E731
+        facts = partial(self._facts, request)
         with self.scope.active(), self._script.active(), observed("tool_call", request.tool, facts) as seen:
             try:
                 if self._before_call:
@@ -200,6 +201,9 @@ class Dispatcher:
             seen.tell(result=result)
         _tell(seen, problem)
         return encoded, problem
+
+    def _facts(self, request: Request) -> Mapping[str, object]:
+        return {"tool": request.tool, "arguments": self._arguments(request)}
 
     def _arguments(self, request: Request) -> Mapping[str, object]:
         return self._signatures[request.tool].arguments(list(request.args), dict(request.kwargs))
