@@ -1,37 +1,29 @@
-"""`execute_code`: its arguments, who has a say before it runs, and what its errors become."""
+"""`execute_code`: its arguments, and what they are when they are not given."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, get_args
 
 from code_execution.interruption import Interruption
-from code_execution.mcp.for_script import called_by, running_servers
-from code_execution.mcp.server_settings import McpServer, servers_of
+from code_execution.mcp.for_script import called_by
+from code_execution.mcp.server_settings import servers_of
 from code_execution.observed_script import came_of_script, observed_script
-from code_execution.preparation import OutOfTimeError, Preparation
-from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
-from code_execution.script_output import ScriptOutput
-from code_execution.script_run import Limits, ScriptRun, Tools, TransportName
+from code_execution.result import ExecutionResult
+from code_execution.script_call import Callbacks, ScriptCall, checked_tools, not_run
+from code_execution.script_run import Limits, Tools, TransportName
 from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
-from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.listener import TextCallback
 from environments.manager import get_environment
-from environments.model_view import ModelView
 from hermes_tools import script_tools
-from rpc import ToolCallCallback, ToolCallLog, ToolErrors
+from rpc import ToolCallCallback, ToolErrors
 
 if TYPE_CHECKING:
     from environments.approvals import ScriptHook, ToolCallHook
-
-NOT_CALLABLE = ("execute_code", "delegate_task", "delegate")
-"""Tools that start another agent or script; a script must not get hold of them, whoever passes them."""
 
 
 def execute_code(
@@ -97,72 +89,16 @@ def execute_code(
         ValueError: An argument has a value that is not allowed.
     """
     if sys.platform == "win32":
-        return _not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
+        return not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
     limits = _checked(code, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
     env = get_environment() if env is None else env
-    handlers = script_tools(env) if tools is None else _checked_tools(tools)
+    handlers = script_tools(env) if tools is None else checked_tools(tools)
     with_servers = tools is None if mcp_servers is None else mcp_servers
     servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
-    view = env.model_view()
-    interruption = Interruption(interrupt)
-    check = env.tool_call_check(before_tool_call)
-
-    def attempt(all_tools: Tools, began: float) -> ExecutionResult | None:
-        output = ScriptOutput(limits.settings, on_output, view)
-        calls = ToolCallLog(on_tool_call, view.output)
-        return ScriptRun(env, all_tools, limits, interruption, output, check, calls).execute(code, argv, began)
-
-    def run() -> ExecutionResult:
-        asked = time.monotonic()
-        if not env.may_run_script(code, limits.mode, before_script, interruption.has_come) or interruption.has_come():
-            return _interrupted_before(time.monotonic() - asked)
-        began = time.monotonic()  # whoever was asked has taken time that is not the script's
-
-        def to_its_end(all_tools: Tools) -> ExecutionResult:
-            while (result := attempt(all_tools, began)) is None:
-                pass  # a Python that does not work was chosen, which is passed over from now on
-            return result
-
-        before = Preparation(limits.timeout, began, interruption)
-        return _with_all_tools(handlers, servers, before, to_its_end)
-
+    callbacks = Callbacks(before_script, before_tool_call, on_output, on_tool_call)
+    call = ScriptCall(env, code, argv, limits, handlers, servers, Interruption(interrupt), callbacks)
     with observed_script(env, code, limits, tools, argv, record) as seen:
-        return came_of_script(seen, _with_errors_as_results(run, view))
-
-
-def _with_all_tools(
-    tools: Tools,
-    servers: Mapping[str, McpServer],
-    before: Preparation,
-    run: Callable[[Tools], ExecutionResult],
-) -> ExecutionResult:
-    """Run a script with its tools, and with those of MCP servers, which are there for so long."""
-    with contextlib.ExitStack() as stack:
-        try:
-            found = stack.enter_context(running_servers(servers, before, tools.keys()))
-        except (OutOfTimeError, TerminalError) as error:
-            if result := before.result_of(error):
-                return result
-            raise
-        return run(_checked_tools({**tools, **found}))
-
-
-def _checked_tools(tools: Tools) -> Tools:
-    if forbidden := sorted(set(tools) & set(NOT_CALLABLE)):
-        raise ValueError(f"{', '.join(forbidden)} can't be called from a script; leave it out of tools")
-    return dict(tools)
-
-
-def _with_errors_as_results(run: Callable[[], ExecutionResult], view: ModelView) -> ExecutionResult:
-    """Run something, and return for a result what it raises, but for what is not the script's doing."""
-    began = time.monotonic()
-    try:
-        return run()
-    except TerminalError as error:
-        view.hide_in(error)
-        if isinstance(error, EnvironmentLostError | EnvironmentStartError | UnsupportedError):
-            raise
-        return _not_run(str(error), time.monotonic() - began)
+        return came_of_script(seen, call.result())
 
 
 def _checked(
@@ -202,11 +138,3 @@ def _checked(
         if value not in allowed:
             raise ValueError(f"{name} is {value!r}; allowed: {', '.join(allowed)}")
     return limits
-
-
-def _not_run(why: str, seconds: float = 0.0) -> ExecutionResult:
-    return ExecutionResult("error", why, 0, seconds, None, why)
-
-
-def _interrupted_before(seconds: float) -> ExecutionResult:
-    return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)

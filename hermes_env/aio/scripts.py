@@ -74,16 +74,8 @@ async def aexecute_code(
         EnvironmentStartError: As `execute_code` does, and all its other errors.
     """
     beneath = env.sync if isinstance(env, AsyncEnvironment) else env
-    callbacks: dict[str, Callback | None] = {
-        "on_output": on_output,
-        "on_tool_call": on_tool_call,
-        "before_script": before_script,
-        "before_tool_call": before_tool_call,
-    }
 
     def run() -> ExecutionResult:
-        # In the thread, which knows its home; those in which tools are called do not.
-        at_home: dict[str, Any] = {name: awaited_at_home(each) for name, each in callbacks.items() if each}
         return execute_code(
             code,
             env=beneath,
@@ -93,12 +85,20 @@ async def aexecute_code(
             mode=mode,
             transport=transport,
             interrupt=interrupt,
+            on_output=_at_home(on_output),
+            on_tool_call=_at_home(on_tool_call),
             tool_errors=tool_errors,
             argv=argv,
             session_env=session_env,
             mcp_servers=mcp_servers,
+            before_script=_at_home(before_script),
+            before_tool_call=_at_home(before_tool_call),
             record=record,
-            **at_home,
         )
 
     return await in_thread(run, limiter=limiter_for(Work.SCRIPT))
+
+
+def _at_home(callback: Callback | None) -> Callable[..., Any] | None:
+    """Return a callback that is awaited on the loop; in the thread, which knows it, as those that call tools do not."""
+    return awaited_at_home(callback) if callback else None

@@ -1,4 +1,4 @@
-"""What docs/backends/ssh.md takes for granted: a host that lets us in, here this machine by an SSH server, and a file."""
+"""What docs/backends/ssh.md takes for granted: a file, and a host that lets us in, here this machine by SSH."""
 
 import os
 from pathlib import Path
