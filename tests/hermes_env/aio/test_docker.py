@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import anyio
 import docker
 import pytest
+from targets.awaiting import LONG, until
 from targets.engines import PYTHON_IMAGE, require_docker
 from targets.processes import having
 
@@ -14,7 +15,6 @@ from environments import create_environment
 from hermes_env.aio import AsyncEnvironment, aexecute_code
 
 pytestmark = pytest.mark.anyio
-LONG = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +29,6 @@ def env(engine: docker.DockerClient) -> Iterator[AsyncEnvironment]:
     """One container for all of these tests."""
     with create_environment("docker", image=PYTHON_IMAGE) as beneath:
         yield AsyncEnvironment.of(beneath)
-
-
-async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(LONG):
-        while not condition():
-            await anyio.sleep(0.01)
 
 
 async def test_a_command_is_ended_with_its_children(env: AsyncEnvironment, nap: str) -> None:

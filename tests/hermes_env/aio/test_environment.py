@@ -8,12 +8,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
 
 import anyio
 import pytest
+from targets.awaiting import LONG, until
 from targets.processes import all_gone, having
 from targets.threads import running_threads
 
@@ -24,14 +24,6 @@ from environments.progress import Progress
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
 pytestmark = pytest.mark.anyio
-LONG = 60.0
-"""Seconds that nothing here takes."""
-
-
-async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(LONG):
-        while not condition():
-            await anyio.sleep(0.01)
 
 
 async def test_a_session_keeps_its_state(env: AsyncEnvironment, work: Path) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import anyio
 import pytest
+from targets.awaiting import LONG
 from targets.processes import having
 
 from environments import ProcessEndedError, ProcessTimeoutError
@@ -14,13 +14,6 @@ from environments.approvals import CommandRequest
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
 pytestmark = pytest.mark.anyio
-LONG = 60.0
-
-
-async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(LONG):
-        while not condition():
-            await anyio.sleep(0.01)
 
 
 async def test_it_is_written_to_and_read(env: AsyncEnvironment) -> None:

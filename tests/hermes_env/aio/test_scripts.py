@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import anyio
 import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
+from targets.awaiting import LONG, until
 from targets.processes import having
 
 from code_execution import ToolCall, mcp_tools, tools_from_schemas
@@ -16,13 +16,6 @@ from environments.approvals import ScriptRequest, ToolCallRequest
 from hermes_env.aio import AsyncEnvironment, aexecute_code, limit_threads
 
 pytestmark = pytest.mark.anyio
-LONG = 60.0
-
-
-async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(LONG):
-        while not condition():
-            await anyio.sleep(0.01)
 
 
 class Service:

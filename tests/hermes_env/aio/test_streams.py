@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
+from targets.awaiting import LONG, until
 from targets.processes import having
 
 from environments import TerminalError, create_environment
@@ -15,13 +15,6 @@ from hermes_env.aio import AsyncEnvironment, BytesPiece, OutputStream, limit_thr
 from hermes_env.aio.streaming import MOST_WAITING
 
 pytestmark = pytest.mark.anyio
-LONG = 60.0
-
-
-async def until(condition: Callable[[], object]) -> None:
-    with anyio.fail_after(LONG):
-        while not condition():
-            await anyio.sleep(0.01)
 
 
 async def test_pieces_come_as_they_are_printed(env: AsyncEnvironment) -> None:

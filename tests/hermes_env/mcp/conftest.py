@@ -127,12 +127,6 @@ def session(request: pytest.FixtureRequest) -> Session:
     return lambda **options: begin(*ON_DOCKER, **options)
 
 
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds, while other tasks go on."""
-    while not holds():
-        await anyio.sleep(0.05)
-
-
 def run(test: Callable[[], Any]) -> None:
     """Run an asynchronous test, which ends at some time."""
 

@@ -7,8 +7,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
+from targets.awaiting import until
 
-from .conftest import WebServer, run, until
+from .conftest import WebServer, run
 
 pytestmark = pytest.mark.xdist_group("mcp")
 

@@ -12,12 +12,13 @@ from docker.errors import NotFound
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from targets.awaiting import until
 from targets.engines import require_docker
 from targets.processes import having
 
 from environments.conformance.check import wait_until
 
-from .conftest import ON_DOCKER, TOKEN, Session, WebServer, run, serving, until
+from .conftest import ON_DOCKER, TOKEN, Session, WebServer, run, serving
 from .raw_client import INITIALIZE, answered, begun, call_of
 
 pytestmark = pytest.mark.xdist_group("mcp")

@@ -9,6 +9,7 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp.types import LoggingMessageNotificationParams
+from targets.awaiting import until
 from targets.engines import MINIMAL_IMAGE, require_docker
 from targets.image_registry import registry_with
 from targets.processes import all_gone, having
@@ -17,7 +18,7 @@ from environments.progress import Progress
 from hermes_env.mcp import news
 from hermes_env.mcp.served_client import MAX_CALLS
 
-from .conftest import Session, WebServer, run, until
+from .conftest import Session, WebServer, run
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
