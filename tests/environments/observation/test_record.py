@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,18 +21,6 @@ from environments.sink import Channel
 from environments.starting import current_start
 
 FULL = 180.0
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
-@pytest.fixture
-def env(path: Path, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    (tmp_path / "work").mkdir()
-    with create_environment("local", record=path, cwd=str(tmp_path / "work")) as env:
-        yield env
 
 
 @pytest.mark.parametrize("backend", [local, without_bash, docker], ids=lambda backend: backend.__name__)

@@ -20,11 +20,6 @@ from environments.observation.record_file import RecordFile
 SIZE = 30_000
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
 def made(path: Path) -> BaseEnvironment:
     return create_environment("local", record=path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,6 @@ from code_execution.script_run import TransportName
 from environments import BaseEnvironment, create_environment
 from environments.errors import SettingsError
 from hermes_env.schemas import handle_function_call
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
-@pytest.fixture
-def env(path: Path, tmp_path: Path) -> Iterator[BaseEnvironment]:
-    (tmp_path / "work").mkdir()
-    with create_environment("local", record=path, cwd=str(tmp_path / "work")) as env:
-        yield env
-
 
 CALLING = """
 import sys

@@ -19,11 +19,6 @@ def _known_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SERVICE_TOKEN", SECRET)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.jsonl"
-
-
 @pytest.fixture(params=[True, False], ids=["redacting", "not redacting"])
 def env(request: pytest.FixtureRequest, path: Path) -> Iterator[BaseEnvironment]:
     """An environment, of which a model may see secrets or not."""
