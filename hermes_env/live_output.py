@@ -38,7 +38,7 @@ class LiveOutput:
         self._harmless = HarmlessText() if sys.stdout.isatty() and not raw else None
         self._text = LiveText()
         self._encoding = sys.stdout.encoding or "utf-8"
-        self._descriptor = sys.stdout.fileno()
+        self._descriptor = _of_our_own(sys.stdout.fileno())
         # To what is no file, this much can be written without waiting for a reader once there is room at all.
         self._step = _WHOLE if stat.S_ISREG(os.fstat(self._descriptor).st_mode) else select.PIPE_BUF
         self._room = select.poll()
@@ -84,3 +84,17 @@ class LiveOutput:
                 self._when_reader_leaves()
             except OSError as error:
                 raise TerminalError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def _of_our_own(descriptor: int) -> int:
+    """Return a descriptor of the same terminal on which a write never waits; of all else the descriptor itself.
+
+    A terminal that is held up has room for a part of what is to be written to it, and a write would wait for the rest.
+    That its descriptor should not wait cannot be said of the given one: other programs have it, too.
+    """
+    if not os.isatty(descriptor):
+        return descriptor
+    try:
+        return os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    except OSError:  # it is another user's, or of a place that cannot be seen from here
+        return descriptor

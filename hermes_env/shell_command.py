@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from environments import BaseEnvironment
 
 _THE_USERS_SHELL = """\
+# a shell of the target's user
 stty iutf8 2>/dev/null
 case ${SHELL-} in
 '' | */nologin | */false) ;;

@@ -27,11 +27,11 @@ def opens(variables: dict[str, str], tmp_path: Path) -> Iterator[Opens]:
     """Opens a shell, as a person does who has configured none."""
     persons: list[Person] = []
 
-    def open_shell(*words: str, **more: str) -> Person:
+    def open_shell(*words: str, command: str = "shell", **more: str) -> Person:
         if "docker" in words:
             require_docker().close()
         own = {**variables, "HOME": str(tmp_path), "SHELL": "/bin/bash", "TERM": "xterm-256color", **more}
-        persons.append(Person([sys.executable, "-m", "hermes_env", "shell", *words], own, tmp_path))
+        persons.append(Person([sys.executable, "-m", "hermes_env", command, *words], own, tmp_path))
         return persons[-1]
 
     yield open_shell
@@ -145,6 +145,17 @@ def test_a_signal_ends_it_and_gives_the_terminal_back(opens: Opens, nap: str, nu
     shown = person.sees(r"(?s)\x1b\[\?1049l.*")
     assert "\x1b[?25h" in shown and "\x1b[?7" not in shown and "\x1b[0m" in shown, "the screen is as it was, too"
     assert "Traceback" not in person.all.decode()
+    assert all_gone(nap)
+
+
+@pytest.mark.parametrize("command", ["shell", "exec"])
+def test_a_window_that_shows_nothing_more_delays_no_end(opens: Opens, command: str, nap: str) -> None:
+    person = opens("--", f"printf 'odd'; sh -c 'while :; do echo aaa; done' {nap}", command=command)
+    person.sees("odd")
+    assert wait_until(lambda: person.is_full, 60), "nobody looks at it"
+    person.program.send_signal(signal.SIGTERM)
+    assert person.program.wait(60) == 130
+    assert person.has_terminal_as_it_was
     assert all_gone(nap)
 
 

@@ -87,6 +87,11 @@ class Person:
         return self.program.wait(1)
 
     @property
+    def is_full(self) -> bool:
+        """Whether there is no room left for what is to be shown."""
+        return not select.select([], [self._theirs], [], 0)[1]
+
+    @property
     def has_terminal_as_it_was(self) -> bool:
         """Whether the terminal's settings are those it had before the program."""
         return self.settings() == self.found_settings
