@@ -28,8 +28,8 @@ def cp_command(
 ) -> None:
     """Copy a file or a directory to the target, or from it.
 
-    The path that begins with `:` is in the target: `cp data :/srv/data`, `cp :/srv/data/log .`. A relative one is taken
-    from where the session starts, and `~` is the home there: `:~/.profile`.
+    The path that begins with `:` is in the target: `cp data :/srv/data`, `cp :/srv/data/log log`. A relative one is
+    taken from where the session starts, and `~` is the home there: `:~/.profile`.
 
     What goes to a directory that is there goes into it, under its own name; `folder/.` is what is in a folder. Else the
     destination is the copy's own path. Directories that are missing on the way are made. A file is replaced in one
