@@ -19,6 +19,8 @@ from hermes_env.mcp.server import build_server
 from hermes_env.mcp.stdio import serve_stdio
 
 SHORTEST_TOKEN = 16
+"""Characters that a token has which nobody guesses."""
+_MAKING_ONE = "export HERMES_MCP_TOKEN=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,12 @@ def _serving(server: Server[Any], web: Web | None) -> Callable[[], Any]:
         if sys.stdin.isatty():
             _say("this is an MCP server, which a client starts and talks to; Ctrl-C ends it. See docs/mcp.md")
         return partial(serve_stdio, server)
-    if len(web.token) < SHORTEST_TOKEN:
-        what = f"is shorter than {SHORTEST_TOKEN} characters" if web.token else "is not set"
+    if not web.token:
         raise SettingsError(
-            f"over HTTP, clients need a token, and HERMES_MCP_TOKEN {what}. Make one by: "
-            "export HERMES_MCP_TOKEN=$(python3 -c 'import secrets; print(secrets.token_urlsafe(32))')"
+            f"over HTTP, clients need a token, and HERMES_MCP_TOKEN is not set. Make one by: {_MAKING_ONE}"
         )
     listener = Listener(web.where)
+    _warn_of_guessing(web.token, listener)
     if not listener.is_local:
         _say(
             "other machines can connect, and HTTP is not encrypted: whoever reads the token on its way runs commands "
@@ -76,6 +77,17 @@ def _serving(server: Server[Any], web: Web | None) -> Callable[[], Any]:
         idle_timeout=web.idle_timeout,
         when_ready=lambda: typer.echo(listener.url),
     )
+
+
+def _warn_of_guessing(token: str, listener: Listener) -> None:
+    """Say so of a token that can be guessed; where other machines could try, it is refused."""
+    if len(token) >= SHORTEST_TOKEN:
+        return
+    problem = f"HERMES_MCP_TOKEN is shorter than {SHORTEST_TOKEN} characters, and so can be guessed"
+    if not listener.is_local:
+        listener.close()
+        raise SettingsError(f"{problem} by other machines, which can connect. Make one by: {_MAKING_ONE}")
+    _say(f"{problem} by other users of this machine", colour="yellow")
 
 
 def _say(text: str, colour: str | None = None) -> None:

@@ -85,7 +85,18 @@ def test_it_does_not_begin_without_a_token_that_cannot_be_guessed(hermes_env) ->
     done = hermes_env("mcp", "--http", "127.0.0.1:0")
     assert (done.returncode, done.stdout) == (125, "")
     assert "HERMES_MCP_TOKEN is not set. Make one by: export HERMES_MCP_TOKEN=$(python3 -c" in done.stderr
-    assert "is shorter than 16 characters" in _refusal("--http", "127.0.0.1:0", token="short")
+    refusal = _refusal("--http", "0.0.0.0:0", token="short")
+    assert "is shorter than 16 characters, and so can be guessed by other machines" in refusal
+
+
+def test_a_short_token_is_warned_of_where_only_this_machine_can_connect(server_variables: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "hermes_env", "mcp", "--http", "127.0.0.1:0"]
+    variables = {**server_variables, "HERMES_MCP_TOKEN": "short"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables) as process:
+        assert process.stdout
+        assert answered(process.stdout.readline().strip(), INITIALIZE, "short")[0] == 200
+        process.terminate()
+        assert "can be guessed by other users of this machine" in process.communicate()[1]
 
 
 @pytest.mark.parametrize(
