@@ -21,6 +21,7 @@ from code_execution.mcp.session_tools import McpTools, mcp_tools
 from code_execution.mcp.target_files import MAX_BYTES
 from environments.errors import SettingsError, TerminalError
 from environments.log import logger
+from environments.plain_number import plain_number
 from environments.redaction import SHORTEST
 
 CLOSE_LIMIT = 3.0
@@ -79,7 +80,7 @@ class RunningServer:
                 await self._stopping.wait()
                 scope.deadline = anyio.current_time() + CLOSE_LIMIT
         if scope.cancelled_caught and not self.ready.done():
-            raise TimeoutError(f"it did not answer within {self._server.timeout:g} s")
+            raise TimeoutError(f"it did not answer within {plain_number(self._server.timeout)} s")
 
     async def _tools(self, client: Client) -> McpTools:
         prefix, only, timeout = f"{self._name}_", self._server.tools, self._server.timeout

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from code_execution.mcp.calls import Function, McpCall
 from environments.errors import SettingsError, TerminalError
 from environments.extras import missing_library
+from environments.plain_number import plain_number
 from environments.validation import closest
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class McpTools(Mapping[str, Function]):
             with anyio.fail_after(LISTING_LIMIT):
                 listed = await _all_tools(self._session)
         except TimeoutError:
-            raise TerminalError(f"an MCP server did not list its tools within {LISTING_LIMIT:g} s") from None
+            raise TerminalError(
+                f"an MCP server did not list its tools within {plain_number(LISTING_LIMIT)} s"
+            ) from None
         return self._made(listed)
 
     def _made(self, listed: list[Tool]) -> dict[str, Function]:

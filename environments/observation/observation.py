@@ -11,6 +11,9 @@ from typing import Literal, Protocol, Self
 
 from environments.contexts import holding
 from environments.errors import CallCancelledError, DeniedError, EnvironmentLostError, StartStoppedError
+from environments.log import logger
+
+log = logger(__name__)
 
 Kind = Literal["start", "command", "script", "tool_call", "transfer", "file", "process"]
 Status = Literal["success", "error", "timeout", "interrupted", "cancelled", "denied", "lost", "failed"]
@@ -240,9 +243,7 @@ def _safely(tell: Callable[[], object]) -> object | None:
     try:
         return tell()
     except Exception as error:
-        import logging
-
-        logging.getLogger(__name__).warning("somebody who looks on failed: %s", type(error).__name__)
+        log.warning("somebody who looks on failed: %s", type(error).__name__)
         return None
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import stat
 from pathlib import Path
 
 from environments.errors import SettingsError
+from environments.log import logger
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 _ADD = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Neither a link is followed, nor is the reader of a pipe waited for."""
 

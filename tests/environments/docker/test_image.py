@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import docker
@@ -15,23 +16,21 @@ def test_a_missing_image_is_pulled_and_the_log_says_how_far_that_is(docker_envir
     monkeypatch.setattr("environments.docker.image.PROGRESS_INTERVAL", 0)
     caplog.set_level(logging.INFO, "environments.docker.image")
     small = _changed_image(engine)
-    try:
-        with registry_with(engine, small) as name:
-            engine.images.remove(small, force=True)
-            told: list[Progress] = []
-            env = docker_environment(image=name, on_progress=told.append)
+    with registry_with(engine, small) as name:
+        engine.images.remove(small, force=True)
+        told: list[Progress] = []
+        env = docker_environment(image=name, on_progress=told.append)
+        try:
             assert env.execute("cat /made").output == "here\n"
             env.cleanup()
-            first, *_, last = [record.getMessage() for record in caplog.records]
-            assert first == f"pulling image {name}" and last == f"pulled image {name}"
-            (done, total), *_ = [(each.done, each.total) for each in reversed(told) if "pulling" in each.what]
-            assert done and total and 3_000_000 < done <= total
-            assert any("MB so far" in record.getMessage() for record in caplog.records)
-    finally:
-        for image in engine.images.list():
-            for tag in image.tags:
-                if tag.startswith("127.0.0.1:"):
-                    engine.images.remove(tag, force=True)
+        finally:
+            with contextlib.suppress(docker.errors.ImageNotFound):
+                engine.images.remove(name, force=True)
+        first, *_, last = [record.getMessage() for record in caplog.records]
+        assert first == f"pulling image {name}" and last == f"pulled image {name}"
+        (done, total), *_ = [(each.done, each.total) for each in reversed(told) if "pulling" in each.what]
+        assert done and total and 3_000_000 < done <= total
+        assert any("MB so far" in record.getMessage() for record in caplog.records)
 
 
 def _changed_image(engine: docker.DockerClient) -> str:

@@ -98,5 +98,4 @@ async def test_a_start_that_is_cancelled_leaves_no_container(
         with anyio.move_on_after(seconds):
             await env.execute(f"sleep {nap}")
         assert not having(nap)
-    labelled = engine.containers.list(all=True)
-    assert not [each for each in labelled if f"aio-{nap}" in each.labels.values()]
+    assert not engine.containers.list(all=True, filters={"label": f"hermes-environments.task=aio-{nap}"})
