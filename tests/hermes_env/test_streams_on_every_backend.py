@@ -14,7 +14,7 @@ import pytest
 from targets.backends import BACKENDS
 from targets.processes import all_gone
 
-from environments import BaseEnvironment
+from environments import BaseEnvironment, UnsupportedError
 from environments.sink import Channel
 from hermes_env.copying.streams import download_stream, upload_stream
 from hermes_env.interactive.session import InteractiveSession
@@ -138,10 +138,12 @@ def window() -> Iterator[Window]:
 
 
 def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, window: Window, nap: str) -> None:
-    if not environment.capabilities.pty:
-        pytest.skip("it has no terminals")
     termios.tcsetwinsize(window.screen, (33, 111))
     session = InteractiveSession(window.terminal)
+    if not environment.capabilities.pty:
+        with pytest.raises(UnsupportedError):
+            session.run(environment, "true", window)
+        return
 
     command = (
         f"trap 'exit 7' INT; stty size; read -r word; until stty size | grep '20 66'; do sleep 0.1; done; sleep {nap}"
