@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from targets.backends import BACKENDS
-from targets.processes import all_gone
+from targets.processes import all_gone, having
 
 from environments import BaseEnvironment, UnsupportedError
+from environments.conformance.check import wait_until
 from environments.sink import Channel
 from hermes_env.copying.streams import download_stream, upload_stream
 from hermes_env.interactive.session import InteractiveSession
@@ -156,6 +157,7 @@ def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, window: W
             signal.raise_signal(signal.SIGWINCH)
             os.write(window.screen, b"go\n")
             assert window.shows("20 66")
+            assert wait_until(lambda: having(nap), 60)  # a shell that has yet to start it heeds its trap only behind it
             os.write(window.screen, b"\x03")
             assert code.result(60) in (7, 130), "Singularity's own program in front of it is interrupted as well"
         finally:
