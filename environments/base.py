@@ -23,7 +23,7 @@ from environments.passthrough import Passthrough
 from environments.process import GRACE, Background, Process
 from environments.progress import Reporter
 from environments.result import Capabilities
-from environments.secret_values import SecretValues
+from environments.secret_values import SecretValues, secret_among
 from environments.session import Sessions
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sink import OutputSink
@@ -219,6 +219,8 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, ABC):
             background = background.tapped(seen)
             process = self.run_in_background(call, background)
             if call.is_cancelled:
+                if sink:
+                    sink.freeze()  # one that waits for what comes behind this call would wait for ever
                 process.kill()
                 raise CallCancelledError("the scope was cancelled while the command was started, and it was ended")
             return process.observed_by(seen, background.tap)
@@ -272,7 +274,7 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, ABC):
         self.cleanup()
 
 
-def _redactor(secrets: SecretValues) -> Redactor:
+def _redactor(secrets: SecretValues, variables: Mapping[str, str]) -> Redactor:
     from environments.redaction import Redactor  # which commands have no need of
 
-    return Redactor.of(secrets.known())
+    return Redactor.of({**secrets.known(), **secret_among(variables)})

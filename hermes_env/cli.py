@@ -5,6 +5,7 @@ Backends and code_execution are imported by the subcommands, when they run, so t
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from environments.errors import TerminalError
 from hermes_env.completion_command import completion_command, prepare_completion
 from hermes_env.cp_command import cp_command
 from hermes_env.doctor import doctor
-from hermes_env.endings import exit_code_of_error, reporting
+from hermes_env.endings import ERROR_EXIT_CODE, exit_code_of_error, reporting
 from hermes_env.exec_command import exec_command
 from hermes_env.exec_result import failed_command
 from hermes_env.gc_command import gc_command
@@ -87,3 +88,7 @@ def main() -> None:
 
         Console(stderr=True).print(Text(f"hermes-env: {plain(str(error))}", style="red"), soft_wrap=True)
         sys.exit(exit_code_of_error(error))
+    except OSError as error:  # of what was printed; all else is told by what it was about
+        sys.stderr.write(f"hermes-env: cannot write to standard output: {error.strerror or error}\n")
+        sys.stderr.flush()
+        os._exit(ERROR_EXIT_CODE)  # as Python would try again to write what is left, and tell of that at length

@@ -31,17 +31,22 @@ class Screen:
     def __init__(self, shown: OutputSink, is_ready: threading.Event) -> None:
         self._shown = shown
         self._is_ready = is_ready
+        self._is_frozen = False
         self._rest = b""
         self._modes: dict[bytes, bool] = {}
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Show bytes at once."""
         self._is_ready.wait()
+        if self._is_frozen:
+            return
         self._look_at(data)
         self._shown.add(channel, data)
 
     def freeze(self) -> None:
-        """Show nothing more."""
+        """Show nothing more, and wait for nothing either."""
+        self._is_frozen = True
+        self._is_ready.set()
         self._shown.freeze()
 
     def _look_at(self, data: bytes) -> None:

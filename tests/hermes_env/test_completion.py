@@ -101,3 +101,11 @@ def test_other_shells_are_answered_as_their_scripts_ask(
 def test_a_shell_that_is_not_known_is_said_so(hermes_env) -> None:
     done = hermes_env("completion", "tcsh")
     assert done.returncode == 2 and "'tcsh' is not one of 'bash'" in done.stderr
+
+
+def test_output_that_cannot_be_written_is_an_error(variables: dict[str, str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "hermes_env", "completion", "bash"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=variables, check=False)
+    assert done.returncode == 125
+    assert done.stderr == "hermes-env: cannot write to standard output: No space left on device\n"
