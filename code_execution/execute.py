@@ -85,13 +85,13 @@ def execute_code(
         SettingsError: The settings are not in order.
         UnsupportedError: The environment has no Python, or can't do the transport.
         TerminalError: The tools of an MCP session could not be had.
-        TypeError: The code is not text.
+        TypeError: The code is not text, or the environment is none.
         ValueError: An argument has a value that is not allowed.
     """
     if sys.platform == "win32":
         return not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
     limits = _checked(code, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
-    env = get_environment() if env is None else env
+    env = get_environment() if env is None else _checked_environment(env)
     handlers = script_tools(env) if tools is None else checked_tools(tools)
     with_servers = tools is None if mcp_servers is None else mcp_servers
     servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
@@ -99,6 +99,15 @@ def execute_code(
     call = ScriptCall(env, code, argv, limits, handlers, servers, Interruption(interrupt), callbacks)
     with observed_script(env, code, limits, tools, argv, record) as seen:
         return came_of_script(seen, call.result())
+
+
+def _checked_environment(env: object) -> BaseEnvironment:
+    if not isinstance(env, BaseEnvironment):
+        raise TypeError(
+            f"env is of type {type(env).__name__}; give an environment, as create_environment returns it (one that is "
+            "awaited goes with hermes_env.aio.aexecute_code)"
+        )
+    return env
 
 
 def _checked(

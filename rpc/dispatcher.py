@@ -6,13 +6,14 @@ import hmac
 import inspect
 import threading
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from functools import partial
 from typing import cast
 
 from environments.cancellation import CancelScope
 from environments.errors import DeniedError
 from environments.observation.observation import Observation, status_of
-from environments.observation.seam import current_observation, observed
+from environments.observation.seam import observed
 from rpc.answers import Answer, Answers
 from rpc.event_loop import EventLoopThread
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix
@@ -83,7 +84,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self.scope = CancelScope(is_trusted=False)
         """What the handlers do their work in."""
-        self._script = current_observation()
+        self._context = copy_context()  # tools see the context variables of whoever asked for the script
         self._event_loop = EventLoopThread()
         self._refused = self._refused_bytes = 0
         self._ended = threading.Event()
@@ -112,11 +113,16 @@ class Dispatcher:
         if not is_new:
             return answer.wait(self._ended) or _error_response(request, "it ran, and its answer is gone").encode()
         number = self._log.started(request.tool)
-        encoded, problem = self._run(request)
-        self._log.ended(number, problem)
+        encoded = self._context.copy().run(self._called, request, number)
         answer.give(encoded)
         with self._lock:
             self._answers.given(request.id)
+        return encoded
+
+    def _called(self, request: Request, number: int) -> bytes:
+        """Do a call, and note its end."""
+        encoded, problem = self._run(request)
+        self._log.ended(number, problem)
         return encoded
 
     def refusal(self, size: int) -> bytes:
@@ -173,7 +179,7 @@ class Dispatcher:
         """Return the answer to a call as a line, and what went wrong with it, if anything did."""
         # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
         facts = partial(self._facts, request)
-        with self.scope.active(), self._script.active(), observed("tool_call", request.tool, facts) as seen:
+        with self.scope.active(), observed("tool_call", request.tool, facts) as seen:
             try:
                 if self._before_call:
                     self._before_call(request.tool, self._arguments(request))

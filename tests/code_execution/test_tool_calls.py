@@ -6,6 +6,7 @@ import dataclasses
 import json
 import logging
 import threading
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,32 @@ def test_errors_hold_no_secrets_and_are_cut(tmp_path: Path, monkeypatch: pytest.
     assert told == [call]
     assert "the key is [REDACTED:WEATHER_API_KEY]" in str(call.error)
     assert len(str(call.error)) == 1000
+
+
+@pytest.mark.parametrize("transport", ["socket", "file"])
+def test_tools_and_callbacks_see_the_callers_context_variables(env: BaseEnvironment, transport: str) -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="nobody's")
+    seen = []
+
+    def tool() -> None:
+        seen.append(variable.get())
+
+    async def later() -> None:
+        seen.append(variable.get())
+
+    def called(call: object) -> None:
+        seen.append(variable.get())
+
+    token = variable.set("mine")
+    code = "from hermes_tools import tool, later; tool(); later()"
+    execute_code(code, env=env, tools={"tool": tool, "later": later}, on_tool_call=called, transport=transport)
+    variable.reset(token)
+    assert seen == ["mine"] * 4
+
+
+def test_an_environment_that_is_none_is_refused(env: BaseEnvironment) -> None:
+    with pytest.raises(TypeError, match=r"env is of type object; give an environment, .*aexecute_code"):
+        execute_code("pass", env=object())
 
 
 def test_a_script_that_is_not_run_has_none(env: BaseEnvironment) -> None:
