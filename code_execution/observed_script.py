@@ -12,6 +12,7 @@ from environments.base import BaseEnvironment
 from environments.errors import DENIED
 from environments.observation.fitting import byte_size
 from environments.observation.observation import UNOBSERVED, Facts, Observation
+from environments.observation.watched import interruption
 
 
 def observed_script(
@@ -55,7 +56,7 @@ def came_of_script(seen: Observation, result: ExecutionResult) -> ExecutionResul
     if seen is not UNOBSERVED:
         denied = result.exit_code is None and (result.error or "").startswith(DENIED)
         seen.tell(
-            status="denied" if denied else result.status,
+            status="denied" if denied else interruption() if result.status == "interrupted" else result.status,
             exit_code=result.exit_code,
             output=result.output,
             stderr=result.stderr or None,

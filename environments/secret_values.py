@@ -33,18 +33,29 @@ class SecretValues:
         """Return the secrets by name: of this process, of the settings, and what is passed through."""
         passed = {name: value for name, value in self._passthrough.values().items() if not _is_harmless(name, value)}
         held = _of_settings(self._settings.own) | _of_settings(self._settings.own_over or BackendSettings())
-        return {**_secret_among(os.environ), **held, **passed}
+        return {**secret_among(os.environ), **_of_program, **held, **passed}
 
     @staticmethod
     def of_all() -> dict[str, str]:
         """Return those of all environments of this process, for its logs."""
-        found = _secret_among(os.environ)
+        found = {**secret_among(os.environ), **_of_program}
         for secrets in list(_of_environments):
             found |= secrets.known()
         return found
 
 
 _of_environments: WeakSet[SecretValues] = WeakSet()
+_of_program: dict[str, str] = {}
+
+
+def keep_secret(name: str, value: str) -> None:
+    """Have a value taken for a secret by all environments of this process, which is in none of its variables.
+
+    Args:
+        name: What stands in its place.
+        value: The secret.
+    """
+    _of_program[name] = value
 
 
 def _is_harmless(name: str, value: str) -> bool:
@@ -52,7 +63,7 @@ def _is_harmless(name: str, value: str) -> bool:
     return name in SAFE_NAMES or (value.startswith(("/", "~/")) and not names_secret(name, value))
 
 
-def _secret_among(variables: Mapping[str, str]) -> dict[str, str]:
+def secret_among(variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that are secret by their name, and the passwords in URLs of others."""
     found = {}
     for name, value in variables.items():
@@ -65,7 +76,7 @@ def _secret_among(variables: Mapping[str, str]) -> dict[str, str]:
 
 def _of_settings(own: BackendSettings) -> dict[str, str]:
     """Return the secrets that the settings of a backend hold."""
-    found = _secret_among(own.target_variables())
+    found = secret_among(own.target_variables())
     for field in fields(own):
         if reveal := getattr(getattr(own, field.name), "get_secret_value", None):
             found[f"TERMINAL_{own.prefix}{field.name}".upper()] = reveal()

@@ -40,8 +40,8 @@ class Place(Protocol):
     tells_text: bool
     """Whether OpenTelemetry gets the text of commands and scripts, too."""
 
-    def redactor(self) -> Redacts:
-        """Return what takes out the secrets that are known now."""
+    def redactor(self, variables: Mapping[str, str]) -> Redacts:
+        """Return what takes out the secrets that are known now, and those among some variables."""
 
 
 class Observer(Protocol):
@@ -101,6 +101,7 @@ class Observation:
         """How long it took."""
         self.observers = observers
         """Who looks on."""
+        self._variables: Mapping[str, str] = {}
         self._outer = outer
         self._marks: dict[Observer, object] = {}
         self._began = 0.0
@@ -143,6 +144,15 @@ class Observation:
     def tell(self, **facts: object) -> None:
         """Say more of how it ends, by the keys of docs/records.md. What was said before stays unless said again."""
         self.ending.update(facts)
+
+    def given(self, variables: Mapping[str, str]) -> Self:
+        """Note the variables that it alone has, some of which may be secrets, and return it."""
+        self._variables = variables
+        return self
+
+    def redactor(self) -> Redacts | None:
+        """Return what takes the secrets that are known now out of what is told of it; None where none is known."""
+        return self.place.redactor(self._variables) if self.place else None
 
     @property
     def takes_notes(self) -> bool:
@@ -212,6 +222,9 @@ class _Unobserved(Observation):
 
     def active(self) -> AbstractContextManager[object]:
         return nullcontext()
+
+    def given(self, variables: Mapping[str, str]) -> Self:
+        return self
 
     def tell(self, **facts: object) -> None:
         pass

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from environments.errors import SettingsError
 from environments.observation.fitting import Fitting
 from environments.observation.observation import Observation, Place, Redacts
 from environments.observation.record_file import RecordFile
@@ -43,6 +44,8 @@ class Recorder:
         Raises:
             SettingsError: It cannot be written to, is a link or no regular file, or belongs to another user.
         """
+        if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+            raise SettingsError(f"record is {path!r}; give the path of a file")
         place = Path(os.path.abspath(Path(path).expanduser()))  # noqa: PTH100 - a link is not to be followed
         with _lock:
             found = _known.get(place)
@@ -122,7 +125,7 @@ class _NoSecrets:
 
 
 def _redactor(seen: Observation) -> Redacts:
-    return seen.place.redactor() if seen.place else _NoSecrets()
+    return seen.redactor() or _NoSecrets()
 
 
 def _cut(fitting: Fitting) -> dict[str, object]:

@@ -183,8 +183,8 @@ def _named(names: Mapping[str, str], facts: Mapping[str, object]) -> dict[str, _
 
 
 def _texts(seen: Observation, names: Mapping[str, str], facts: Mapping[str, object]) -> dict[str, str]:
-    place = seen.place
-    if place is None or not place.tells_text:
+    redactor = seen.redactor() if seen.place and seen.place.tells_text else None
+    if redactor is None:
         return {}
-    fitting = Fitting(place.redactor())
+    fitting = Fitting(redactor)
     return {name: str(fitting.value(key, facts[key])) for key, name in names.items() if isinstance(facts.get(key), str)}

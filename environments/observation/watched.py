@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from environments.cancellation import current_scope
 from environments.capture import CapturedText
 from environments.observation.fitting import byte_size
-from environments.observation.observation import UNOBSERVED, Facts, Kind, Observation, Observer, Redacts
+from environments.observation.observation import UNOBSERVED, Facts, Kind, Observation, Observer, Redacts, Status
 from environments.observation.seam import observed
 from environments.result import CommandResult
 
@@ -50,14 +51,19 @@ class Watched:
         task_id: What the environment is for.
         record: The file of its record, if it has one.
         tells_text: Whether OpenTelemetry gets the text of commands and scripts.
-        redactor: Returns what takes out the secrets that are known now.
+        redactor: Returns what takes out the secrets that are known now, and those among some variables.
 
     Raises:
         SettingsError: The record cannot be written.
     """
 
     def __init__(
-        self, backend: str, task_id: str, record: str | None, tells_text: bool, redactor: Callable[[], Redacts]
+        self,
+        backend: str,
+        task_id: str,
+        record: str | None,
+        tells_text: bool,
+        redactor: Callable[[Mapping[str, str]], Redacts],
     ) -> None:
         self.backend = backend
         self.task_id = task_id
@@ -81,7 +87,7 @@ class Watched:
         Raises:
             SettingsError: That cannot be written.
         """
-        more = (_recorder(record),) if record else ()
+        more = () if record is None else (_recorder(record),)
         return observed(kind, name, facts, self, *self._observers, *more)
 
     def command(self, call: AskedFor, way: str, session: str | None = None) -> Observation:
@@ -92,11 +98,12 @@ class Watched:
             way: `session` or `oneshot`.
             session: The name of the session, if that has one.
         """
-        return self.observed("command", call.judged, lambda: {**_facts(call), "way": way, "session": session})
+        seen = self.observed("command", call.judged, lambda: {**_facts(call), "way": way, "session": session})
+        return seen.given(call.env)
 
     def process(self, call: AskedFor, pty: bool) -> Observation:
         """Return what tells of a command that is about to be started in the background."""
-        return self.observed("process", call.judged, lambda: {**_facts(call), "pty": pty})
+        return self.observed("process", call.judged, lambda: {**_facts(call), "pty": pty}).given(call.env)
 
     def starting(self, start: Callable[[], object]) -> Callable[[], None]:
         """Return what does the same as a function that brings the target up, and tells of it."""
@@ -112,7 +119,7 @@ class Watched:
 def came_of(seen: Observation, result: CommandResult) -> CommandResult:
     """Tell what came of a command, and return it."""
     if seen is not UNOBSERVED:
-        status = "timeout" if result.timed_out else "interrupted" if result.interrupted else None
+        status = "timeout" if result.timed_out else interruption() if result.interrupted else None
         size = byte_size(result.output) + byte_size(result.stderr or "") + result.omitted_bytes
         seen.tell(
             ran=result.duration_seconds,
@@ -127,6 +134,12 @@ def came_of(seen: Observation, result: CommandResult) -> CommandResult:
             note=result.note,
         )
     return result
+
+
+def interruption() -> Status:
+    """Return how something ended that was interrupted: nobody waited for it any more, or somebody wanted it to end."""
+    scope = current_scope()
+    return "cancelled" if scope and scope.cancelled else "interrupted"
 
 
 def came_of_tool(seen: Observation, result: object) -> object:

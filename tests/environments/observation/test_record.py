@@ -82,7 +82,7 @@ def test_an_interrupted_command_says_so_whether_it_had_begun_or_not(env: BaseEnv
     scope.cancel()
     with scope.active():
         env.execute("never")
-    assert [each["status"] for each in Recorded(path).kind("command")] == ["interrupted"] * 2
+    assert [each["status"] for each in Recorded(path).kind("command")] == ["interrupted", "cancelled"]
 
 
 def test_a_command_that_waits_for_its_turn_says_for_how_long(env: BaseEnvironment, path: Path, tmp_path: Path):

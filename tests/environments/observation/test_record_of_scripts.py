@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from targets.engines import PYTHON_IMAGE, require_docker
@@ -12,7 +13,7 @@ from targets.recorded import Recorded
 
 from code_execution import execute_code
 from code_execution.script_run import TransportName
-from environments import BaseEnvironment, create_environment
+from environments import BaseEnvironment, CancelScope, create_environment
 from environments.errors import SettingsError
 from hermes_env.schemas import handle_function_call
 
@@ -103,7 +104,7 @@ def test_a_script_that_is_ended_has_an_end_and_so_have_its_calls(env: BaseEnviro
 
     execute_code("import hermes_tools\nhermes_tools.called()", env=env, tools={"called": called}, interrupt=event)
     seen = Recorded(path)
-    assert seen.one("script")["status"] == "interrupted" and seen.one("command")["status"] == "interrupted"
+    assert seen.one("script")["status"] == "interrupted" and seen.one("command")["status"] == "cancelled"
     assert all(each.end for each in seen.all)
 
 
@@ -132,6 +133,23 @@ def test_a_script_may_have_a_record_of_its_own_beside_its_environments(
     both, own = Recorded(path), Recorded(tmp_path / "own.jsonl")
     assert [each["script"] for each in both.kind("script")] == ["print(1)", "print(2)"], "one line for one file"
     assert [each["script"] for each in own.kind("script")] == ["print(1)"]
+
+
+def test_what_is_called_in_a_cancelled_scope_is_recorded_as_cancelled(env: BaseEnvironment, path: Path):
+    scope = CancelScope()
+
+    def cancel(text: str) -> None:
+        scope.cancel()
+
+    with scope.active():
+        env.execute("echo begun; sleep 1000", on_output=cancel)
+    assert Recorded(path).one("command")["status"] == "cancelled"
+
+
+@pytest.mark.parametrize("record", ["", 3])
+def test_a_record_that_is_no_path_is_refused(env: BaseEnvironment, record: Any):
+    with pytest.raises(SettingsError, match="give the path of a file"):
+        execute_code("pass", env=env, record=record)
 
 
 def test_a_record_of_a_script_that_cannot_be_written_is_refused_before_it_runs(env: BaseEnvironment, tmp_path: Path):

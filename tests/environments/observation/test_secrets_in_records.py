@@ -48,6 +48,13 @@ def test_no_secret_is_in_any_event(env: BaseEnvironment, path: Path, tmp_path: P
     assert seen.kind("command")[0]["output"] == "[REDACTED:MY_SERVICE_TOKEN]\n[REDACTED:MY_SERVICE_TOKEN]"
 
 
+def test_a_secret_among_a_commands_own_variables_is_taken_out(env: BaseEnvironment, path: Path):
+    env.execute("echo $MY_API_TOKEN", env={"MY_API_TOKEN": "given-for-this-once"})
+    env.start("echo $MY_API_TOKEN", env={"MY_API_TOKEN": "given-for-this-once"}).wait()
+    assert Recorded(path).text.count("[REDACTED:MY_API_TOKEN]") == 2
+    assert "given-for-this-once" not in path.read_text()
+
+
 def test_a_secret_that_becomes_known_while_a_command_runs_is_taken_out_of_its_output(env: BaseEnvironment, path: Path):
     def learn(text: str) -> None:
         env.passthrough.allow(["LEARNT"])
