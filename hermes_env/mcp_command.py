@@ -10,6 +10,7 @@ import typer
 from environments.errors import SettingsError
 from environments.extras import missing_library
 from environments.plain_number import plain_number
+from environments.secret_values import keep_secret
 from hermes_env.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 
 TOKEN = "HERMES_MCP_TOKEN"  # noqa: S105 - the name of a variable
@@ -64,6 +65,7 @@ def mcp_command(
     that it could not begin, and 2 that the options cannot be understood.
     """
     token = os.environ.pop(TOKEN, "")  # which nothing that is run here has to see
+    keep_secret(TOKEN, token)
     settings = settings_from(assignments, cwd=cwd, record=record)
     try:
         from hermes_env.mcp.offer import offered

@@ -54,6 +54,7 @@ class Call:
                 group.start_soon(self._end_when_gone, group)
                 try:
                     text = await in_thread(partial(self._work, arguments), limiter=self._client.limiter)
+                    await self.news.tell_rest()
                 finally:
                     await self._portal.stop(cancel_remaining=True)
                 group.cancel_scope.cancel()

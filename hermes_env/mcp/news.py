@@ -15,7 +15,7 @@ from environments.progress import Progress
 from hermes_env.progress import described
 
 INTERVAL = 0.25
-"""Seconds between two looks at what there is to tell. A call that takes less tells nothing."""
+"""Seconds between two looks at what there is to tell. A last one is when the call is over."""
 HEARTBEAT = 5.0
 """Seconds without news after which a client is told that the call still runs: many count their time-out from there."""
 MOST_CHARACTERS = 4000
@@ -69,6 +69,10 @@ class News:
         while True:
             await anyio.sleep(INTERVAL)
             await self._tell(*self._taken())
+
+    async def tell_rest(self) -> None:
+        """Tell the client of what has come since, when the call is over."""
+        await self._tell(*self._taken())
 
     def _taken(self) -> tuple[list[str], str, str]:
         """Return, and forget, the steps, the output and the line that says how far it is."""

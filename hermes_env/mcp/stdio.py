@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import select
 import sys
@@ -21,7 +22,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.server.lowlevel import Server
 from mcp.server.runner import serve_loop
 from mcp.shared.message import SessionMessage
-from mcp.types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 from hermes_env.mcp.ending import ending_signals
@@ -107,22 +116,39 @@ async def _read(
     """Hand on each message. What is none is answered with an error, and the next line may be one again."""
     with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the server has ended
         async for line in _lines(descriptor):
-            error = None
             if line is None:
                 error = ErrorData(code=INVALID_REQUEST, message=f"A message is over {MAX_MESSAGE_BYTES:,} bytes")
-            elif line.strip():
-                try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                    await received.send(SessionMessage(message))
-                except ValidationError as problem:
-                    error = _error_of(problem)
-            if error:
                 await write.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
+            elif line.strip():
+                found = _message_in(line)
+                await (write if isinstance(found, JSONRPCError) else received).send(SessionMessage(found))
+
+
+def _message_in(line: bytes) -> JSONRPCMessage:
+    """Return the message that a line holds, or the error that answers what is none."""
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValidationError as problem:
+        return JSONRPCError(jsonrpc="2.0", id=_id_in(line), error=_error_of(problem))
+    if isinstance(message, JSONRPCNotification) and "id" in json.loads(line):
+        error = ErrorData(code=INVALID_REQUEST, message="The id of a request is text or a whole number")
+        return JSONRPCError(jsonrpc="2.0", id=None, error=error)
+    return message
+
+
+def _id_in(line: bytes) -> str | int | None:
+    """Return the id of a message that is not in order, such as one with half of a character in it."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    name = found.get("id") if isinstance(found, dict) else None
+    return name if isinstance(name, str | int) and not isinstance(name, bool) else None
 
 
 def _error_of(problem: ValidationError) -> ErrorData:
     if any(each["type"] == "json_invalid" for each in problem.errors(include_input=False, include_context=False)):
-        return ErrorData(code=PARSE_ERROR, message="A line of standard input is not JSON")
+        return ErrorData(code=PARSE_ERROR, message="A line of standard input is not JSON of whole characters")
     return ErrorData(code=INVALID_REQUEST, message="A line of standard input is no JSON-RPC message")
 
 

@@ -68,17 +68,20 @@ def test_what_a_client_started_ends_with_it(pipe: Pipe, ending: str, nap: str) -
 
 
 def test_what_is_no_message_is_answered_with_an_error_and_the_server_goes_on(pipe: Pipe) -> None:
-    for line, code in [
-        (b"{", -32700),
-        (b"[]", -32600),
-        (b"\x00\xff", -32700),
-        (b'{"jsonrpc": "2.0", "method": 7, "id": 1}', -32600),
-        (b"[" * 100_000, -32700),
-        (b'{"jsonrpc": "2.0", "text": "' + b"x" * 33 * 1024 * 1024 + b'"}', -32600),
+    for line, number, code in [
+        (b"{", None, -32700),
+        (b"[]", None, -32600),
+        (b"\x00\xff", None, -32700),
+        (b'{"jsonrpc": "2.0", "method": 7, "id": 1}', 1, -32600),
+        (b'{"jsonrpc": "2.0", "method": "ping", "id": null}', None, -32600),
+        (b'{"jsonrpc": "2.0", "method": "ping", "id": 1.5}', None, -32600),
+        (rb'{"jsonrpc": "2.0", "method": "tools/call", "id": "a", "params": {"name": "\ud800"}}', "a", -32700),
+        (b"[" * 100_000, None, -32700),
+        (b'{"jsonrpc": "2.0", "text": "' + b"x" * 33 * 1024 * 1024 + b'"}', None, -32600),
     ]:
         pipe.say(line)
         error = pipe.hear()
-        assert (error["id"], error["error"]["code"]) == (None, code)
+        assert (error["id"], error["error"]["code"]) == (number, code)
     pipe.say(b"  ")
     pipe.say(INITIALIZE)
     assert pipe.hear()["result"]["protocolVersion"] == "2025-06-18"

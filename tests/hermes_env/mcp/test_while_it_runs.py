@@ -18,7 +18,7 @@ from environments.progress import Progress
 from hermes_env.mcp import news
 from hermes_env.mcp.served_client import MAX_CALLS
 
-from .conftest import Session, WebServer, run
+from .conftest import TOKEN, Session, WebServer, run
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -62,6 +62,26 @@ def test_a_client_is_told_of_output_while_a_command_runs(session: Session) -> No
     amounts = [amount for amount, _ in told.progress]
     assert amounts == sorted(set(amounts))
     assert all(message for _, message in told.progress)
+
+
+def test_a_client_is_told_of_the_output_of_a_command_that_is_soon_over(web_server: WebServer) -> None:
+    told = Told()
+
+    async def test() -> None:
+        async with web_server.client(logging_callback=told.log) as client:
+            await client.call_tool("terminal", {"command": "echo quick"})
+            await until(lambda: "quick" in told.shown("terminal"))
+
+    run(test)
+
+
+def test_no_result_holds_the_token(web_server: WebServer) -> None:
+    async def test() -> None:
+        async with web_server.client() as client:
+            result = await client.call_tool("terminal", {"command": f"echo {TOKEN}; echo ${{HERMES_MCP_TOKEN-none}}"})
+            assert result.structured_content["output"] == "[REDACTED:HERMES_MCP_TOKEN]\nnone\n"
+
+    run(test)
 
 
 def test_a_client_is_told_what_the_start_of_its_container_is_doing(web_server_on_docker: WebServer) -> None:
