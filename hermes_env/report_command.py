@@ -80,6 +80,8 @@ def _write(page: Path, file: str, pieces: Iterable[bytes], force: bool) -> None:
     from hermes_env.report.page import is_report
 
     try:
+        if not page.parent.is_dir():
+            raise TerminalError(f"cannot write {page}: there is no directory {page.parent}; make it first")
         if page.exists():
             if file != STANDARD and page.samefile(file):
                 raise TerminalError(f"{page} is the record itself: choose another name by --output")

@@ -123,7 +123,10 @@ def _sort_into(contents: dict[str, object], line: Mapping[str, object], texts: T
 def _pieces(line: Mapping[str, object], key: str, value: object) -> Pieces:
     if isinstance(value, str):
         return with_gaps(value, gaps_of(line, key))
-    pieces: Pieces = [_laid_out(value)]
+    try:
+        pieces: Pieces = [_laid_out(value)]
+    except RecursionError:
+        pieces = ["it is nested too deep to be shown"]
     if missing := missing_within(line, key):
         pieces.append(missing)
     if entries := entries_missing(line, key):

@@ -66,6 +66,10 @@ class Record:
     """When each run wrote its last line."""
 
 
+_LAST_TIME = 8e12
+"""Seconds from 1970 to the last time that a browser knows."""
+
+
 def number(value: object) -> float | None:
     """Return a value that is a finite number, and None for any other."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -85,6 +89,7 @@ class _Joining:
 
     def add(self, line: Line) -> None:
         time = number(line.get("time"))
+        time = None if time is None or abs(time) > _LAST_TIME else time
         if time is None or line.get("event") not in ("run", "begin", "end", "note"):
             return
         run = self._run(line, time)

@@ -118,7 +118,7 @@ class Axis {
       ) {
         const x = this.x(begin + count * step);
         const before = found.findLast((tick) => !tick.fold);
-        if (!before || (x - before.x) * width >= apart * 0.75) found.push({ x, text: offset(count * step, step) });
+        if (!before || (x - before.x) * width >= apart * 0.95) found.push({ x, text: offset(count * step, step) });
       }
     }
     return found;

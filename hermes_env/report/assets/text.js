@@ -35,7 +35,8 @@ function line(text, pattern = null) {
   return made;
 }
 
-function appendText(parent, text, styles, pattern) {
+function appendText(parent, given, styles, pattern) {
+  const text = String(given); // of a record that is not ours it may be anything
   let begin = 0;
   let now = styles;
   const plain = (part) => {

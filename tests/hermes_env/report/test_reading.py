@@ -102,7 +102,7 @@ def test_no_event_is_its_own_ancestor(record) -> None:
     assert [event.parent for event in read(text_of(record)).events] == [None, 0, None]
 
 
-@pytest.mark.parametrize("time", ["now", None, True, 10**400, [1]])
+@pytest.mark.parametrize("time", ["now", None, True, 10**400, 1e308, [1]])
 def test_a_time_that_is_none_is_no_event(record, time) -> None:
     record.begin_run()
     record.line(event="begin", run=record.run, time=time, id="1", parent=None, kind="command", name="one")

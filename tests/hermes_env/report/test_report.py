@@ -66,6 +66,22 @@ def test_what_cannot_be_read_is_said(hermes_env, tmp_path, text, said) -> None:
     assert not (tmp_path / "run.html").exists()
 
 
+def test_a_page_goes_to_no_directory_that_is_not_there(hermes_env, small, tmp_path) -> None:
+    refused = hermes_env("report", small.saved(), "--output", "nowhere/page.html")
+    assert refused.returncode == 125
+    assert "there is no directory nowhere; make it first" in refused.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_what_is_nested_too_deep_is_not_shown(record) -> None:
+    deep: object = 1
+    for _ in range(900):
+        deep = [deep]
+    record.begin_run()
+    record.whole("tool_call", "one", 1.0, 1.0, arguments={"a": deep})
+    assert "it is nested too deep to be shown" in page_for(record)
+
+
 def page_for(record) -> str:
     page = record.path.with_name("page.html")
     report_command(record.saved(), str(page))
