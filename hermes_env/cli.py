@@ -5,6 +5,7 @@ Backends and code_execution are imported by the subcommands, when they run, so t
 
 from __future__ import annotations
 
+import errno
 import os
 import runpy
 import sys
@@ -34,6 +35,9 @@ from hermes_env.report_command import report_command
 from hermes_env.rm_command import rm_command
 from hermes_env.run_command import failed_script, run_command
 from hermes_env.shell_command import shell_command
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What is in the way of what is printed to a file. What else is written says by itself what it was."""
 
 app = typer.Typer(
     name="hermes-env",
@@ -88,7 +92,9 @@ def main() -> None:
 
         Console(stderr=True).print(Text(f"hermes-env: {plain(str(error))}", style="red"), soft_wrap=True)
         sys.exit(exit_code_of_error(error))
-    except OSError as error:  # of what was printed; all else is told by what it was about
-        sys.stderr.write(f"hermes-env: cannot write to standard output: {error.strerror or error}\n")
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        sys.stderr.write(f"hermes-env: cannot write to standard output: {error.strerror}\n")
         sys.stderr.flush()
         os._exit(ERROR_EXIT_CODE)  # as Python would try again to write what is left, and tell of that at length
