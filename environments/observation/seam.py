@@ -48,7 +48,7 @@ def observed(
 
 
 def current_observation() -> Observation:
-    """Return what the current thread is at, to go on in another thread with its `active()`."""
+    """Return what the current thread is at."""
     return CURRENT.get() or UNOBSERVED
 
 
