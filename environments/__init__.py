@@ -48,18 +48,23 @@ if TYPE_CHECKING:
         get_environment,
         register_task_settings,
     )
+    from environments.pool import Pool, PoolStats
 else:
-    _OF_MANAGER = frozenset(
-        {"cleanup_all", "cleanup_environment", "clear_task_settings", "get_environment", "register_task_settings"}
-    )
+    _HOMES = {
+        **dict.fromkeys(
+            ("cleanup_all", "cleanup_environment", "clear_task_settings", "get_environment", "register_task_settings"),
+            "environments.manager",
+        ),
+        **dict.fromkeys(("Pool", "PoolStats"), "environments.pool"),
+    }
 
     def __getattr__(name: str) -> object:
-        """Hand on what `manager` has, which is imported when it is first used: most have no need of it."""
-        if name not in _OF_MANAGER:
+        """Hand on what is imported when it is first used: most have no need of it."""
+        if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from environments import manager
+        from importlib import import_module
 
-        return getattr(manager, name)
+        return getattr(import_module(_HOMES[name]), name)
 
 
 __all__ = [
@@ -81,6 +86,8 @@ __all__ = [
     "FoundTarget",
     "MissingExtraError",
     "Orphan",
+    "Pool",
+    "PoolStats",
     "Process",
     "ProcessEndedError",
     "ProcessTimeoutError",

@@ -22,6 +22,7 @@ from environments.owner import Orphan
 from environments.passthrough import Passthrough
 from environments.process import GRACE, Background, Process
 from environments.progress import Reporter
+from environments.readiness import Readiness
 from environments.result import Capabilities
 from environments.secret_values import SecretValues, secret_among
 from environments.session import Sessions
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from environments.redaction import Redactor
 
 
-class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, ABC):
+class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, ABC):
     """A place where commands run.
 
     An environment starts on first use and is thread-safe. `execute` runs one command at a time in the session;

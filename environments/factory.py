@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from environments.approvals.decision import Approver, CommandHook, ScriptHook, ToolCallHook
     from environments.approvals.rules import Rules
     from environments.progress import OnProgress
+    from environments.settings import EnvironmentSettings
 
 
 @overload
@@ -64,9 +65,31 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
         UnsupportedError: The backend cannot do what a setting asks for.
         MissingExtraError: The backend's client library is not installed.
     """
-    loaded = load_settings(backend, **settings)
+    return environment_of(
+        load_settings(backend, **settings),
+        before_command=before_command,
+        before_script=before_script,
+        before_tool_call=before_tool_call,
+        approve=approve,
+        on_progress=on_progress,
+    )
+
+
+def environment_of(
+    settings: EnvironmentSettings,
+    *,
+    before_command: CommandHook | None = None,
+    before_script: ScriptHook | None = None,
+    before_tool_call: ToolCallHook | None = None,
+    approve: Approver | None = None,
+    on_progress: OnProgress | None = None,
+) -> BaseEnvironment:
+    """Build an environment of settings that were brought together already.
+
+    All other arguments, and errors, are those of `create_environment`.
+    """
     rules = _configured_rules()
-    environment = backend_class(loaded.env).create(loaded)
+    environment = backend_class(settings.env).create(settings)
     environment.rules = rules
     environment.approve = approve
     environment.progress.callback = on_progress

@@ -39,6 +39,15 @@ class TaskSettings:
         backend = {} if self._backend is None else {"backend": self._backend}
         return {**backend, **self._settings, **self._hooks}
 
+    @property
+    def hooks(self) -> Mapping[str, Any]:
+        """Those that are no settings, such as `approve`."""
+        return self._hooks
+
+    def loaded(self) -> EnvironmentSettings:
+        """Return all settings, with those of `config.yaml` and of variables. Raises as `load_settings` does."""
+        return load_settings(self._backend, **self._settings)
+
     def over(self, others: TaskSettings) -> dict[str, Any]:
         """Return the arguments for `create_environment` that these are together with others, over them.
 

@@ -215,6 +215,17 @@ class Session:
         state = shell.reported if shell else self._shell.state
         return Exported(self._shells.dialect, state, dict(self._shell.trusted), self._shell.handover.due())
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a shell waits for the next command, as far as its stream says by now."""
+        if not self._turn.lock.acquire(blocking=False):
+            return True  # somebody uses it
+        try:
+            shell = self._shell.current
+            return shell is not None and self._shells.is_current(shell) and shell.waits()
+        finally:
+            self._turn.lock.release()
+
     # A terminal.
 
     def type(self, data: bytes) -> None:

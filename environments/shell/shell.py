@@ -202,6 +202,13 @@ class Shell:
         """Have it run text of our own that says nothing."""
         self.stream.write(text.encode())
 
+    def waits(self) -> bool:
+        """Whether it waits for a request: it is fit, and its stream has not said by now that it has ended."""
+        if self.fit:
+            with contextlib.suppress(BrokenPipeError):
+                self._discard_late_output()
+        return self.fit
+
     def _begin(self) -> None:
         if self.state in (ShellState.ENDED, ShellState.CLOSED):
             raise BrokenPipeError

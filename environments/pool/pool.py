@@ -1,0 +1,166 @@
+"""A pool: environments that are started ahead, and lent fresh to whoever needs one."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Self
+
+from environments.base import BaseEnvironment
+from environments.cancellation import check_scope
+from environments.errors import TerminalError
+from environments.pool.borrower import Borrower
+from environments.pool.keeper import Keeper
+from environments.pool.member import Member, Recipe
+from environments.pool.start_limits import StartLimits, start_place
+from environments.pool.stats import PoolStats
+from environments.pool.stock import Stock
+from environments.settings import EnvironmentSettings
+
+
+class Pool:
+    """Lends environments that are ready: their target is up and their session open. It is thread-safe.
+
+    Each is used by one borrower, and then removed, unless `uses` says otherwise. Leave the `with` block, or call
+    `close`, and nothing stays behind.
+
+    Args:
+        settings: A backend's name, all settings, or the arguments of `create_environment` by name, where `backend`
+            names the backend; None is what is configured. Each environment gets a `task_id` of its own.
+        min: How many are to be ready for whoever comes next.
+        max: How many there may be at once, with those that are being started or removed.
+        idle: Seconds after which one goes that nobody has needed, if there are more than `min`.
+        uses: How many borrowers one may have, one after the other. For each but the first, what was started before is
+            ended and a new session begins; the files are those that the borrowers before have left.
+        start_rate: How many starts may begin in a second, with those of other pools on the same engine, host or
+            service; None is the backend's own.
+        max_starting: How many starts may be under way, in the same way.
+
+    Raises:
+        SettingsError: The settings are not in order.
+        MissingExtraError: The backend's client library is not installed.
+        TypeError: A number is none.
+        ValueError: A number is one that cannot be.
+    """
+
+    def __init__(
+        self,
+        settings: str | EnvironmentSettings | Mapping[str, object] | None = None,
+        min: int = 0,
+        max: int = 8,
+        idle: float = 300.0,
+        uses: int = 1,
+        *,
+        start_rate: float | None = None,
+        max_starting: int | None = None,
+    ) -> None:
+        _check_numbers(min, max, idle, uses, start_rate, max_starting)
+        recipe = Recipe(settings)
+        self.settings = recipe.settings
+        """What its environments have in common."""
+        self._pid = os.getpid()
+        self._closing = threading.RLock()
+        self._stock = Stock(min, max, idle)
+        place = start_place(recipe.backend, recipe.settings)
+        limits = StartLimits.of(recipe.backend, start_rate, max_starting)
+        self._keeper = Keeper(self._stock, recipe, place, limits, uses)
+        atexit.register(self.close)  # behind the import of the backend, whose environments are ended before otherwise
+        if min:
+            self._keeper.begin()
+
+    @contextlib.contextmanager
+    def environment(
+        self, timeout: float | None = None, *, interrupt: threading.Event | None = None
+    ) -> Iterator[BaseEnvironment]:
+        """Lend an environment for the block. Those who wait for one are served in the order in which they came.
+
+        Args:
+            timeout: Seconds to wait for one; None is for as long as it takes. The wait also ends with the scope or the
+                `start_limit` of the current thread.
+            interrupt: Ends the wait when it is set.
+
+        Raises:
+            EnvironmentStartError: One could not be started; a `StartStoppedError` if it took too long.
+            CallCancelledError: The wait was interrupted, or the scope cancelled.
+            TerminalError: The pool was closed, or belongs to another process.
+        """
+        self._check_process()
+        check_scope()
+        self._keeper.begin()
+        member = self._borrowed(Borrower(self.settings.env, interrupt), timeout)
+        try:
+            yield member.env
+        finally:
+            if self._is_ours:
+                self._keeper.take_back(member)
+
+    def _borrowed(self, borrower: Borrower, timeout: float | None) -> Member:
+        try:
+            self._stock.ask(borrower)
+            self._keeper.wake()
+            while not (member := borrower.wait(timeout)).env.is_ready:
+                self._keeper.end_lost(member)
+                self._stock.ask_again(borrower)
+                self._keeper.wake()
+        except BaseException:
+            self._stock.leave(borrower)
+            self._keeper.wake()
+            raise
+        return member
+
+    def stats(self) -> PoolStats:
+        """Return how many environments there are, and what they do."""
+        self._check_process()
+        return self._stock.stats()
+
+    def close(self) -> None:
+        """Remove all environments, also those that are lent or being started, and return when they are gone.
+
+        Those who wait for one are told. Safe to call twice, and from any thread. In a forked child it does nothing.
+        """
+        if not self._is_ours:
+            return
+        with self._closing:
+            self._keeper.close()
+            atexit.unregister(self.close)
+
+    @property
+    def _is_ours(self) -> bool:
+        return self._pid == os.getpid()
+
+    def _check_process(self) -> None:
+        if not self._is_ours:
+            raise TerminalError(
+                f"this pool (backend {self.settings.env!r}) belongs to process {self._pid}, of which this one is a "
+                "fork; make one here"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_numbers(
+    least: int, most: int, idle: float, uses: int, start_rate: float | None, max_starting: int | None
+) -> None:
+    for name, value, lowest in (("min", least, 0), ("max", most, 1), ("uses", uses, 1)):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} is {value!r}; give a whole number")
+        if value < lowest:
+            raise ValueError(f"{name} is {value}; give at least {lowest}")
+    if least > most:
+        raise ValueError(f"min is {least}, above max, which is {most}")
+    if not idle >= 0:
+        raise ValueError(f"idle is {idle}; give seconds from 0 on")
+    if start_rate is not None and not start_rate > 0:
+        raise ValueError(f"start_rate is {start_rate}; give starts in a second, above 0")
+    if max_starting is not None and max_starting < 1:
+        raise ValueError(f"max_starting is {max_starting}; give at least 1")

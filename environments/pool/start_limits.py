@@ -1,0 +1,119 @@
+"""How fast targets are started in one place, such as on one engine, by all pools of this process together."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from environments.base import BaseEnvironment
+from environments.pool.refusal import delay
+from environments.settings import EnvironmentSettings
+
+
+@dataclass(frozen=True, slots=True)
+class StartLimits:
+    """How fast one pool starts targets in a place. What other pools start there counts, too."""
+
+    rate: float | None = None
+    """How many starts may begin in a second; None is no limit."""
+    at_once: int | None = None
+    """How many may be under way; None is no limit."""
+
+    @classmethod
+    def of(cls, backend: type[BaseEnvironment], rate: float | None, at_once: int | None) -> StartLimits:
+        """Return the limits that were asked for, and where they were not, those of the backend."""
+        return cls(
+            backend.starts_per_second if rate is None else rate, backend.starts_at_once if at_once is None else at_once
+        )
+
+
+class StartPlace:
+    """Where targets are started: counts what is under way there, and knows for how long it refuses."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._last = -math.inf
+        self._refusals = 0
+        self._closed_until = -math.inf
+        self._watchers: set[Callable[[], None]] = set()
+
+    def begin(self, limits: StartLimits) -> float:
+        """Begin a start if it may begin now; `end` is to follow.
+
+        Args:
+            limits: Those of who asks.
+
+        Returns:
+            0 if it has begun; else after how many seconds to ask again, which is infinite where a start has to end.
+        """
+        with self._lock:
+            if limits.at_once is not None and self._under_way >= limits.at_once:
+                return math.inf
+            now = time.monotonic()
+            free = max(self._closed_until, self._last + 1 / limits.rate if limits.rate else -math.inf)
+            if now < free:
+                return free - now
+            # Where it has refused, one start finds out whether it still does.
+            if self._refusals and self._under_way:
+                return math.inf
+            self._last = now
+            self._under_way += 1
+            return 0.0
+
+    def end(self, refused: bool | None) -> int:
+        """Note that a start has ended.
+
+        Args:
+            refused: Whether the place had too much to do; None where that is not known.
+
+        Returns:
+            How often in a row it has refused.
+        """
+        with self._lock:
+            self._under_way -= 1
+            if refused:
+                self._refusals += 1
+                self._closed_until = time.monotonic() + delay(self._refusals)
+            elif refused is False:
+                self._refusals = 0
+            refusals = self._refusals
+            watchers = list(self._watchers)
+        for watcher in watchers:
+            watcher()
+        return refusals
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called whenever a start has ended, until `unwatch`."""
+        with self._lock:
+            self._watchers.add(callback)
+
+    def unwatch(self, callback: Callable[[], None]) -> None:
+        """Call it no more."""
+        with self._lock:
+            self._watchers.discard(callback)
+
+
+_lock = threading.Lock()
+_places: dict[tuple[str, str, str], StartPlace] = {}
+
+
+def start_place(backend: type[BaseEnvironment], settings: EnvironmentSettings) -> StartPlace:
+    """Return the place where targets of these settings are started; there is one for each engine, host or service."""
+    key = (settings.env, settings.over or "", backend.start_place(settings))
+    with _lock:
+        return _places.setdefault(key, StartPlace())
+
+
+def _forget() -> None:
+    """In a forked child: what is under way is the parent's."""
+    global _lock  # noqa: PLW0603 - it may be in a state that only the parent can get it out of
+    _lock = threading.Lock()
+    _places.clear()
+
+
+os.register_at_fork(after_in_child=_forget)
