@@ -1,0 +1,121 @@
+"""Which environment a task needs: that of its batch, with what its own settings say over it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from environments.errors import SettingsError, TerminalError
+from environments.settings import EnvironmentSettings
+from environments.sources import load_settings, with_full_names
+from environments.task_settings import TaskSettings
+from hermes_env.batch.engine import Settings
+from hermes_env.batch.task import Task, TaskError
+
+_KEPT = 1000
+"""How many kinds are remembered; of another one the settings are brought together again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """One kind of environment."""
+
+    settings: EnvironmentSettings | Mapping[str, Any]
+    """What makes it: settings, or arguments of `create_environment`."""
+    loaded: EnvironmentSettings
+    """All its settings."""
+    is_own: bool
+    """Whether a task asks for it by settings of its own."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What limits may be set for: the backend's name, and with a host behind a colon."""
+        found = [self.loaded.env]
+        for name, own in ((self.loaded.env, self.loaded.own), (self.loaded.over, self.loaded.own_over)):
+            if name and (host := getattr(own, "host", None)):
+                found.append(f"{name}:{host}")
+        return tuple(found)
+
+
+class Kinds:
+    """The kinds of environments of one batch.
+
+    Args:
+        base: The settings where a task has none of its own.
+
+    Raises:
+        SettingsError: They are not in order.
+        MissingExtraError: The backend's client library is not installed.
+    """
+
+    def __init__(self, base: Settings) -> None:
+        self._base = base if isinstance(base, EnvironmentSettings) else TaskSettings(_arguments(base))
+        arguments = base if isinstance(base, EnvironmentSettings) else self._base_arguments()
+        self.base = Kind(arguments, _loaded(arguments), is_own=False)
+        """That of tasks without settings of their own."""
+        self._known: dict[str, Kind] = {}
+
+    def of(self, task: Task) -> Kind:
+        """Return the kind that a task needs; the same object for the same settings.
+
+        Raises:
+            TaskError: The task's settings are not in order.
+        """
+        if not task.settings:
+            return self.base
+        key = json.dumps(task.settings, sort_keys=True, default=repr)
+        found = self._known.get(key)
+        if found is None:
+            found = self._own(task)
+            if len(self._known) >= _KEPT:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[key] = found
+        return found
+
+    def _own(self, task: Task) -> Kind:
+        try:
+            own = TaskSettings(task.settings)
+            if isinstance(self._base, EnvironmentSettings):
+                settings: EnvironmentSettings | dict[str, Any] = _replaced(self._base, own)
+            else:
+                settings = own.over(self._base)
+            return Kind(settings, _loaded(settings), is_own=True)
+        except TerminalError as error:
+            raise TaskError(f"the settings of task {task.id!r:.50} are not in order: {error}") from error
+
+    def _base_arguments(self) -> dict[str, Any]:
+        assert isinstance(self._base, TaskSettings)
+        return self._base.arguments()
+
+
+def _arguments(base: str | Mapping[str, object] | None) -> Mapping[str, object]:
+    if base is None or isinstance(base, str):
+        return {"backend": base}
+    if not isinstance(base, Mapping):
+        raise SettingsError(
+            f"settings: a {type(base).__name__} cannot be understood; give a backend's name, a mapping of arguments of "
+            "create_environment, or what load_settings returns"
+        )
+    return base
+
+
+def _loaded(settings: EnvironmentSettings | Mapping[str, Any]) -> EnvironmentSettings:
+    return settings if isinstance(settings, EnvironmentSettings) else TaskSettings(settings).loaded()
+
+
+def _replaced(base: EnvironmentSettings, own: TaskSettings) -> EnvironmentSettings:
+    """Return settings that are there already with a task's own over them."""
+    arguments = {name: value for name, value in own.arguments().items() if name not in own.hooks}
+    backend = arguments.pop("backend", base.env)
+    given = with_full_names(backend, arguments)
+    loaded = load_settings(backend, **given)
+    general = {field.name for field in fields(base)} - {"env", "own", "own_over", "default_limits"}
+    changed = {name: getattr(loaded, name) for name in general & given.keys()}
+    if backend != base.env:
+        return replace(base, env=loaded.env, over=loaded.over, own=loaded.own, own_over=loaded.own_over, **changed)
+    prefix = base.own.prefix
+    of_backend = {name.removeprefix(prefix): None for name in given if prefix and name.startswith(prefix)}
+    kept = replace(base.own, **{name: getattr(loaded.own, name) for name in of_backend})
+    return replace(base, own=kept, **changed)
