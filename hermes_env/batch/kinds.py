@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from environments.errors import SettingsError, TerminalError
+from environments.registry import backend_settings_class
 from environments.settings import EnvironmentSettings
 from environments.sources import load_settings, with_full_names
 from environments.task_settings import TaskSettings
@@ -47,6 +48,7 @@ class Kinds:
 
     Raises:
         SettingsError: They are not in order.
+        UnsupportedError: The backend cannot do what one of them asks for.
         MissingExtraError: The backend's client library is not installed.
     """
 
@@ -56,6 +58,11 @@ class Kinds:
         self.base = Kind(arguments, _loaded(arguments), is_own=False)
         """That of tasks without settings of their own."""
         self._known: dict[str, Kind] = {}
+
+    @property
+    def backends(self) -> set[str]:
+        """The names of the backends that are known to be needed."""
+        return {kind.loaded.env for kind in (self.base, *self._known.values())}
 
     def of(self, task: Task) -> Kind:
         """Return the kind that a task needs; the same object for the same settings.
@@ -102,7 +109,9 @@ def _arguments(base: str | Mapping[str, object] | None) -> Mapping[str, object]:
 
 
 def _loaded(settings: EnvironmentSettings | Mapping[str, Any]) -> EnvironmentSettings:
-    return settings if isinstance(settings, EnvironmentSettings) else TaskSettings(settings).loaded()
+    loaded = settings if isinstance(settings, EnvironmentSettings) else TaskSettings(settings).loaded()
+    backend_settings_class(loaded.env).of(loaded).check(loaded)
+    return loaded
 
 
 def _replaced(base: EnvironmentSettings, own: TaskSettings) -> EnvironmentSettings:

@@ -1,0 +1,182 @@
+"""`run_batch`: its arguments, and the parts of a batch brought together."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, wait
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
+
+from environments.arguments import check_count, check_seconds
+from environments.cancellation import ended_in_scope
+from hermes_env.batch.driver import Driver, Terms
+from hermes_env.batch.engine import Engine, Plan, Settings, Work, make_engine
+from hermes_env.batch.journal import Journal
+from hermes_env.batch.kinds import Kinds
+from hermes_env.batch.leftovers import remove_leftovers
+from hermes_env.batch.limits import Waiting
+from hermes_env.batch.memory_journal import MemoryJournal
+from hermes_env.batch.result import STATUSES, Result, Status
+from hermes_env.batch.source import Source, Tasks
+from hermes_env.batch.summary import BatchProgress, Summary, counted
+
+Retry = Literal["never", "always"]
+_LOOK = 0.1
+"""Seconds between looks whether the batch is to be interrupted."""
+_ALWAYS: frozenset[Status] = frozenset(("lost", "interrupted"))
+"""What `retry="always"` runs again."""
+
+
+def run_batch(
+    tasks: Tasks,
+    settings: Settings = None,
+    work: Work | None = None,
+    workers: int = 8,
+    engine: str | Callable[[Plan], Engine] = "threads",
+    *,
+    out: str | os.PathLike[str] | None = None,
+    retry: Retry | Collection[Status] = "never",
+    budget: float | None = None,
+    timeout: float | None = None,
+    uses: int = 1,
+    limits: Mapping[str, int] | None = None,
+    progress: Callable[[BatchProgress], object] | None = None,
+    on_result: Callable[[Result], object] | None = None,
+    interrupt: threading.Event | None = None,
+    address: str | None = None,
+    resources: Mapping[str, float] | None = None,
+) -> Summary:
+    """Run many tasks, some at once, each in an environment, and write down what comes of each.
+
+    With `out`, a run that was ended at any moment, also by `kill -9`, is gone on with by the same call: tasks with a
+    result are passed over. None that may have begun runs twice, unless `retry` asks for it. Ctrl-C ends the tasks that
+    run, cleans up and is then raised; a second one is raised at once.
+
+    Args:
+        tasks: The path of a file with a JSON object a line, `-` for standard input, or `Task` objects or mappings, as
+            many as there may be. See docs/batch.md for the fields.
+        settings: The environments: a backend's name, what `load_settings` returns, or arguments of
+            `create_environment` by name, with `backend`. None is what is configured. A task's own go over them.
+        work: Python code that works on a task, called as `work(env, task)` in place of the task's command or script.
+            It returns text, a mapping of fields of the result, or what `execute` or `execute_code` returns.
+        workers: How many tasks run at once at most.
+        engine: `"threads"` of this process, or `"ray"`; or what makes an engine of one's own of a `Plan`.
+        out: The file that results are added to, one JSON object a line. None keeps them in the summary.
+        retry: Which tasks run again that have been run: `"never"`; `"always"`, all whose end is not known or that were
+            interrupted; or the statuses of results to be replaced. With `"always"` or `"lost"`, a task that is lost
+            while the batch runs is tried again, too.
+        budget: Seconds for the whole. No task begins then any more, and those that run are interrupted.
+        timeout: Seconds that a task may take that says nothing of it, without the start of its environment.
+        uses: How many tasks one environment is used for, one after the other, see `Pool`.
+        limits: How many tasks run at once in a place, as `{"docker": 24, "ssh:host": 4}`.
+        progress: Told how far the batch is, ten times a second at most.
+        on_result: Told each result, once it is written down. Both are called in one thread that all else waits for;
+            what they raise is logged and stops nothing.
+        interrupt: Ends the batch when it is set, as Ctrl-C does; the summary is returned then.
+        address: Where a cluster is, see docs/batch.md.
+        resources: What an environment takes of a cluster, by name.
+
+    Returns:
+        How many tasks ended in which way, and why the batch ended before the end if it did.
+
+    Raises:
+        TaskError: A task is not in order. Nothing has run, unless the tasks come one after the other.
+        SettingsError: The settings are not in order, or there is no such engine.
+        MissingExtraError: The backend or the engine needs a library that is not installed.
+        EnvironmentStartError: The batch was given up, as no environment starts.
+        TerminalError: The file of results is another program's, another run has it, or it cannot be written.
+        TypeError: An argument is of a wrong type.
+        ValueError: An argument has a value that is not allowed.
+        KeyboardInterrupt: The batch was interrupted by Ctrl-C.
+    """
+    began = time.monotonic()
+    statuses = _statuses(retry)
+    check_count("workers", workers)
+    ends = math.inf if budget is None else check_seconds("budget", budget)
+    limit = None if timeout is None else check_seconds("timeout", timeout)
+    plan = Plan(workers, settings, work, limit, check_count("uses", uses), address, resources or {})
+    kinds = Kinds(settings)
+    with ExitStack() as stack:
+        source = Source(tasks, kinds, has_work=work is not None)
+        stack.callback(source.close)
+        waiting = Waiting(limits or {})
+        runs_on = make_engine(engine, plan)
+        stack.callback(runs_on.close)
+        journal = MemoryJournal(keeps=on_result is None) if out is None else Journal(Path(out))
+        stack.callback(journal.close)
+        if journal.follows_a_kill:
+            remove_leftovers(kinds.backends)
+        journal.resume(statuses, source.ids)
+        earlier = Counter(journal.done[name] for name in source.ids or () if name in journal.done)
+        total = None if source.total is None else source.total - earlier.total()
+        terms = Terms(workers, ends, "lost" in statuses, total, on_result, progress)
+        driver = Driver(source, journal, lambda task: kinds.of(task).places, waiting, runs_on, terms)
+        _run(driver, interrupt, stack)
+        left = None if total is None else max(0, total - driver.counts.total())
+    return Summary(
+        counted(driver.counts),
+        counted(driver.passed_over if source.ids is None else earlier),
+        0 if left is None and driver.has_seen_all else left,
+        time.monotonic() - began,
+        driver.stopped,
+        None if out is None else Path(out),
+        tuple(journal.results),
+    )
+
+
+def _statuses(retry: str | Collection[Status]) -> frozenset[Status]:
+    """Return the statuses of results whose tasks run again."""
+    if isinstance(retry, str):
+        if retry not in ("never", "always"):
+            raise ValueError(f"retry is {retry!r}; give 'never', 'always', or a list of statuses")
+        return _ALWAYS if retry == "always" else frozenset()
+    for status in retry:
+        if status not in STATUSES:
+            raise ValueError(f"retry names the status {status!r}; there are: {', '.join(STATUSES)}")
+    return frozenset(retry)
+
+
+def _run(driver: Driver, interrupt: threading.Event | None, stack: ExitStack) -> None:
+    """Run a driver in a thread of its own, so that Ctrl-C finds this one waiting and holding nothing.
+
+    Args:
+        driver: What is run.
+        interrupt: Interrupts it when it is set.
+        stack: What is closed behind it, unless a second Ctrl-C comes.
+
+    Raises what the driver does, or KeyboardInterrupt.
+    """
+    ended: Future[None] = Future()
+
+    def work() -> None:
+        try:
+            driver.run()
+        except BaseException as error:
+            ended.set_exception(error)
+        else:
+            ended.set_result(None)
+
+    threading.Thread(target=work, name="hermes-batch", daemon=True).start()
+    is_told = has_interrupted = False
+    with ended_in_scope(driver.interrupt):
+        while not ended.done():
+            try:
+                wait([ended], timeout=_LOOK)
+                if interrupt and interrupt.is_set() and not is_told:
+                    is_told = True
+                    driver.interrupt()
+            except KeyboardInterrupt:
+                if has_interrupted:
+                    stack.pop_all()  # nothing more is waited for
+                    raise
+                has_interrupted = True
+                driver.interrupt()
+    ended.result()
+    if has_interrupted:
+        raise KeyboardInterrupt
