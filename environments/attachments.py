@@ -39,8 +39,12 @@ class Attachments:
 
     def close(self) -> None:
         """Close all of them, and keep none from now on."""
+        self._closed = True
+        self.renew()
+
+    def renew(self) -> None:
+        """Close all of them, so that each is made anew when it is asked for."""
         with self._lock:
-            self._closed = True
             kept, self._of_kind = list(self._of_kind.values()), {}
         for each in kept:
             each.close()

@@ -19,7 +19,7 @@ class Passthrough:
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._names = dict.fromkeys(check_names("terminal.env_passthrough", names))
+        self._first = self._names = dict.fromkeys(check_names("terminal.env_passthrough", names))
 
     def allow(self, names: Iterable[object]) -> tuple[str, ...]:
         """Allow more variables, and return their names.
@@ -32,6 +32,10 @@ class Passthrough:
         checked = check_names("the passthrough list", names)
         self._names = {**self._names, **dict.fromkeys(checked)}  # others may be reading the old one
         return checked
+
+    def renew(self) -> None:
+        """Allow no others than the settings do."""
+        self._names = self._first
 
     @property
     def names(self) -> tuple[str, ...]:

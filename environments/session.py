@@ -294,6 +294,13 @@ class Sessions(ABC):
             made = self._sessions[name] = self.open_session(name, terminal, cwd)
             return made
 
+    def close_sessions(self) -> None:
+        """Close those that are open."""
+        with self._sessions_lock:
+            found, self._sessions = list(self._sessions.values()), {}
+        for each in found:
+            each.close()
+
     def open_session(self, name: str, terminal: Terminal | None, cwd: str | None) -> EnvironmentSession:
         """Make a session, see `session`. Its shell is opened with its first command.
 

@@ -22,9 +22,10 @@ from environments.shell.control import CONTROL_TIMEOUT
 from environments.shell.exported import Exported
 from environments.shell.file_methods import FileMethods
 from environments.shell.files import ShellFiles
-from environments.shell.lifecycle import Lifecycle, Stage
+from environments.shell.lifecycle import Lifecycle
 from environments.shell.named_sessions import NamedSessions
 from environments.shell.pool import Slots
+from environments.shell.renewal import Renewal
 from environments.shell.scratch import made_scratch
 from environments.shell.seat import Seat
 from environments.shell.session import Session
@@ -35,7 +36,7 @@ from environments.target import Target
 log = logger(__name__)
 
 
-class PersistentShellEnvironment(FileMethods, BaseEnvironment):
+class PersistentShellEnvironment(FileMethods, Renewal, BaseEnvironment):
     """Everything but the target: a backend says how to start it, open a stream to it, and stop it.
 
     A command goes to the session (its turn), to a shell (its state) and to that shell's stream, and its result comes
@@ -261,17 +262,6 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
             EnvironmentLostError: The target did not answer in time.
         """
         return self._account.control.run(text, timeout)
-
-    def prepare(self) -> None:
-        """Start the target, and open the session and what ends its commands, see `Readiness`."""
-        super().prepare()
-        self.command_sent()
-        self._account.control.await_reserve()
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the session's shell is still there, as far as its stream says, see `Readiness`."""
-        return self.life.is_ours and self.life.stage is Stage.STARTED and self._session.is_ready
 
     def interrupt(self) -> None:
         """End the command `execute` is running, or the start that it waits for, see `BaseEnvironment`."""

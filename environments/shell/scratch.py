@@ -84,6 +84,7 @@ class Scratch:
         """Remove a file; or all of it if it was made, with what shells of ours that were killed have left beside it."""
         if path:
             self._run(removing(path))
-        elif self._path:
+        elif made := self._path:
+            self._path = ""
             # An earlier one may still be there, as a target that was lost may be the same machine.
-            self._run(f"{removing(self._path)}; rm -rf -- {in_temporary_directory(f'hermes-{self._owner}-')}*")
+            self._run(f"{removing(made)}; rm -rf -- {in_temporary_directory(f'hermes-{self._owner}-')}*")
