@@ -21,6 +21,7 @@ if _taken := runpy.run_path(str(Path(__file__).parents[1] / "environments" / "ow
 
 from environments.controls import plain
 from environments.errors import TerminalError
+from hermes_env.batch_command import batch_command
 from hermes_env.completion_command import completion_command, prepare_completion
 from hermes_env.cp_command import cp_command
 from hermes_env.doctor import doctor
@@ -53,6 +54,7 @@ _WORDS_FOLLOW = {"allow_interspersed_args": False}
 app.command("exec", cls=reporting(failed_command), context_settings=_WORDS_FOLLOW)(exec_command)
 app.command("run", cls=reporting(failed_script), context_settings=_WORDS_FOLLOW)(run_command)
 app.command("shell", context_settings=_WORDS_FOLLOW)(shell_command)
+app.command("batch")(batch_command)
 app.command("cp")(cp_command)
 app.command("ls")(ls_command)
 app.command("rm")(rm_command)

@@ -53,7 +53,9 @@ def run_in_environment(
                 output.finish()
 
 
-def run_interruptibly(work: Callable[[], Result], interrupt: Callable[[], object]) -> Result:
+def run_interruptibly(
+    work: Callable[[], Result], interrupt: Callable[[], object], again: Callable[[], object] | None = None
+) -> Result:
     """Run something, and have Ctrl-C (or SIGTERM, SIGHUP) end it by a call, not by an exception inside of it.
 
     The work has a thread of its own, so that the signal finds this one waiting and holding no lock.
@@ -62,6 +64,7 @@ def run_interruptibly(work: Callable[[], Result], interrupt: Callable[[], object
         work: What to run. It should return soon after it was interrupted.
         interrupt: Ends the work. It is called again until the work has returned, because an environment that
             is still starting has no command to end yet.
+        again: Called when a second signal comes while the work is being ended.
     """
     interrupted = False
     with _signals_interrupt(), ThreadPoolExecutor(max_workers=1, thread_name_prefix="foreground") as pool:
@@ -71,6 +74,8 @@ def run_interruptibly(work: Callable[[], Result], interrupt: Callable[[], object
                 # A signal that comes just before a wait begins is noticed only behind it, so that none may be long.
                 wait([future], timeout=_REPEAT_SECONDS)
             except KeyboardInterrupt:
+                if interrupted and again:
+                    again()
                 interrupted = True
             if interrupted and not future.done():
                 interrupt()

@@ -1,0 +1,161 @@
+"""`hermes-env batch`: many tasks, over many environments."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from environments.controls import plain
+from environments.errors import SettingsError
+from environments.plain_number import plain_number
+from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
+from hermes_env.options import Backend, Cwd, Record, Settings, Timeout, Verbose, settings_from
+
+if TYPE_CHECKING:
+    from hermes_env.batch import Summary
+    from hermes_env.batch.result import Status
+    from hermes_env.batch.run import Retry
+
+FAILED_EXIT_CODE, USAGE_EXIT_CODE = 1, 2
+Number = TypeVar("Number", int, float)
+
+
+def _positive(seconds: float | None) -> float | None:
+    if seconds is not None and not seconds > 0:
+        raise SettingsError(f"--budget {plain_number(seconds)}: it should be greater than 0")
+    return seconds
+
+
+def batch_command(
+    tasks: Annotated[str, typer.Argument(metavar="TASKS", help="A file of tasks, or - for standard input.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="The file that results are added to.")],
+    workers: Annotated[
+        int, typer.Option("--workers", "-w", metavar="N", min=1, help="How many tasks run at once at most.")
+    ] = 8,
+    engine: Annotated[str, typer.Option(metavar="threads|ray", help="What runs them.")] = "threads",
+    backend: Backend = None,
+    cwd: Cwd = None,
+    timeout: Timeout = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", callback=_positive, help="End the whole after so long; what is left can wait."),
+    ] = None,
+    retry: Annotated[
+        str, typer.Option(metavar="WHICH", help="Which to run again: never, always, or statuses such as error,timeout.")
+    ] = "never",
+    uses: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many tasks one environment is used for, one after the other.")
+    ] = 1,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PLACE=N", help="So many at once on a backend, or on backend:host. May be repeated."),
+    ] = None,
+    address: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the cluster is, for Ray.")] = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AMOUNT", help="What an environment takes of the cluster. May be repeated."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print how it ended as JSON on standard output.")] = False,
+    record: Record = None,
+    verbose: Verbose = 0,
+    assignments: Settings = None,
+) -> None:
+    """Run many tasks, each in an environment, and write a result for each.
+
+    A task is a line such as {"id": "1", "command": "make test"}, or with "script" in place of "command"; it may have
+    "timeout", "files" and "settings". A result is a line with "id", "status", "output", "exit_code" and
+    "duration_seconds".
+
+    The same command goes on with a batch that was ended, also by kill -9: what has a result is passed over, and what
+    may have run is "lost", and not run again without --retry.
+
+    The exit code is 0 if each task is a success, and 1 if not; 124 if the budget was over before the end, 130 after
+    Ctrl-C, 125 for an error of ours, and 2 for a task or an option that cannot be understood. A second Ctrl-C leaves at
+    once; `hermes-env gc`, or the next run, removes what is left then.
+    """
+    from hermes_env.batch import TaskError, run_batch
+    from hermes_env.batch.shown_progress import ShownBatch
+    from hermes_env.foreground import run_interruptibly
+
+    interrupt = threading.Event()
+    settings = {**settings_from(assignments, cwd=cwd, record=record), **({"backend": backend} if backend else {})}
+    with ShownBatch() as shown:
+        work = partial(
+            run_batch,
+            tasks,
+            settings,
+            workers=workers,
+            engine=engine,
+            out=out,
+            retry=_retried(retry),
+            budget=budget,
+            timeout=timeout,
+            uses=uses,
+            limits=_numbers("--limit", limit, int),
+            progress=shown.tell,
+            interrupt=interrupt,
+            address=address,
+            resources=_numbers("--resource", resource, float),
+        )
+        try:
+            summary = run_interruptibly(work, interrupt.set, again=_leave)
+        except TaskError as error:
+            typer.secho(f"hermes-env: {plain(str(error))}", fg="red", err=True)
+            raise typer.Exit(USAGE_EXIT_CODE) from None
+    if as_json:
+        typer.echo(json.dumps(summary.to_dict()))
+    typer.secho(f"hermes-env: {summary}", fg="green" if summary.ok else "yellow", err=True)
+    raise typer.Exit(_exit_code_of(summary))
+
+
+def _exit_code_of(summary: Summary) -> int:
+    if summary.stopped:
+        return INTERRUPT_EXIT_CODE if summary.stopped == "interrupted" else TIMEOUT_EXIT_CODE
+    return 0 if summary.ok else FAILED_EXIT_CODE
+
+
+def _retried(text: str) -> Retry | list[Status]:
+    from hermes_env.batch.result import STATUSES
+
+    if text == "never":
+        return "never"
+    if text == "always":
+        return "always"
+    chosen: list[Status] = [status for status in STATUSES if status in text.split(",")]
+    if unknown := set(text.split(",")) - set(chosen):
+        raise SettingsError(
+            f"--retry {min(unknown)}: there is no such status; give never, always, or some of {','.join(STATUSES)}"
+        )
+    return chosen
+
+
+def _numbers(option: str, assignments: list[str] | None, kind: Callable[[str], Number]) -> dict[str, Number]:
+    found = {}
+    for assignment in assignments or []:
+        name, _, text = assignment.rpartition("=")
+        try:
+            found[name] = kind(text)
+        except ValueError:
+            name = ""
+        if not name or not found[name] > 0:
+            raise SettingsError(f"{option} {assignment}: it should be a name, = and a number above 0")
+    return found
+
+
+def _leave() -> None:
+    """Leave at once, as a second Ctrl-C asks for."""
+    from hermes_env.batch.shown_progress import SHOW_CURSOR
+
+    ending = SHOW_CURSOR if sys.stderr.isatty() else ""
+    sys.stderr.write(f"{ending}\nhermes-env: left at once; the same command goes on, and removes what is left\n")
+    sys.stderr.flush()
+    os._exit(INTERRUPT_EXIT_CODE)
