@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import socket
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -22,10 +24,17 @@ if TYPE_CHECKING:
 
     from environments.docker.wire import StreamSocket
 
+    Dialled = StreamSocket | socket.socket
+    Dial = Callable[[], Dialled]
+
 SPARE = 8
 """Dialled connections that may wait for a request: one for each process that is being started at the same time."""
 _ANY_SOCKET = "unix:///docker.sock"
 """What docker-py is told of an engine that it does not connect to by itself."""
+_PAUSE = 0.1
+"""Seconds until a socket is tried again that too many wait for."""
+_versions: dict[str, str] = {}
+"""The versions of the interface that engines have answered to, by address, so that each is asked once."""
 
 
 class BreakableClient(APIClient):
@@ -42,7 +51,7 @@ class BreakableClient(APIClient):
     def __init__(
         self,
         engine: str,
-        dial: Callable[[], StreamSocket] | None = None,
+        dial: Dial | None = None,
         **options: Any,  # noqa: ANN401 - they are those of docker-py
     ) -> None:
         self.engine = engine
@@ -56,8 +65,12 @@ class BreakableClient(APIClient):
 
         For `version` Podman has the package manager of its machine look for all programs that it is made of.
         """
+        if known := _versions.get(self.engine):
+            return known
         answer = self.get(f"{self.base_url}/_ping", timeout=self.timeout)
-        return answer.headers.get("Api-Version") or str(self.version(api_version=False)["ApiVersion"])
+        version = answer.headers.get("Api-Version") or str(self.version(api_version=False)["ApiVersion"])
+        _versions[self.engine] = version
+        return version
 
     def get_adapter(self, url: str) -> BaseAdapter:
         """Return what sends requests to a URL, see `requests.Session`."""
@@ -104,7 +117,7 @@ class BreakableClient(APIClient):
 class _DiallingAdapter(BaseHTTPAdapter):
     """Sends requests over connections that are dialled, in place of docker-py's own adapters."""
 
-    def __init__(self, dial: Callable[[], StreamSocket]) -> None:
+    def __init__(self, dial: Dial) -> None:
         super().__init__()
         self._pool = _DiallingPool(dial)
 
@@ -128,27 +141,36 @@ class _DiallingPool(HTTPConnectionPool):
     A process that is started takes over the connection that the last request before went over.
     """
 
-    def __init__(self, dial: Callable[[], StreamSocket]) -> None:
+    def __init__(self, dial: Dial) -> None:
         super().__init__("localhost", maxsize=SPARE)
         self._dial = dial
+        self._closed = False
 
     def _new_conn(self) -> HTTPConnection:
         return _DialledConnection(self._dial)
 
     def _put_conn(self, conn: Any) -> None:  # noqa: ANN401 - as in urllib3
-        if conn and (self.pool is None or self.pool.full()):
+        if conn and (self._closed or self.pool is None or self.pool.full()):
             conn.close()
         else:
             super()._put_conn(conn)
+
+    def close(self) -> None:
+        """Close the connections that wait for the next request. A request behind that has one for itself."""
+        self._closed = True
+        with contextlib.suppress(queue.Empty):
+            while self.pool is not None:
+                if waiting := self.pool.get(block=False):
+                    waiting.close()
 
 
 class _DialledConnection(HTTPConnection):
     """A connection that is dialled when it is first used."""
 
-    def __init__(self, dial: Callable[[], StreamSocket]) -> None:
-        super().__init__("localhost")
+    def __init__(self, dial: Dial, timeout: float | None = None) -> None:
+        super().__init__("localhost", timeout=timeout)
         self._dial = dial
-        self._dialled: StreamSocket | None = None
+        self._dialled: Dialled | None = None
 
     def connect(self) -> None:
         """Dial."""
@@ -157,4 +179,37 @@ class _DialledConnection(HTTPConnection):
     @property
     def is_connected(self) -> bool:
         """Whether the next request can go over it."""
+        if isinstance(self._dialled, socket.socket):
+            return super().is_connected
         return self.sock is not None and self._dialled is not None and self._dialled.is_quiet
+
+
+def forget_versions() -> None:
+    """Have each engine asked anew which version of the interface it has."""
+    _versions.clear()
+
+
+def dial_unix(path: str, timeout: float) -> socket.socket:
+    """Connect to a Unix socket, and wait where too many wait for the engine already.
+
+    Args:
+        path: The socket.
+        timeout: Seconds until it must have been connected to.
+    """
+    raw = socket.socket(socket.AF_UNIX)
+    try:
+        raw.setblocking(False)
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                raw.connect(path)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+            current_start().pause(_PAUSE)
+        raw.settimeout(timeout)
+    except BaseException:
+        raw.close()
+        raise
+    return raw

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,8 @@ _NO_SOURCE = re.compile(r"bind source path does not exist: (.+)|statfs (.+): no 
 """What Docker, and Podman, say of a mount whose source is missing."""
 _LIMITS = {"container_memory": "Memory", "container_cpu": "NanoCpus", "container_pids": "PidsLimit"}
 """What the engine calls the limits that it may leave out without a word."""
+_held: dict[str, frozenset[str]] = {}
+"""The limits that engines were seen to hold, by address, so that each is looked for once."""
 _OPTIONS = {
     "container_disk": ["storage_opt"],
     "container_memory": ["mem_limit", "memswap_limit"],
@@ -63,7 +65,7 @@ class Creation:
 
         Args:
             api: The engine.
-            image: The id of the image.
+            image: The id of the image; its name where that is no matter, as the container is not kept.
 
         Raises:
             EnvironmentStartError: A mount is not there.
@@ -119,9 +121,12 @@ class Creation:
                 api.remove_container(container, force=True)
                 why = f"{warning}; set it to 0 to do without"
                 raise UnsupportedError(_unsupported(api, "a limit of container_*", why))
-        if dropped := _dropped(host, api.inspect_container(container)["HostConfig"]):
-            api.remove_container(container, force=True)
-            raise _no_limits(api, dropped)
+        asked = frozenset(name for name, limit in _LIMITS.items() if host.get(limit))
+        if not asked <= _held.get(api.engine, frozenset()):
+            if dropped := _dropped(asked, api.inspect_container(container)["HostConfig"]):
+                api.remove_container(container, force=True)
+                raise _no_limits(api, dropped)
+            _held[api.engine] = _held.get(api.engine, frozenset()) | asked
         return container
 
     def _refusal(self, why: str, api: BreakableClient) -> TerminalError | None:
@@ -154,9 +159,9 @@ def _remove_late(api: APIClient, name: str) -> None:
         remove(api, name)
 
 
-def _dropped(asked: Mapping[str, object], made: Mapping[str, object]) -> list[str]:
+def _dropped(asked: Collection[str], made: Mapping[str, object]) -> list[str]:
     """Return the limits that were asked for and are not there: a rootless Podman on cgroups v1 leaves them out."""
-    return [name for name, limit in _LIMITS.items() if asked.get(limit) and not made.get(limit)]
+    return [name for name in asked if not made.get(_LIMITS[name])]
 
 
 def _no_limits(api: BreakableClient, names: list[str]) -> UnheldLimitsError:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-import time
 from collections.abc import Iterator
 from functools import partial
 
@@ -13,19 +11,16 @@ from docker.utils import kwargs_from_env
 from requests.exceptions import RequestException
 
 from environments.docker.address import SSH, UNIX, engine_address, engine_host, unreachable
-from environments.docker.connections import BreakableClient
+from environments.docker.connections import BreakableClient, dial_unix, forget_versions
 from environments.docker.dial import dial
 from environments.docker.stream import ENGINE_ERRORS
 from environments.docker.wire import dial_error
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
 from environments.shell.host import Host, host_of
-from environments.starting import current_start
 
 ENGINE_TIMEOUT = 60
 """Seconds the engine may take to answer one request; making a container takes it 0.1 s where it is not loaded."""
-
-_PAUSE = 0.1
 
 
 class Engine:
@@ -108,23 +103,10 @@ def connect() -> BreakableClient:
     address = engine_address()
     with reported("the Docker engine cannot be used"):
         if address.startswith(UNIX):
-            # docker-py would find this out too, and leave the socket to the garbage collector.
-            with socket.socket(socket.AF_UNIX) as trial:
-                _reach(trial, address.removeprefix(UNIX))
+            # docker-py would connect anew for each request, and leave what does not answer to the garbage collector.
+            dial = partial(dial_unix, address.removeprefix(UNIX), ENGINE_TIMEOUT)
+            return BreakableClient(address, dial, version="auto", timeout=ENGINE_TIMEOUT)
         return BreakableClient(address, version="auto", timeout=ENGINE_TIMEOUT, **kwargs_from_env())
-
-
-def _reach(trial: socket.socket, path: str) -> None:
-    """Connect to a Unix socket, and wait where too many wait for the engine already."""
-    trial.setblocking(False)
-    deadline = time.monotonic() + ENGINE_TIMEOUT
-    while True:
-        try:
-            return trial.connect(path)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise
-        current_start().pause(_PAUSE)
 
 
 @contextlib.contextmanager
@@ -160,7 +142,10 @@ def reported(what: str) -> Iterator[None]:
     try:
         yield
     except ENGINE_ERRORS as error:
-        raise EnvironmentStartError(f"backend 'docker': {what}: {reason(error)}") from error
+        why = reason(error)
+        if "client version" in why:  # there is an older engine at the same address by now
+            forget_versions()
+        raise EnvironmentStartError(f"backend 'docker': {what}: {why}") from error
 
 
 def reason(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from docker.errors import NotFound
+from docker.errors import ImageNotFound, NotFound
 
 from environments.base import BaseEnvironment
 from environments.docker.build import Build, ensure_built
@@ -97,16 +97,19 @@ class DockerEnvironment(ContainerEnvironment):
     def ready_container(self, api: BreakableClient) -> str:
         """Return the container there was, one that was kept, or a new one, see `ContainerEnvironment`."""
         if self._build:
-            self._options.image = image = ensure_built(api, self._build)
-        else:
-            image = ensure_image(api, self._options.image)
-        current_start().tell("starting a container")
+            self._options.image = ensure_built(api, self._build)
         if self._container and self._revive(api, self._container):
             return self._container
         self._memory.begin_anew()
-        return self._shared(api, image) if self.settings.container_persistent else self._made(api, image)
+        if self.settings.container_persistent:
+            return self._shared(api, ensure_image(api, self._options.image))
+        try:
+            return self._made(api, self._options.image)
+        except ImageNotFound:
+            return self._made(api, ensure_image(api, self._options.image))
 
     def _made(self, api: BreakableClient, image: str) -> str:
+        current_start().tell("starting a container")
         container = self._creation.started(api, image)
         self.settings = self._creation.settings
         if self.settings.cwd:
