@@ -13,19 +13,22 @@ class Readiness(ABC):
     """The part of every environment by which it is started ahead."""
 
     settings: EnvironmentSettings
-    starts_at_once: ClassVar[int | None] = None
+    starts_at_once: ClassVar[int | None] = 16
     """How many targets should be started at the same time in one place, see `start_place`; None is no limit."""
     starts_per_second: ClassVar[float | None] = None
     """How many starts may begin in a second in one place; None is no limit."""
 
     @classmethod
     def start_place(cls, settings: EnvironmentSettings) -> str:
-        """Name what a limit of starts is a limit of, such as an engine's address. Nothing is the backend as a whole.
+        """Name what a limit of starts is a limit of, such as an engine's address; the backend as a whole, by default.
 
         Args:
             settings: Lead there.
+
+        Raises:
+            SettingsError: They cannot be understood.
         """
-        return ""
+        return repr(settings.own_over) if settings.over else ""
 
     @abstractmethod
     def session_variable(self, name: str) -> str:

@@ -32,6 +32,7 @@ class InstanceEnvironment(PersistentShellEnvironment):
 
     backend = "singularity"
     settings_class = SingularitySettings
+    starts_at_once = 4
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._machine = machine_of(settings)

@@ -49,6 +49,14 @@ class SSHEnvironment(PersistentShellEnvironment):
     target_stays = True
     max_streams = 8
     """OpenSSH allows 10: one is for SFTP, and one for the shell that ends a command."""
+    starts_at_once = 8
+    """OpenSSH begins to turn some away when 10 are logging in (its `MaxStartups`)."""
+
+    @classmethod
+    def start_place(cls, settings: EnvironmentSettings) -> str:
+        """Return the host, see `Readiness`."""
+        own = SSHSettings.of(settings)
+        return f"{own.host}:{own.port or ''}"
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
