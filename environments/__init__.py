@@ -6,7 +6,6 @@ with create_environment() as env:
 
 from typing import TYPE_CHECKING
 
-from environments.address import Address
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.errors import (
@@ -29,18 +28,15 @@ from environments.errors import (
     UnsupportedError,
 )
 from environments.factory import create_environment
-from environments.file_status import FileStatus
-from environments.found_target import FoundTarget
-from environments.owner import Orphan
-from environments.process import Process
 from environments.registry import backend_class, backend_names
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, Capabilities, CommandResult
-from environments.session import EnvironmentSession
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sources import load_settings
-from environments.target import Target, TargetKind
 
 if TYPE_CHECKING:
+    from environments.address import Address
+    from environments.file_status import FileStatus
+    from environments.found_target import FoundTarget
     from environments.manager import (
         cleanup_all,
         cleanup_environment,
@@ -48,7 +44,11 @@ if TYPE_CHECKING:
         get_environment,
         register_task_settings,
     )
+    from environments.owner import Orphan
     from environments.pool import Pool, PoolStats
+    from environments.process import Process
+    from environments.session import EnvironmentSession
+    from environments.target import Target, TargetKind
 else:
     _HOMES = {
         **dict.fromkeys(
@@ -56,6 +56,13 @@ else:
             "environments.manager",
         ),
         **dict.fromkeys(("Pool", "PoolStats"), "environments.pool"),
+        "Address": "environments.address",
+        "EnvironmentSession": "environments.session",
+        "FileStatus": "environments.file_status",
+        "FoundTarget": "environments.found_target",
+        "Orphan": "environments.owner",
+        "Process": "environments.process",
+        **dict.fromkeys(("Target", "TargetKind"), "environments.target"),
     }
 
     def __getattr__(name: str) -> object:

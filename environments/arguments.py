@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from typing import SupportsFloat, TypeGuard
 
 from environments.variables import is_name
 
@@ -58,12 +57,18 @@ def checked_path(path: object) -> str:
         TypeError: It is no path.
         ValueError: It is empty, or holds a NUL character.
     """
-    if not isinstance(path, (str, PurePosixPath)):
+    if not isinstance(path, str) and not _is_path(path):
         raise TypeError(f"path is of type {type(path).__name__}; give text or a PurePosixPath")
     text = str(path)
     if not text or "\0" in text:
         raise ValueError(f"path is {text!r}; give that of a file in the target")
     return text
+
+
+def _is_path(path: object) -> bool:
+    from pathlib import PurePosixPath  # which takes its time to import, and commands do without
+
+    return isinstance(path, PurePosixPath)
 
 
 def means_directory(path: str) -> bool:
@@ -119,6 +124,14 @@ def checked_data(data: object) -> bytes:
     return bytes(data)
 
 
+def _is_real(value: object) -> TypeGuard[SupportsFloat]:
+    if isinstance(value, (float, int)):
+        return True
+    import numbers  # for a fraction, or the like
+
+    return isinstance(value, numbers.Real)
+
+
 def check_seconds(name: str, value: object) -> float:
     """Return a time as a number.
 
@@ -126,7 +139,7 @@ def check_seconds(name: str, value: object) -> float:
         TypeError: It is none.
         ValueError: It is not above 0.
     """
-    if isinstance(value, bool) or not isinstance(value, (float, int, numbers.Real)):
+    if isinstance(value, bool) or not _is_real(value):
         raise TypeError(f"{name} is of type {type(value).__name__}; give seconds as a number")
     seconds = float(value)
     if not seconds > 0:

@@ -6,7 +6,6 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -16,11 +15,10 @@ from environments.call import Call, Command, StdinMode
 from environments.cancellation import cancellable
 from environments.errors import CallCancelledError
 from environments.execution import Execution
-from environments.found_target import FoundTarget
 from environments.observation.watched import Watched
 from environments.owner import Orphan
 from environments.passthrough import Passthrough
-from environments.process import GRACE, Background, Process
+from environments.process import GRACE, Background
 from environments.progress import Reporter
 from environments.readiness import Readiness
 from environments.result import Capabilities
@@ -33,7 +31,9 @@ from environments.terminal import Terminal
 from environments.whereabouts import Whereabouts
 
 if TYPE_CHECKING:
+    from environments.found_target import FoundTarget
     from environments.model_view import ModelView
+    from environments.process import Process
     from environments.redaction import Redactor
 
 
@@ -241,7 +241,7 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
         Arguments, result and errors are those of `start`.
         """
         call = self._call(command, math.inf, cwd=cwd, session_env=session_env)
-        return self.run_in_background(replace(call, is_own=True), Background.checked(stdin, None, sink, grace))
+        return self.run_in_background(call._replace(is_own=True), Background.checked(stdin, None, sink, grace))
 
     @abstractmethod
     def run_in_background(self, call: Call, background: Background) -> Process:

@@ -7,8 +7,8 @@ import os
 import shlex
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypedDict, Unpack
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypedDict, Unpack
 
 from environments.arguments import (
     check_count,
@@ -25,11 +25,10 @@ StderrMode = Literal["merge", "separate"]
 StdinMode = Literal["open", "none", "consumed"]
 Command = str | Sequence[str | os.PathLike[str]]
 """Shell text, or a program and its arguments, which no shell takes apart."""
-_NO_ENV: Mapping[str, str] = {}
+_NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What `execute`, `execute_oneshot` or `start` was asked for."""
 
     command: str
@@ -39,7 +38,7 @@ class Call:
     stdin: bytes = b""
     separate: bool = False
     """Whether stderr is captured apart."""
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = _NO_ENV
     """Variables for this command alone."""
     user: str | None = None
     """The user of the target to run as, a name or a number; None is the target's own."""
@@ -64,7 +63,7 @@ class Call:
 
     def at(self, cwd: str) -> Call:
         """Return the same for another directory."""
-        return replace(self, cwd=cwd)
+        return self._replace(cwd=cwd)
 
     @property
     def is_cancelled(self) -> bool:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import codecs
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _BLOCK = 64 * 1024
 _CONTINUATION_LIMIT = 3
 """A UTF-8 sequence has at most this many bytes after its first."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedText:
+class CapturedText(NamedTuple):
     """What was kept of an output, as text."""
 
     text: str

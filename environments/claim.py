@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from environments.config import hermes_home
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FOLDER = "claims"
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from environments.errors import UnsupportedError
-from environments.legacy import DEFAULT_LIMITS
 from environments.sections import warn_once
-from environments.settings import EnvironmentSettings
+from environments.settings import RESOURCE_SETTINGS, EnvironmentSettings
 
 
 class UnheldLimitsError(UnsupportedError):
@@ -34,6 +33,10 @@ def told_apart(settings: EnvironmentSettings, chosen: Collection[str]) -> Enviro
         settings: What was loaded.
         chosen: Names of the settings that an argument gave, which somebody did choose.
     """
+    if not any(getattr(settings, name) for name in RESOURCE_SETTINGS):
+        return settings
+    from environments.legacy import DEFAULT_LIMITS  # with its whole table, which a run on the defaults does without
+
     defaults = {
         name for name, value in DEFAULT_LIMITS.items() if getattr(settings, name) == value and name not in chosen
     }
@@ -61,6 +64,8 @@ def without(settings: EnvironmentSettings, unheld: Collection[str], why: str) ->
         unheld: Names of the limits that cannot be held.
         why: Why they cannot.
     """
+    from environments.legacy import DEFAULT_LIMITS
+
     names = [name for name in DEFAULT_LIMITS if name in settings.default_limits and name in unheld]
     if not names:
         return settings

@@ -8,7 +8,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
 from environments.approvals.gate import Gate
@@ -170,7 +169,7 @@ class Execution(Gate, ABC):
         Arguments, result and errors are those of `execute_oneshot`.
         """
         call = self._call(command, timeout, cwd=cwd, stdin=stdin, session_env=session_env, on_output=on_output)
-        return self.run_beside(replace(call, is_own=True))
+        return self.run_beside(call._replace(is_own=True))
 
     def _call(self, command: Command, limit: float | None, **arguments: Unpack[CallArguments]) -> Call:
         self.touch()

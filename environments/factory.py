@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from environments.base import BaseEnvironment
+from environments.config import is_config_empty
 from environments.registry import backend_class
 from environments.sources import load_settings
 
@@ -104,6 +105,8 @@ def environment_of(
 
 
 def _configured_rules() -> Rules | None:
+    if is_config_empty():
+        return None
     from environments.approvals.settings import load_approval_settings
 
     settings = load_approval_settings()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from environments.extras import missing_library
-
 
 def handing_on(wing: str, environment: str, extra: str | None = None) -> Callable[[str], object]:
     """Return the `__getattr__` of a wing's package, which hands on the class of its module `environment`.
@@ -26,6 +24,8 @@ def handing_on(wing: str, environment: str, extra: str | None = None) -> Callabl
             missing = (error.name or "").partition(".")[0]
             if extra is None or missing in ("", wing.partition(".")[0]):
                 raise
+            from environments.extras import missing_library  # where one is missing
+
             raise missing_library(f"backend {extra!r}", missing, extra) from error
 
     return hand_on

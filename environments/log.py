@@ -2,37 +2,82 @@
 
 from __future__ import annotations
 
-import logging
+import sys
+from typing import TYPE_CHECKING
 
-from environments.secret_values import SecretValues
-
-_FORMATTER = logging.Formatter()
-
-
-class _Redacting(logging.Filter):
-    """Takes out of a record the secrets of all environments, before any handler gets it."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass."""
-        from environments.redaction import Redactor  # with the first record
-
-        redactor = Redactor.of(SecretValues.of_all())
-        message = record.getMessage()
-        if (shown := redactor.text(message)) != message:
-            record.msg, record.args = shown, ()
-        if record.exc_info:
-            trace = _FORMATTER.formatException(record.exc_info)
-            if (shown := redactor.text(trace)) != trace:
-                record.exc_text, record.exc_info = shown, None
-        return True
+if TYPE_CHECKING:
+    import logging
 
 
-REDACTING = _Redacting()
-"""The filter of all our loggers, for a handler that may get the records of others."""
+def redacted(record: logging.LogRecord) -> bool:
+    """Take the secrets of all environments out of a record, before any handler gets it, and let it pass.
+
+    It is the filter of all our loggers, and for a handler that may get the records of others.
+    """
+    import logging
+
+    from environments.redaction import Redactor  # with the first record
+    from environments.secret_values import SecretValues
+
+    redactor = Redactor.of(SecretValues.of_all())
+    message = record.getMessage()
+    if (shown := redactor.text(message)) != message:
+        record.msg, record.args = shown, ()
+    if record.exc_info:
+        trace = logging.Formatter().formatException(record.exc_info)
+        if (shown := redactor.text(trace)) != trace:
+            record.exc_text, record.exc_info = shown, None
+    return True
 
 
-def logger(name: str) -> logging.Logger:
+class Log:
+    """A logger of the standard library, made when it first has something to say: to import that takes its time.
+
+    Args:
+        name: The logger's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._made: logging.Logger | None = None
+
+    def debug(self, message: str, *values: object, exc_info: bool | BaseException = False) -> None:
+        """Log what is of use to who looks for an error of ours."""
+        if self._is_heard:
+            self._logger.debug(message, *values, exc_info=exc_info, stacklevel=2)
+
+    def info(self, message: str, *values: object, exc_info: bool | BaseException = False) -> None:
+        """Log what is worth to know."""
+        if self._is_heard:
+            self._logger.info(message, *values, exc_info=exc_info, stacklevel=2)
+
+    def warning(self, message: str, *values: object, exc_info: bool | BaseException = False) -> None:
+        """Log what somebody should look at."""
+        self._logger.warning(message, *values, exc_info=exc_info, stacklevel=2)
+
+    def error(self, message: str, *values: object, exc_info: bool | BaseException = False) -> None:
+        """Log what has failed."""
+        self._logger.error(message, *values, exc_info=exc_info, stacklevel=2)
+
+    def exception(self, message: str, *values: object) -> None:
+        """Log an error along with the exception that is being handled."""
+        self._logger.exception(message, *values, stacklevel=2)
+
+    @property
+    def _is_heard(self) -> bool:
+        """Whether anybody could have asked for less than warnings: not before there is anything to ask."""
+        return "logging" in sys.modules
+
+    @property
+    def _logger(self) -> logging.Logger:
+        if self._made is None:
+            import logging
+
+            self._made = logging.getLogger(self._name)
+            self._made.addFilter(redacted)  # a logger's filters do not hold for those below it, so that each needs it
+        return self._made
+
+
+def logger(name: str) -> Log:
     """Return the logger of a module, by its `__name__`."""
-    found = logging.getLogger(name)
-    found.addFilter(REDACTING)  # a logger's filters do not hold for those below it, so that each needs it
-    return found
+    return Log(name)

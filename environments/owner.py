@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import subprocess
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Literal, Self
 
 Standing = Literal["live", "orphan", "elsewhere"]
@@ -94,9 +91,9 @@ def standing_of_mark(name: str) -> tuple[Standing, int | None]:
 
 @cache
 def _host() -> str:
-    name = socket.gethostname() or "localhost"
+    name = os.uname().nodename or "localhost"  # which `socket` says too, and takes its time to import
     try:
-        return f"{name}/{Path('/proc/self/ns/pid').readlink()}"
+        return f"{name}/{os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  # nor is pathlib needed for it
     except OSError:
         return name
 
@@ -105,12 +102,15 @@ def _started(pid: int) -> str | None:
     """Return when a process started, None if there is none."""
     try:
         # The name, in parentheses, may hold spaces. The start is the 22nd field, in clock ticks since boot.
-        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        with open(f"/proc/{pid}/stat", errors="surrogateescape") as file:
+            ticks = file.read().rpartition(")")[2].split()[19]
         return f"{_boot()}-{ticks}"
     except OSError:
         pass
-    if Path("/proc/self/stat").exists():
+    if os.path.exists("/proc/self/stat"):  # noqa: PTH110
         return None
+    import subprocess  # where there is no /proc
+
     asked = subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)],
         env={"LC_ALL": "C", "TZ": "UTC", "PATH": "/bin:/usr/bin"},
@@ -123,6 +123,6 @@ def _started(pid: int) -> str | None:
 
 @cache
 def _boot() -> str:
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().partition("-")[0]
+    with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().partition("-")[0]
     return ""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Self, get_args
+from typing import TYPE_CHECKING, NamedTuple, Self, get_args
 
 from environments.arguments import check_seconds
 from environments.call import StdinMode
 from environments.observation.observation import UNOBSERVED, Observation
-from environments.observation.tap import Tap
 from environments.sink import OutputSink
-from environments.terminal import Terminal
+
+if TYPE_CHECKING:
+    from environments.observation.tap import Tap
+    from environments.terminal import Terminal
 
 GRACE = 1.0
 """Seconds a command has between TERM and KILL when it timed out or was interrupted."""
@@ -122,8 +123,7 @@ class Process(ABC):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class Background:
+class Background(NamedTuple):
     """How a command runs in the background, see `BaseEnvironment.start`."""
 
     stdin: StdinMode = "open"
@@ -135,7 +135,11 @@ class Background:
 
     def tapped(self, seen: Observation) -> Background:
         """Return the same with a tap, if anybody looks on."""
-        return self if seen is UNOBSERVED else replace(self, tap=Tap())
+        if seen is UNOBSERVED:
+            return self
+        from environments.observation.tap import Tap  # where somebody looks on
+
+        return self._replace(tap=Tap())
 
     @classmethod
     def checked(cls, stdin: StdinMode, terminal: Terminal | None, sink: OutputSink | None, grace: float) -> Background:

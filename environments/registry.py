@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from environments.base import BaseEnvironment
 from environments.errors import MissingExtraError, SettingsError
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 ENTRY_POINT_GROUP = "hermes_environments.backends"
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIn:
+class BuiltIn(NamedTuple):
     """Where a backend of this package is."""
 
     wing: str

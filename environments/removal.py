@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import shutil
 import subprocess
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 REMOVAL_TIMEOUT = 5.0
 """Seconds for a directory that takes more than Python's own way."""
@@ -31,6 +33,8 @@ def remove_tree(path: Path, timeout: float = REMOVAL_TIMEOUT) -> None:
         path: The directory. A symbolic link is removed, and what it points to is not.
         timeout: Seconds for one that is deep or locked.
     """
+    import shutil  # which brings what packs archives, and most never remove a directory
+
     # shutil calls itself for each level, and so fails at a depth of some hundreds.
     with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(path)

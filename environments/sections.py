@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from environments.config import read_config_section
+from environments.config import is_config_empty, read_config_section
 from environments.errors import SettingsError
-from environments.legacy import OLDER, READ_FOR, Older
 from environments.validation import Given
+
+if TYPE_CHECKING:
+    from environments.legacy import Older
 
 Layer = dict[str, Given]
 
@@ -25,6 +28,10 @@ def config_layer(section: str) -> Layer:
 
     Raises as `read_config_section`.
     """
+    if is_config_empty():
+        return {}
+    from environments.legacy import OLDER  # a long table, which a run on the defaults does without
+
     sections = {section: _layer(section)}
     for older in OLDER:
         if older.section != section and _reads(section, older) and older.section not in sections:
@@ -40,6 +47,10 @@ def translated(section: str, sections: Mapping[str, Layer]) -> Layer:
         sections: What was found, by section.
     """
     layer = dict(sections[section])
+    if not any(sections.values()):
+        return layer
+    from environments.legacy import OLDER
+
     for older in OLDER:
         given = sections.get(older.section, {}).get(older.key)
         if given is not None and _reads(section, older) and not older.backend:
@@ -55,6 +66,10 @@ def of_backend(layer: Layer, backend: str) -> Layer:
         backend: The backend. What there was for others is left out.
     """
     layer = dict(layer)
+    if not layer:
+        return layer
+    from environments.legacy import OLDER
+
     for older in OLDER:
         if older.backend and (given := layer.pop(older.key, None)) and older.backend == backend:
             if older.goes_first and given.value is not None:
@@ -89,6 +104,8 @@ def _layer_of_others(section: str) -> Layer:
 
 def _reads(section: str, older: Older) -> bool:
     """Whether a setting of the older system is looked at with a section."""
+    from environments.legacy import READ_FOR
+
     return (older.here or READ_FOR.get(older.name) or older.name).partition(".")[0] == section
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from environments.cancellation import cancellable
 from environments.errors import TerminalError
 from environments.file_calls import FileCalls
-from environments.file_status import FileStatus
 from environments.observation.files import watched_call
 from environments.observation.watched import Watched
 
-TargetPath = str | PurePosixPath
+if TYPE_CHECKING:  # importing these takes its time, and commands do without
+    from pathlib import Path, PurePosixPath
+
+    from environments.file_status import FileStatus
+
+TargetPath: TypeAlias = "str | PurePosixPath"
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from environments.address import Address, checked_port
+from typing import TYPE_CHECKING
+
 from environments.errors import UnsupportedError
 from environments.settings import EnvironmentSettings
-from environments.target import Target
+
+if TYPE_CHECKING:
+    from environments.address import Address
+    from environments.target import Target
 
 
 class Whereabouts:
@@ -39,12 +43,16 @@ class Whereabouts:
             TypeError: The port is no number.
             ValueError: There is no such port.
         """
+        from environments.address import checked_port  # most never ask for one
+
         return self.find_address(checked_port(port))
 
     # What a backend answers.
 
     def find_target(self) -> Target:
         """Do what `target` says. A backend that does not override it tells its name, and nothing else."""
+        from environments.target import Target  # most never ask for it
+
         return Target(self.settings.env, "machine", "")
 
     def find_address(self, port: int) -> Address:

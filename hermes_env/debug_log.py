@@ -6,7 +6,7 @@ import logging
 import sys
 
 from environments.controls import plain
-from environments.log import REDACTING
+from environments.log import redacted
 
 PACKAGES = ("environments", "rpc", "hermes_tools", "code_execution", "hermes_env")
 _FORMAT = "hermes-env: %(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"
@@ -29,7 +29,7 @@ class _StderrHandler(logging.StreamHandler):  # type: ignore[type-arg]  # it is 
         super().__init__(sys.stderr)
         self.setFormatter(logging.Formatter(_FORMAT, "%H:%M:%S"))
         # Records of a backend that is installed apart may come from a logger that takes out nothing itself.
-        self.addFilter(REDACTING)
+        self.addFilter(redacted)
 
     def format(self, record: logging.LogRecord) -> str:
         return plain(super().format(record))

@@ -81,7 +81,7 @@ class StreamedCommand:
         call = checked_call(self._command, self._timeout or environment.settings.timeout)
         with environment.observation.command(call, "session") as seen:
             background = Background("none" if self._source is None else "open", sink=output).tapped(seen)
-            ended = self._run(environment, replace(call, timeout=math.inf), background, seen)
+            ended = self._run(environment, call._replace(timeout=math.inf), background, seen)
             if background.tap:
                 seen.tell(status=ended.status, exit_code=ended.exit_code, note=ended.note, **background.tap.facts())
         return ended

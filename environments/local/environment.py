@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from environments.address import Address
 from environments.arguments import checked_data, checked_limit, checked_mode, checked_path, checked_removable
-from environments.atomic_file import checked_destination, replace_file
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError, UnsupportedError
-from environments.file_status import FileStatus
-from environments.found_target import FoundTarget
-from environments.local.entries import LocalEntry
-from environments.local.files import LocalFile, in_target
 from environments.local.settings import LocalSettings
-from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.garbage import orphans_in
-from environments.shell.listing import environments_on
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
-from environments.target import Target, this_machine
 from environments.target_files import TargetPath
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from environments.address import Address
+    from environments.file_status import FileStatus
+    from environments.found_target import FoundTarget
+    from environments.local.entries import LocalEntry
+    from environments.local.files import LocalFile
+    from environments.owner import Orphan
+    from environments.target import Target
 
 
 class LocalEnvironment(PersistentShellEnvironment):
@@ -66,12 +68,16 @@ class LocalEnvironment(PersistentShellEnvironment):
     @classmethod
     def find_orphans(cls) -> Iterator[Orphan]:
         """Find what environments, of any backend, have left on this machine outside of containers."""
+        from environments.shell.garbage import orphans_in  # most never look
+
         with LocalEnvironment(load_settings("local", sandbox="none")) as env:
             yield from orphans_in(env)
 
     @classmethod
     def find_targets(cls) -> Iterator[FoundTarget]:
         """Go through what environments, of any backend, have on this machine outside of containers."""
+        from environments.shell.listing import environments_on  # most never look
+
         return environments_on(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
 
     def start_target(self) -> None:
@@ -86,11 +92,15 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def describe_target(self, cwd: str) -> Target:
         """Say which machine this is, see `PersistentShellEnvironment`. Who reads that is in it."""
+        from environments.target import Target, this_machine  # most never ask for it
+
         here = this_machine()
         return Target("local", "machine", here, here, here, (self.capabilities.shell,))
 
     def find_address(self, port: int) -> Address:
         """Return where a port of this machine can be reached, see `BaseEnvironment.address`."""
+        from environments.address import Address  # most never ask for one
+
         self.life.ensure_started()
         return Address("127.0.0.1", port)
 
@@ -106,11 +116,11 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def put_file(self, local: str | Path, remote: TargetPath) -> None:
         """Copy a file, see `TargetFiles`."""
-        self._file(remote).put(Path(local), self.progress)
+        self._file(remote).put(local, self.progress)
 
     def get_file(self, remote: TargetPath, local: str | Path) -> None:
         """Copy a file, see `TargetFiles`."""
-        self._file(remote).get(checked_destination(local), self.progress)
+        self._file(remote).get(local, self.progress)
 
     def stat(self, path: TargetPath, *, follow_symlinks: bool = True) -> FileStatus:
         """Return what is at a path, see `TargetFiles`."""
@@ -138,14 +148,19 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file of ours, see `PersistentShellEnvironment`."""
-        with in_target("write", path):
-            replace_file(Path(path), lambda file: file.write(data), 0o600)
+        from environments.local.files import LocalFile  # most commands need no file
+
+        LocalFile(path, path).write(data, 0o600)
 
     def _file(self, path: TargetPath) -> LocalFile:
+        from environments.local.files import LocalFile  # which brings pathlib, and commands do without
+
         given = checked_path(path)
         return LocalFile(given, self._place(given))
 
     def _entry(self, path: TargetPath) -> LocalEntry:
+        from environments.local.entries import LocalEntry  # the same
+
         given = checked_path(path)
         return LocalEntry(given, self._place(given))
 
@@ -153,9 +168,9 @@ class LocalEnvironment(PersistentShellEnvironment):
         """Return a path as an absolute one, with the slash that it may end in. The session's directory is not made."""
         self.life.ensure_started()
         if path == "~" or path.startswith("~/"):
-            return f"{Path.home()}{path[1:]}"
+            return f"{os.path.expanduser('~')}{path[1:]}"  # noqa: PTH111  # commands do without pathlib
         if path.startswith("/"):
             return path
-        if not (place := Path(self.cwd)).is_dir():
+        if not os.path.isdir(place := self.cwd):  # noqa: PTH112  # the same
             raise TerminalError(f"cannot take {path} from the session's directory {place}, which is not there any more")
         return f"{place}/{path}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from environments.arguments import means_directory
-from environments.atomic_file import naming, open_regular, read_pieces, replace_file
+from environments.atomic_file import checked_destination, naming, open_regular, read_pieces, replace_file
 from environments.errors import TerminalError, target_error
 from environments.progress import Reporter
 
@@ -66,14 +66,15 @@ class LocalFile:
             with open_regular(path) as file, naming(path, "read"):
                 return file.read() if limit is None else file.read(limit)
 
-    def write(self, data: bytes) -> None:
-        """Replace it, see `TargetFiles.write_bytes`."""
+    def write(self, data: bytes, mode: int | None = None) -> None:
+        """Replace it, see `TargetFiles.write_bytes`, with permission bits if any are given."""
         self._check_name()
         with in_target("write", self._given):
-            replace_file(Path(self._place), lambda file: file.write(data))
+            replace_file(Path(self._place), lambda file: file.write(data), mode)
 
-    def put(self, source: Path, progress: Reporter) -> None:
+    def put(self, local: str | Path, progress: Reporter) -> None:
         """Replace it by a copy of a file, see `TargetFiles.put_file`."""
+        source = Path(local)
         self._check_name()
         with open_regular(source) as file:
             status = os.fstat(file.fileno())
@@ -82,8 +83,9 @@ class LocalFile:
                 with in_target("write", self._given):
                     replace_file(Path(self._place), lambda copy: copy.writelines(pieces), stat.S_IMODE(status.st_mode))
 
-    def get(self, target: Path, progress: Reporter) -> None:
+    def get(self, local: str | Path, progress: Reporter) -> None:
         """Copy it, see `TargetFiles.get_file`."""
+        target = checked_destination(local)
         with contextlib.ExitStack() as stack:
             with in_target("read", self._given):
                 path = path_of(self._place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from environments.capture import CapturedText
 from environments.observation.observation import Redacts
@@ -27,8 +27,7 @@ LONGEST_NAME = 120
 """Characters of what a thing is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tapped:
+class Tapped(NamedTuple):
     """An output that was cut by who took it for the record, and by nobody else."""
 
     captured: CapturedText

@@ -6,10 +6,13 @@ import contextlib
 import errno
 import os
 import stat
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from environments.errors import SettingsError
 from environments.log import logger
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _log = logger(__name__)
 _ADD = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

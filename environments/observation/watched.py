@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from environments.cancellation import current_scope
-from environments.capture import CapturedText
-from environments.observation.fitting import byte_size
 from environments.observation.observation import UNOBSERVED, Facts, Kind, Observation, Observer, Redacts, Status
 from environments.observation.seam import observed
 from environments.result import CommandResult
@@ -119,6 +117,9 @@ class Watched:
 def came_of(seen: Observation, result: CommandResult) -> CommandResult:
     """Tell what came of a command, and return it."""
     if seen is not UNOBSERVED:
+        from environments.capture import CapturedText
+        from environments.observation.fitting import byte_size  # where somebody looks on
+
         status = "timeout" if result.timed_out else interruption() if result.interrupted else None
         size = byte_size(result.output) + byte_size(result.stderr or "") + result.omitted_bytes
         seen.tell(

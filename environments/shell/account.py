@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from environments.errors import TerminalError
 from environments.log import logger
@@ -14,17 +15,19 @@ from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.beside import Beside, Origin
 from environments.shell.control import ControlShells
-from environments.shell.crowd import Crowd
 from environments.shell.exported import Exported
 from environments.shell.leftovers import Leftovers
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.pool import ShellPool, Slots
-from environments.shell.process_tree import ProcessTree, Quarry
 from environments.shell.requests import Requests
 from environments.shell.runner import Runner
 from environments.shell.scratch import Scratch
 from environments.shell.stream import StreamOpener
 from environments.shell.target_shells import Common, TargetShells
+
+if TYPE_CHECKING:
+    from environments.shell.crowd import Crowd
+    from environments.shell.process_tree import ProcessTree, Quarry
 
 log = logger(__name__)
 
@@ -106,11 +109,9 @@ class Account:
         self.pool = ShellPool(self.shells, slots)
         self.scratch = Scratch(host.id, life, self.make_scratch, self.run_control, self.write_scratch)
         self.requests = Requests(self.shells, self.scratch)
-        pids = settings.container_pids
-        self._crowd = Crowd(self.control.run_alone, self.is_alone, pids) if host.has_reserve else None
-        self.runner = Runner(
-            self.shells, self.run_control, life, GRACE, self._crowd, host.why_killed, settings.max_output_bytes
-        )
+        self._crowd_lock = threading.Lock()
+        self._crowd: Crowd | None = None
+        self.runner = Runner(self.shells, self.processes, life, GRACE, host.why_killed, settings.max_output_bytes)
         self.leftovers = Leftovers(self.shells, self.run_control)
         self.beside, self.ours = (
             Beside(self.shells, pool, self.requests, self.runner, life, settings, origin, variables)
@@ -155,7 +156,17 @@ class Account:
 
     def processes(self, quarry: Quarry) -> ProcessTree:
         """Return what finds and ends processes of this user."""
-        return ProcessTree(self.run_control, quarry, self._crowd)
+        from environments.shell.process_tree import ProcessTree  # most commands end by themselves
+
+        return ProcessTree(self.run_control, quarry, self._its_crowd() if self._host.has_reserve else None)
+
+    def _its_crowd(self) -> Crowd:
+        from environments.shell.crowd import Crowd
+
+        with self._crowd_lock:
+            if self._crowd is None:
+                self._crowd = Crowd(self.control.run_alone, self.is_alone, self._host.settings.container_pids)
+            return self._crowd
 
     def await_reserve(self) -> None:
         """Let no command but the first begin where processes may run out, before that is there which ends it."""
@@ -179,6 +190,8 @@ class Account:
     def end_processes(self) -> None:
         """End all processes of the environment that this user may end."""
         if self.shells.dialect:
+            from environments.shell.process_tree import Quarry
+
             quarry = Quarry(f"{self._host.id}/", self.shells.dialect)
             if survivors := self.processes(quarry).end(GRACE):
                 log.warning("backend %r: processes could not be ended: %s", self._host.settings.env, survivors)

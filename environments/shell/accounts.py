@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from environments.result import CommandResult
 from environments.shell.account import Account, Host
-from environments.shell.dialect.users import Way
-from environments.shell.files import ShellFiles
 from environments.shell.pool import Slots
 from environments.shell.scratch import made_scratch
 from environments.shell.stream import Stream, Terminal
 from environments.shell.target_shells import Common
-from environments.shell.target_user import TargetUser
+
+if TYPE_CHECKING:
+    from environments.shell.target_user import TargetUser
 
 
 class ManyUsersHost(Host, Protocol):
@@ -51,7 +51,7 @@ class OtherAccount(Account):
     @property
     def is_above(self) -> bool:
         """Whether it sees more processes of the target than the target's own user does."""
-        return self._user.uid == 0 and self._user.way is not Way.OWN
+        return self._user.uid == 0 and not self._user.is_own
 
     def is_alone(self) -> bool:
         """Whether no process that can be seen is anybody else's, and it can be told whose each is."""
@@ -63,7 +63,7 @@ class OtherAccount(Account):
 
     def end_processes(self) -> None:
         """End all processes of the environment that this user may end, if the target's own user may not as well."""
-        if self._user.way is not Way.OWN:
+        if not self._user.is_own:
             super().end_processes()
 
     def command_sent(self) -> None:
@@ -77,6 +77,8 @@ class OtherAccount(Account):
 
     def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file there."""
+        from environments.shell.files import ShellFiles  # most commands need no file
+
         ShellFiles(self.ours, self._host.settings.env).write(path, data, mode="600")
 
     def variable_of_ours(self, name: str) -> str:

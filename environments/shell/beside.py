@@ -5,29 +5,28 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from environments.call import Call
 from environments.errors import CallCancelledError, EnvironmentLostError, StartStoppedError
-from environments.process import Background
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.exported import Exported
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.pool import ShellPool
-from environments.shell.process import ShellProcess
 from environments.shell.request import Request, Where
 from environments.shell.requests import Requests
 from environments.shell.runner import Runner, Sent
 from environments.shell.running import RunningCommand
 from environments.shell.shell import Shell
 from environments.shell.target_shells import TargetShells
-from environments.shell.target_user import IDENTITY
-from environments.shell.unread import UnreadOutput
 from environments.sink import OutputSink
-from environments.terminal import Terminal
+
+if TYPE_CHECKING:
+    from environments.process import Background
+    from environments.shell.process import ShellProcess
+    from environments.terminal import Terminal
 
 _WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
 _Result = TypeVar("_Result")
@@ -114,11 +113,13 @@ class Beside:
         there = self._requests.beside(call, origin.variable("PWD"))
         exported = origin.exported() if call.session_env else Exported()
         if exported.known:
+            from environments.shell.target_user import IDENTITY  # most commands run as the target's own user
+
             kept = {*call.env, *(IDENTITY if call.user else ())}
             command = exported.taken_up_by(call.command, kept)
-            return replace(there, command=command, env={**exported.due, **call.env})
+            return there._replace(command=command, env={**exported.due, **call.env})
         variables = self._variables()
-        return replace(there, env={**variables, **call.env}) if variables else there
+        return there._replace(env={**variables, **call.env}) if variables else there
 
     def _directory(self, call: Call) -> str:
         return self._requests.directory(call.cwd or "")
@@ -142,6 +143,9 @@ class Beside:
 
     def start(self, call: Call, background: Background) -> ShellProcess:
         """Start a command, see `BaseEnvironment.start`."""
+        from environments.shell.process import ShellProcess  # most commands are waited for
+        from environments.shell.unread import UnreadOutput
+
         sink = background.sink or UnreadOutput(self._limit)
         where = Where.LAST_ON_TERMINAL if background.terminal else _WHERE[background.stdin]
         there = self._there(call, self._origin)

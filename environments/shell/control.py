@@ -61,6 +61,9 @@ class ControlShells(ShellPool):
 
     def _reserve(self) -> None:
         self._wanted.wait(RESERVE_DELAY)
+        # What ends a command is imported before it is needed, too: then there may be no descriptor left to read it by.
+        from environments.shell import crowd, process_tree  # noqa: F401
+
         try:
             shell = self._shells.open()
         except TerminalError as error:

@@ -10,13 +10,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Iterator
-from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from environments.atomic_file import PERMISSIONS, PIECE, told_within
 from environments.cancellation import check_scope, in_no_scope
 from environments.errors import CallCancelledError, TerminalError
-from environments.process import Background, Process
+from environments.process import Background
 from environments.progress import Counter
 from environments.shell.dialect.directories import NO_TAR, dropping, listing, looking, packing, unpacking
 from environments.shell.packing import Begun, Files, archive, files_in, folders_in, joined, whole_seconds
@@ -24,6 +23,11 @@ from environments.shell.transfer import LONGEST_REASON, BytesSink, Transfer, cal
 from environments.shell.unpacking import unpack
 from environments.shell.unread import UnreadOutput
 from environments.sink import Channel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from environments.process import Process
 
 WAITING = 4 * 1024 * 1024
 """Bytes of a stream that may wait to be unpacked."""
@@ -75,7 +79,7 @@ class Directories(Transfer):
         sizes = dict(begun)
         if not sizes:
             return
-        said = self._runner.run(replace(call_at(remote, looking(remote, list(sizes))), binary=True)).output_bytes
+        said = self._runner.run(call_at(remote, looking(remote, list(sizes)))._replace(binary=True)).output_bytes
         now, _, lines = os.fsdecode(said or b"").partition("\n")
         since = int(now or 0) - seconds - 1
         parts = [name for name, (size, at) in _listed(lines).items() if size < sizes.get(name, 0) and at >= since]

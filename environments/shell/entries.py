@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-import secrets
 from collections.abc import Iterator
-from dataclasses import replace
 
 from environments.errors import NOTHING_THERE, TargetFileNotFoundError
 from environments.file_status import FileStatus
@@ -43,7 +41,7 @@ class Entries(Transfer):
 
     def listed(self, path: str) -> list[FileStatus]:
         """Return what is in a directory, see `TargetFiles.list_dir`."""
-        mark, data = secrets.token_hex(16), bytearray()
+        mark, data = os.urandom(16).hex(), bytearray()
         sink = BytesSink(data.extend)
         code = self._runner.run_into(call_at(path, listing_entries(path, mark)), sink)
         why = sink.error.text().text
@@ -86,7 +84,7 @@ class Entries(Transfer):
         return result
 
     def _run(self, path: str, text: str) -> CommandResult:
-        return self._runner.run(replace(call_at(path, text, separate=True), binary=True))
+        return self._runner.run(call_at(path, text, separate=True)._replace(binary=True))
 
 
 def _target_of(name: str, shown: str) -> str | None:

@@ -6,22 +6,19 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
 
 from environments.base import BaseEnvironment
 from environments.call import Call
 from environments.log import logger
 from environments.owner import Owner
-from environments.process import Background, Process
 from environments.result import Capabilities, CommandResult
-from environments.session import EnvironmentSession
 from environments.settings import EnvironmentSettings
 from environments.shell.account import Account
 from environments.shell.accounts import Accounts
 from environments.shell.control import CONTROL_TIMEOUT
-from environments.shell.exported import Exported
 from environments.shell.file_methods import FileMethods
-from environments.shell.files import ShellFiles
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.named_sessions import NamedSessions
 from environments.shell.pool import Slots
@@ -30,8 +27,14 @@ from environments.shell.scratch import made_scratch
 from environments.shell.seat import Seat
 from environments.shell.session import Session
 from environments.shell.stream import Stream, Terminal
-from environments.shell.target_user import TargetUser, find_user
-from environments.target import Target
+
+if TYPE_CHECKING:
+    from environments.process import Background, Process
+    from environments.session import EnvironmentSession
+    from environments.shell.exported import Exported
+    from environments.shell.files import ShellFiles
+    from environments.shell.target_user import TargetUser
+    from environments.target import Target
 
 log = logger(__name__)
 
@@ -75,8 +78,13 @@ class PersistentShellEnvironment(FileMethods, Renewal, BaseEnvironment):
         self._session = self.new_session()
         self._named = NamedSessions(self, own)
         self._ours = own.ours
-        self._files = ShellFiles(self._ours, settings.env, self.progress)
         self.life.watch(self)
+
+    @cached_property
+    def _files(self) -> ShellFiles:  # type: ignore[override]  # a backend may set it
+        from environments.shell.files import ShellFiles  # most commands need no file
+
+        return ShellFiles(self._ours, self.settings.env, self.progress)
 
     def new_session(self, seat: Seat | None = None, cwd: str | None = None) -> Session:
         """Make a session.
@@ -125,6 +133,8 @@ class PersistentShellEnvironment(FileMethods, Renewal, BaseEnvironment):
         Raises:
             UnsupportedError: There is no such user, or no way.
         """
+        from environments.shell.target_user import find_user  # most commands run as the target's own user
+
         return find_user(user, self.run_control, self.settings.env)
 
     def open_stream_as(self, user: TargetUser, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:

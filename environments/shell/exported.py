@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
@@ -19,8 +20,7 @@ _OURS = re.compile(r"_[0-9a-f]{3}_[a-z_]+")
 """Names of ours in a plain sh, which `set -a` exports."""
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(NamedTuple):
     """What the session's last ended command left exported.
 
     Attributes:
@@ -31,9 +31,9 @@ class Exported:
     """
 
     dialect: type[Dialect] | None = None
-    state: SessionState = field(default_factory=SessionState)
-    trusted: Mapping[str, str] = field(default_factory=dict)
-    due: Mapping[str, str] = field(default_factory=dict)
+    state: SessionState = SessionState()
+    trusted: Mapping[str, str] = MappingProxyType({})
+    due: Mapping[str, str] = MappingProxyType({})
 
     @property
     def known(self) -> bool:

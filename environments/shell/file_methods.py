@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from environments.arguments import checked_data, checked_limit, checked_mode, checked_path, checked_removable
-from environments.atomic_file import checked_destination
-from environments.file_status import FileStatus
 from environments.progress import Reporter
 from environments.settings import EnvironmentSettings
 from environments.shell.beside import Beside
-from environments.shell.entries import Entries
-from environments.shell.files import ShellFiles
 from environments.target_files import TargetFiles, TargetPath
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from environments.file_status import FileStatus
     from environments.shell.directories import Directories
+    from environments.shell.entries import Entries
+    from environments.shell.files import ShellFiles
 
 
 class FileMethods(TargetFiles):
@@ -37,18 +37,26 @@ class FileMethods(TargetFiles):
 
     def put_file(self, local: str | Path, remote: TargetPath) -> None:
         """Copy a file, see `TargetFiles`."""
+        from pathlib import Path  # which commands do without
+
         self._files.put(Path(local), checked_path(remote))
 
     def get_file(self, remote: TargetPath, local: str | Path) -> None:
         """Copy a file, see `TargetFiles`."""
+        from environments.atomic_file import checked_destination  # which brings pathlib, and commands do without
+
         self._files.get(checked_path(remote), checked_destination(local))
 
     def put_dir(self, local: str | Path, remote: TargetPath, *, skip_unchanged: bool = False) -> None:
         """Copy a directory, see `TargetFiles`."""
+        from pathlib import Path
+
         self._directories().put(Path(local), checked_path(remote), skip_unchanged)
 
     def get_dir(self, remote: TargetPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
         """Copy a directory, see `TargetFiles`."""
+        from pathlib import Path
+
         self._directories().get(checked_path(remote), Path(local), skip_unchanged)
 
     def _directories(self) -> Directories:
@@ -77,4 +85,6 @@ class FileMethods(TargetFiles):
         return self._entries().exists(checked_path(path))
 
     def _entries(self) -> Entries:
+        from environments.shell.entries import Entries  # the same
+
         return Entries(self._ours, self.settings.env, self.progress)

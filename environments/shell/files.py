@@ -12,8 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from environments.arguments import means_directory
 from environments.atomic_file import PERMISSIONS, open_regular, read_pieces, replace_file
@@ -21,7 +20,12 @@ from environments.errors import TerminalError, target_error
 from environments.process import Background
 from environments.progress import Reporter
 from environments.shell.dialect.files import NO_BASE64, decoding, placing, reading
-from environments.shell.transfer import BytesSink, Runner, Transfer, call_at
+from environments.shell.transfer import BytesSink, Transfer, call_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from environments.shell.transfer import Runner
 
 SMALL = 16 * 1024
 """Bytes up to which base64 in a command is quicker than a stream of its own."""

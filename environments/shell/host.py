@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
-from environments.address import Address
 from environments.capture import BoundedCapture, LiveText
 from environments.errors import EnvironmentLostError
 from environments.hosts import host_at, host_over
@@ -18,6 +17,9 @@ from environments.settings import EnvironmentSettings
 from environments.shell.stream import Chunk, Stream, Terminal
 from environments.sink import Channel
 from environments.starting import current_start
+
+if TYPE_CHECKING:
+    from environments.address import Address
 
 MOST_OUTPUT = 1_000_000
 """Bytes that are kept of what a program of ours prints there."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from environments.errors import EnvironmentStartError, StartStoppedError
@@ -71,11 +70,6 @@ class InitFiles:
         ]
         self._limit = settings.init_timeout
 
-    @property
-    def any(self) -> bool:
-        """Whether there is anything to source."""
-        return self._login or bool(self._named)
-
     def source(
         self, shell: Shell, given: Collection[str], again: Callable[[Shell], Shell], interrupted: Callable[[], bool]
     ) -> Shell:
@@ -100,7 +94,7 @@ class InitFiles:
                 shell = self._sourced(file, shell, again, unwanted)
             shell.await_report()
             exports = with_variables_of(shell.reported, SessionState(), given).exports
-            self._shells.base = replace(before, exports=exports)
+            self._shells.base = before._replace(exports=exports)
         except BaseException:
             self._shells.end(shell)
             raise

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from functools import partial
 
 from environments.errors import TerminalError
+from environments.shell.shell import Shell
 from environments.shell.terminal_stream import TerminalStream
 
 MOST_AHEAD = 64 * 1024
@@ -42,6 +44,11 @@ class Keyboard:
                 return
             self._is_typing = True
         self._type_all()
+
+    def take_over(self, shell: Shell) -> None:
+        """Have what is typed go to the next command of a shell, if that is on a terminal."""
+        if isinstance(shell.stream, TerminalStream):
+            shell.on_begin = partial(self.command_began, shell.stream)
 
     def command_began(self, stream: TerminalStream) -> None:
         """Have everything typed on a terminal. Called by whoever reads from it, who must not wait."""

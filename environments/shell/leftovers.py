@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from environments.errors import TerminalError
 from environments.shell.dialect.commands import output_is_held
-from environments.shell.outlet import Outlet, RedirectedStream
-from environments.shell.process_tree import RunInTarget
 from environments.shell.shell import Shell
 from environments.shell.target_shells import TargetShells
+
+if TYPE_CHECKING:
+    from environments.shell.process_tree import RunInTarget
 
 REPORT_LIMIT = 1.0
 """Seconds for the state that the last command left behind. A plain sh may have nothing to say."""
@@ -50,6 +53,8 @@ class Leftovers:
         return self._run(text).output.strip() != "free"
 
     def _redirect(self, shell: Shell) -> None:
+        from environments.shell.outlet import Outlet, RedirectedStream  # most commands leave nothing that prints
+
         stream = shell.stream
         if isinstance(stream, RedirectedStream):
             outlet = stream.outlet

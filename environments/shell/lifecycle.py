@@ -11,14 +11,16 @@ import warnings
 import weakref
 from collections.abc import Callable
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from environments.errors import CLEANED_UP, EnvironmentLostError, EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.progress import Reporter
 from environments.shell.losses import Losses
-from environments.shell.startup import Startup
 from environments.starting import Start, reason_to_leave, stopped_error
+
+if TYPE_CHECKING:
+    from environments.shell.startup import Startup
 
 CLOSE_GRACE = 5.0
 """Seconds that `cleanup` waits for a start that it has stopped. What takes longer removes by itself what it made."""
@@ -175,6 +177,8 @@ class Lifecycle:
             self._start()
             self.stage = Stage.STARTED
             return None
+        from environments.shell.startup import Startup  # where a start has a thread of its own
+
         startup = Startup(Start(self._backend, self._reporter), self._start, self._start_ended)
         try:
             self._startup = startup

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from environments.errors import EnvironmentStartError
 from environments.log import logger
@@ -26,13 +27,12 @@ CHECK_AGAIN = 0.25
 log = logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(NamedTuple):
     """How a shell is to begin."""
 
     marker: str
     """What the marker variable begins with for its commands."""
-    state: SessionState = field(default_factory=SessionState)
+    state: SessionState = SessionState()
     """What an earlier shell held."""
     functions: bool = True
     """Whether to bring back functions and aliases too."""
@@ -40,7 +40,7 @@ class Beginning:
     """The directory to start in; None is where the process starts."""
     nowhere: str | None = None
     """See `Dialect.opening`."""
-    exports: Mapping[str, str] = field(default_factory=dict, repr=False)
+    exports: Mapping[str, str] = MappingProxyType({})
     """Variables that it is to export."""
     known: type[Dialect] | None = None
     """The kind of shell, where it is known from an earlier one."""

@@ -7,6 +7,7 @@ import math
 import re
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from environments.arguments import check_patience, check_text
 from environments.errors import (
@@ -17,7 +18,6 @@ from environments.errors import (
     UnsupportedError,
 )
 from environments.log import logger
-from environments.observation.tap import Tap
 from environments.plain_number import plain_number
 from environments.process import Process
 from environments.result import KILLED_EXIT_CODE
@@ -30,6 +30,9 @@ from environments.shell.shell import Shell
 from environments.shell.unread import UnreadOutput, search_for
 from environments.sink import OutputSink, ReadableSink
 from environments.terminal import Terminal
+
+if TYPE_CHECKING:
+    from environments.observation.tap import Tap
 
 TAIL = 500
 """Bytes of what was printed last that an error quotes."""

@@ -13,13 +13,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from environments.result import CommandResult
-from environments.shell.crowd import MANY, Census, Crowd
+from environments.shell.crowd import MANY, Census
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.commands import look, signalling
 from environments.shell.process_table import ProcessTable
+
+if TYPE_CHECKING:
+    from environments.shell.crowd import Crowd
 
 KILL_LIMIT = 2.0
 """Seconds in which KILL must have ended everything. A process in an uninterruptible wait outlives it."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
-from environments.process import GRACE, Process
-from environments.shell.process_tree import ProcessTree, Quarry
+from environments.process import GRACE
+from environments.shell.process_tree import Quarry
 from environments.shell.shell import Shell
+
+if TYPE_CHECKING:
+    from environments.process import Process
+    from environments.shell.process_tree import ProcessTree
 
 
 class ScopeRemains:

@@ -7,24 +7,25 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from environments.call import Call
 from environments.cancellation import current_scope
 from environments.errors import EnvironmentLostError
 from environments.log import logger
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
-from environments.shell.crowd import Crowd
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import CommandOutput
-from environments.shell.process_tree import ProcessTree, Quarry, RunInTarget
-from environments.shell.remains import ScopeRemains
 from environments.shell.request import Where
 from environments.shell.running import RunningCommand
 from environments.shell.shell import Ended, Shell
 from environments.shell.stream import SkippingStream
 from environments.shell.target_shells import TargetShells
 from environments.sink import OutputSink
+
+if TYPE_CHECKING:
+    from environments.shell.process_tree import ProcessTree, Quarry
+    from environments.shell.remains import ScopeRemains
 
 EXIT_CODE_TIMEOUT = 5.0
 """Seconds for the exit code of a shell that ended without a word."""
@@ -69,10 +70,9 @@ class Runner:
 
     Args:
         shells: Where the shells come from.
-        run_control: Runs a command of our own, to end others.
+        processes: Makes what finds and ends the processes of a quarry.
         life: Says whether everything is being ended.
         grace: Seconds between TERM and KILL.
-        crowd: How to end what leaves no process to us, if there is a way.
         why_killed: Says which limit has ended a process, see `BaseEnvironment.why_killed`.
         limit: Bytes of output to keep of a call that does not say.
     """
@@ -80,18 +80,16 @@ class Runner:
     def __init__(
         self,
         shells: TargetShells,
-        run_control: RunInTarget,
+        processes: Callable[[Quarry], ProcessTree],
         life: Lifecycle,
         grace: float,
-        crowd: Crowd | None,
         why_killed: Callable[[], str | None],
         limit: int,
     ) -> None:
         self._shells = shells
-        self._run_control = run_control
+        self._processes = processes
         self._life = life
         self._grace = grace
-        self._crowd = crowd
         self._why_killed = why_killed
         self._limit = limit
         self._running: set[RunningCommand] = set()
@@ -123,29 +121,31 @@ class Runner:
     def remains(self) -> ScopeRemains | None:
         """Return what notes the remains of the scope that the current thread works in, if a script's calls do so."""
         scope = current_scope()
-        return (
-            scope.remains(self, lambda: ScopeRemains(self._processes, self._life.postpone))
-            if scope and not scope.is_trusted
-            else None
-        )
+        return scope.remains(self, self._new_remains) if scope and not scope.is_trusted else None
 
-    def _processes(self, quarry: Quarry) -> ProcessTree:
-        return ProcessTree(self._run_control, quarry, self._crowd)
+    def _new_remains(self) -> ScopeRemains:
+        from environments.shell.remains import ScopeRemains  # most commands are no script's
+
+        return ScopeRemains(self._processes, self._life.postpone)
 
     def command(self, sent: Sent, on_cancel: Callable[[], None] | None, grace: float | None = None) -> RunningCommand:
         """Return the means to end a request."""
-        shell = sent.shell
-        ends_shell = sent.where.ends_shell
+        processes = partial(self._processes_of, sent, time.monotonic())
+        return RunningCommand(sent.shell, processes, self._grace if grace is None else grace, on_cancel)
+
+    def _processes_of(self, sent: Sent, began: float) -> ProcessTree:
+        from environments.shell.process_tree import Quarry  # most commands end by themselves
+
+        shell, ends_shell = sent.shell, sent.where.ends_shell
         quarry = Quarry(
             shell.marker if ends_shell else sent.marker,
             type(shell.dialect),
             shell.pid,
             wakes_shell=sent.where is Where.MAIN,
             ends_shell=ends_shell,
-            began=time.monotonic(),
+            began=began,
         )
-        processes = partial(self._processes, quarry)
-        return RunningCommand(shell, processes, self._grace if grace is None else grace, on_cancel)
+        return self._processes(quarry)
 
     def run(
         self,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from environments.cancellation import ended_in_scope
 from environments.errors import TerminalError
-from environments.shell.process_tree import KILL_LIMIT, ProcessTree
 from environments.shell.shell import Ended, Shell
 from environments.sink import OutputSink
+
+if TYPE_CHECKING:
+    from environments.shell.process_tree import ProcessTree
 
 INTERRUPT_POLL = 0.05
 """Seconds between looks at an event that may end a command."""
@@ -111,6 +114,8 @@ class RunningCommand:
         except TerminalError as error:
             self.failure = error
             self._shell.close()  # the target does not answer: let the reader go
+        from environments.shell.process_tree import KILL_LIMIT  # most commands end by themselves
+
         if not over.wait(KILL_LIMIT):
             self._shell.close()
 

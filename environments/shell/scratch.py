@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
 from environments.removal import removing
 from environments.shell.dialect.commands import in_temporary_directory, making_scratch
 from environments.shell.lifecycle import Lifecycle
-from environments.shell.process_tree import RunInTarget
+
+if TYPE_CHECKING:
+    from environments.shell.process_tree import RunInTarget
 
 
 def made_scratch(name: str, run: RunInTarget, backend: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from environments.call import Call
 from environments.errors import CallCancelledError
@@ -13,8 +13,6 @@ from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.beside import Beside, Origin
 from environments.shell.exported import Exported
-from environments.shell.init_files import InitFiles
-from environments.shell.keyboard import Keyboard
 from environments.shell.leftovers import Leftovers
 from environments.shell.request import Where
 from environments.shell.requests import Requests
@@ -25,9 +23,12 @@ from environments.shell.shell import REPORT_TIMEOUT, Shell
 from environments.shell.state import SessionState
 from environments.shell.stream import Terminal
 from environments.shell.target_shells import TargetShells
-from environments.shell.terminal_stream import TerminalStream
 from environments.shell.turn import Turn
 from environments.starting import is_unwanted
+
+if TYPE_CHECKING:
+    from environments.shell.init_files import InitFiles
+    from environments.shell.keyboard import Keyboard
 
 OPENING_POLL = 0.02
 """Seconds between looks at a session that another thread opens."""
@@ -66,10 +67,10 @@ class Session:
         self._requests = requests
         self._on_sent = on_sent
         seat = seat or Seat()
-        self._keyboard = Keyboard() if seat.terminal else None
+        self._keyboard = _new_keyboard() if seat.terminal else None
         self._turn = Turn(self._known_cwd)
-        init_files = InitFiles(shells, runner, settings)
-        self._shell = SessionShell(shells, init_files, leftovers, settings, variables, seat, self._turn)
+        begins = _init_files(shells, runner, settings)
+        self._shell = SessionShell(shells, begins, leftovers, settings, variables, seat, self._turn)
 
     def _known_cwd(self) -> str:
         return self._shell.variables.get("PWD", "")
@@ -96,7 +97,7 @@ class Session:
             call: The command.
             beside: Runs it, in a shell of whichever user it is for.
         """
-        there = replace(call, session_env=True)
+        there = call._replace(session_env=True)
         return self._turn.take(call, partial(self._run_apart, there, beside))
 
     def _run(self, call: Call) -> CommandResult:
@@ -126,8 +127,8 @@ class Session:
             shell.await_report()
             held = shell.reported
         exports = self._shell.handover.due()
-        if self._keyboard and isinstance(shell.stream, TerminalStream):
-            shell.on_begin = partial(self._keyboard.command_began, shell.stream)
+        if self._keyboard:
+            self._keyboard.take_over(shell)
         marker = self._requests.sent(call, Where.MAIN, shell.send, exports=exports)
         self._shell.handover.sent(exports, shell.number)
         return Sent(shell, marker, Where.MAIN), held
@@ -268,3 +269,17 @@ class Session:
         self._shell.close()
         if self._keyboard:
             self._keyboard.close()
+
+
+def _new_keyboard() -> Keyboard:
+    from environments.shell.keyboard import Keyboard  # most sessions are on no terminal
+
+    return Keyboard()
+
+
+def _init_files(shells: TargetShells, runner: Runner, settings: EnvironmentSettings) -> InitFiles | None:
+    if not (settings.login_shell or settings.init_files):
+        return None
+    from environments.shell.init_files import InitFiles  # most sessions begin with no file
+
+    return InitFiles(shells, runner, settings)

@@ -6,7 +6,7 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from environments.call import Call
 from environments.cancellation import current_scope
@@ -14,7 +14,6 @@ from environments.errors import EnvironmentStartError, TerminalError
 from environments.settings import EnvironmentSettings
 from environments.shell.framing import PLACE_FIELDS, WATCHED
 from environments.shell.handover import Handover
-from environments.shell.init_files import InitFiles
 from environments.shell.leftovers import Leftovers
 from environments.shell.opening import IN_PLACE, NOWHERE
 from environments.shell.parked import ParkedShells
@@ -24,6 +23,9 @@ from environments.shell.state import SessionState, with_variables_of
 from environments.shell.stream import Terminal
 from environments.shell.target_shells import TargetShells
 from environments.shell.turn import Turn
+
+if TYPE_CHECKING:
+    from environments.shell.init_files import InitFiles
 
 INTERPRETER_VARIABLES = tuple(name for name in WATCHED if name != "PWD")
 """What decides which code runs as a script's Python, and which as its modules and programs."""
@@ -37,7 +39,7 @@ class SessionShell:
 
     Args:
         shells: Opens shells.
-        init_files: Has the first of them in a target source what a session begins with.
+        init_files: Has the first of them in a target source what a session begins with; None if that is nothing.
         leftovers: Sets a shell apart from what its last command has left.
         settings: Where the session begins, and whether it keeps its shell.
         variables: Return the variables that are handed on to it.
@@ -48,7 +50,7 @@ class SessionShell:
     def __init__(
         self,
         shells: TargetShells,
-        init_files: InitFiles,
+        init_files: InitFiles | None,
         leftovers: Leftovers,
         settings: EnvironmentSettings,
         variables: Callable[[], Mapping[str, str]],
@@ -105,7 +107,7 @@ class SessionShell:
         shell, where = self._opened(cwd, self.state, nowhere=not first)
         generation = self._shells.generation_of(shell)
         if first or (generation != self._generation and not self._shells.target_stays):
-            self.is_to_source = self._init_files.any
+            self.is_to_source = self._init_files is not None
         if not first and where != IN_PLACE and generation != self._generation:  # a new target has no such directory
             self._shells.end(shell)
             shell, where = self._opened(self._settings.cwd, self.state, nowhere=False)
@@ -138,7 +140,7 @@ class SessionShell:
     def source(self) -> None:
         """Have the shell source what a session begins with in a target, unless that was done. It stays where it is."""
         shell = self.current
-        if not shell or not self.is_to_source or self.is_nowhere:
+        if not shell or not self._init_files or not self.is_to_source or self.is_nowhere:
             return
 
         def again(ended: Shell) -> Shell:
@@ -203,7 +205,7 @@ class SessionShell:
         self._shells.end(shell)
 
     def _let_go(self, shell: Shell) -> None:
-        self.state = replace(shell.reported, variables=self.variables)
+        self.state = shell.reported._replace(variables=self.variables)
         self.handover.ended(shell.reported_number)
         self.current = None
 
@@ -231,7 +233,7 @@ class SessionShell:
 
     def resize(self, terminal: Terminal) -> None:
         """Change the size of its terminal, and of those that come after that."""
-        self._seat = replace(self._seat, terminal=terminal)
+        self._seat = self._seat._replace(terminal=terminal)
         if shell := self.current:
             with contextlib.suppress(OSError, ValueError):  # it ends just now
                 shell.stream.resize(terminal)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from environments.shell.framing import MAX_MESSAGE_BYTES, Kind, Message
 
@@ -18,8 +19,7 @@ _EXPORT = rf"(?s)(?:declare -\w+|export) (\w+)(?:={_WORD})?\n"
 """One variable in the report of a shell. It takes the whole value, in which the same may stand once more."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionState:
+class SessionState(NamedTuple):
     """What a shell reported last, whole. Only shells of the same kind can take it up."""
 
     exports: str = ""
@@ -30,7 +30,7 @@ class SessionState:
     """The options of `set -o` that are on."""
     shell_options: frozenset[str] = frozenset()
     """Those of `shopt`."""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = MappingProxyType({})
     """The `SESSION_FIELDS`."""
 
     @property
@@ -49,7 +49,7 @@ def with_variables_of(state: SessionState, held: SessionState, names: Collection
     """
     before = "".join(found[0] for found in re.finditer(_EXPORT, held.exports) if found[1] in names)
     others = re.sub(_EXPORT, lambda found: "" if found[1] in names else found[0], state.exports)
-    return replace(state, exports=before + others)
+    return state._replace(exports=before + others)
 
 
 def exports_of(state: SessionState) -> dict[str, str]:

@@ -6,7 +6,6 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from environments.errors import EnvironmentLostError, EnvironmentStartError, StartStoppedError, TerminalError
@@ -21,7 +20,6 @@ from environments.shell.seat import Seat
 from environments.shell.shell import Shell
 from environments.shell.state import SessionState
 from environments.shell.stream import Stream, StreamOpener, Terminal
-from environments.shell.terminal_stream import open_terminal_stream
 
 _DEFAULT = Seat()
 
@@ -180,7 +178,7 @@ class TargetShells:
         generation = self._life.ensure_started(for_control)
         try:
             if seat.terminal:
-                beginning = replace(beginning, script_apart=True)
+                beginning = beginning._replace(script_apart=True)
                 stream = self._open_terminal(beginning.marker, seat.terminal, seat.new_script())
             else:
                 stream = self._open_stream(boot_argv(beginning.marker, terminal is not None, self._scrub), terminal)
@@ -203,6 +201,8 @@ class TargetShells:
         return shell, where
 
     def _open_terminal(self, marker: str, terminal: Terminal, script: str) -> Stream:
+        from environments.shell.terminal_stream import open_terminal_stream  # most sessions are on no terminal
+
         argv = boot_argv(marker, scrub=self._scrub, script=script)
         return open_terminal_stream(self._open_stream, argv, terminal, marker, script)
 

@@ -27,6 +27,11 @@ class TargetUser:
     way: Way
 
     @property
+    def is_own(self) -> bool:
+        """Whether it is the target's own user."""
+        return self.way is Way.OWN
+
+    @property
     def variables(self) -> Mapping[str, str]:
         """What says to a process who it is. Who has no name is called by the number."""
         name = self.name or str(self.uid)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from environments.call import Call
 from environments.cancellation import check_scope, ended_in_scope
 from environments.capture import BoundedCapture
 from environments.errors import TerminalError, target_error
-from environments.process import Background
 from environments.progress import Reporter
 from environments.result import CommandResult
 from environments.shell.dialect.file_causes import error_number
 from environments.shell.dialect.files import explaining
-from environments.shell.process import ShellProcess
 from environments.sink import Channel, OutputSink
+
+if TYPE_CHECKING:
+    from environments.process import Background
+    from environments.shell.process import ShellProcess
 
 TIME_LIMIT = 60.0
 """Seconds for a command that moves what is small."""

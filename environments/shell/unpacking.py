@@ -8,12 +8,15 @@ import shutil
 import stat
 import tarfile
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import IO, Protocol, Self, cast
+from pathlib import PurePosixPath
+from typing import IO, TYPE_CHECKING, Protocol, Self, cast
 
 from environments.atomic_file import PERMISSIONS, PIECE
 from environments.errors import TerminalError
 from environments.shell.dialect.directories import OWNER
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LONGEST_HEADER = 1024 * 1024
 """Bytes that an archive may have to say about one member: Linux knows no path above 4 KB."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-import logging
 import random
 import string
 import urllib.parse
@@ -17,7 +16,7 @@ from hypothesis import strategies as st
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.capture import CapturedText
-from environments.log import logger
+from environments.log import Log, logger
 from environments.model_view import ModelView
 from environments.redaction import RedactedPieces, Redactor
 from environments.secret_names import names_secret
@@ -203,4 +202,4 @@ def test_every_module_of_ours_that_logs_does_so_without_secrets() -> None:
     root = Path(__file__).parents[2] / "environments"
     direct = [file.name for file in root.rglob("*.py") if "getLogger(__name__)" in file.read_text()]
     assert direct == []
-    assert isinstance(logger("environments"), logging.Logger)
+    assert isinstance(logger("environments"), Log)

@@ -325,7 +325,7 @@ def test_hermes_home_is_in_the_users_home_by_default(tmp_path: Path, monkeypatch
     monkeypatch.delenv("HERMES_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert hermes_home() == tmp_path / ".hermes"
-    assert read_config_section("terminal") == ({}, tmp_path / ".hermes" / "config.yaml")
+    assert read_config_section("terminal") == ({}, str(tmp_path / ".hermes" / "config.yaml"))
 
 
 def test_the_defaults_cost_no_import_of_pydantic_or_yaml() -> None:
