@@ -13,12 +13,11 @@ from environments import TerminalError
 
 SUBJECTS = (
     "startup",
-    "commands",
-    "tool_calls",
-    "scripts",
+    "local",
     "output",
     "many",
     "docker",
+    "lifecycle",
     "ssh",
     "singularity",
     "over_ssh",

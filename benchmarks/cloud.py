@@ -12,16 +12,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.measure import medians
-from benchmarks.table import Row
-from benchmarks.tool_calls import tool_call_seconds
+from benchmarks.measure import Times, clocked, in_turn
+from benchmarks.table import OURS, RAW, Row
+from benchmarks.tool_calls import tool_call_times
 from environments import BaseEnvironment, EnvironmentStartError, create_environment
 
 ROUND_TRIPS = (0.03, 0.08)
 """Seconds: to a service on the same continent, and to one on another."""
 CALLS = 20
-EXECS_PER_CALL = 4
-"""As in benchmarks.engine: a tool call by files takes so many, without a collecting command."""
+RAW_IS = "a round trip to the stand-in"
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 
 Action = Callable[[], object]
@@ -53,21 +52,16 @@ def rows_of(cloud: Cloud) -> Iterator[Row]:
 
 def _rows(cloud: Cloud, env: BaseEnvironment, round_trip: float) -> Iterator[Row]:
     where = f"{cloud.name}, {round_trip * 1000:.0f} ms away"
+    raw = Times(round_trip, round_trip, round_trip, 1)
     with cloud.exec_true(env) as exec_true:
-        ours, each = medians(lambda: env.execute("true"), exec_true, seconds=3, least_rounds=10)
-    today = f"{cloud.exec_name} each"
-    yield _row(f'execute("true"), {where}', round_trip, ours, each, today)
-    today = f"{EXECS_PER_CALL} times {cloud.exec_name}"
+        timers = {OURS: clocked(lambda: env.execute("true")), cloud.exec_name: clocked(exec_true)}
+        measured = in_turn(timers, seconds=3, least_rounds=10)
+    yield Row.of(f'execute("true"), {where}', measured.beside(RAW, raw), raw_is=RAW_IS)
     for transport, name in (("relay", "relay"), ("file", "file queue")):
         if transport == "relay" and not env.capabilities.duplex:
             continue
-        seconds = tool_call_seconds(env, "relay" if transport == "relay" else "file", CALLS)
-        yield _row(f"tool call, {where}, {name}", round_trip, seconds, EXECS_PER_CALL * each, today)
-
-
-def _row(what: str, round_trip: float, ours: float, today: float, today_is: str) -> Row:
-    rates = f"{1 / ours:.3g}/s against {1 / today:.3g}/s"
-    return Row(what=what, raw=round_trip, ours=ours, today=today, note=f"{rates}; raw: a round trip; today: {today_is}")
+        ours = Times.of(tool_call_times(env, "relay" if transport == "relay" else "file", CALLS))
+        yield Row(what=f"tool call, {where}, {name}", raw=raw, ours=ours, raw_is=RAW_IS)
 
 
 @contextlib.contextmanager

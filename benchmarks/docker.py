@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import io
 import socket
+import subprocess
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.engine import Engine, rows_of
+from benchmarks.engine import Engine, Goals, python_in, rows_of, through
+from benchmarks.measure import CannotDoError
+from benchmarks.peers.installation import folder_with
+from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Kind, opened_peers
+from benchmarks.places import docker_image
 from benchmarks.table import Row
-from environments import create_environment, load_settings
+from environments import BaseEnvironment, create_environment
 
 if TYPE_CHECKING:
     from docker import APIClient
 
-IMAGE = "e2e-python:bookworm"
-"""The image that e2e/setup makes, where the settings name none."""
 HEADER = 8
 """Bytes in front of each piece of output on an exec's stream."""
 
@@ -46,8 +49,11 @@ class ExecProcess:
 
 def rows() -> Iterator[Row]:
     """Measure everything in a container."""
-    with create_environment("docker", image=load_settings("docker").docker.image or IMAGE) as env:
-        container = env.execute("cat /etc/hostname").output.strip()
+    with create_environment("docker", image=docker_image()) as env:
+        container = container_of(env)
+        asked, missing = peers_asked(
+            env.execute("python3 -c 'import sys; print(*sys.version_info[:2], sep=\".\")'").output
+        )
         import docker
 
         api = docker.APIClient()
@@ -60,20 +66,49 @@ def rows() -> Iterator[Row]:
             api.put_archive(container, "/var/tmp", archive.getvalue())
 
         try:
-            yield from rows_of(
-                Engine(
-                    name="Docker",
-                    env=env,
-                    bash=bash,
-                    cat=cat,
-                    each=lambda words: ["docker", "exec", container, *words],
-                    each_name="`docker exec`",
-                    put=put_archive,
-                    put_name="a tar to put_archive",
-                    command_goal=3.5,
+            with opened_peers(asked) as (peers, not_opened):
+                yield from rows_of(
+                    Engine(
+                        name="Docker",
+                        env=env,
+                        bash=bash,
+                        raw_python=python_in(bash),
+                        raw_call=through(cat),
+                        raw_call_is="a line through a cat there",
+                        transport="relay",
+                        clients={
+                            "`docker exec`": lambda words: subprocess.run(
+                                ["docker", "exec", container, *words], capture_output=True, check=True
+                            ),
+                        },
+                        peers=peers,
+                        missing={**missing, **not_opened},
+                        goals=Goals(command=2.5, call=1.2, queued_call=15, script=1),
+                        put=put_archive,
+                        put_is="a tar to put_archive",
+                    )
                 )
-            )
         finally:
             bash.close()
             cat.close()
             api.close()
+
+
+def container_of(env: BaseEnvironment) -> str:
+    """Return the id of an environment's container."""
+    return env.execute("cat /etc/hostname").output.strip()
+
+
+def peers_asked(python: str) -> tuple[dict[Kind, dict[str, object]], dict[str, str]]:
+    """Return what peers open for a container, and why others cannot.
+
+    Args:
+        python: The version of the Python in the image.
+    """
+    place: dict[str, object] = {"place": "docker", "image": docker_image()}
+    asked: dict[Kind, dict[str, object]] = {HERMES_AGENT: place}
+    try:
+        server = folder_with("swe_rex_server", SWE_REX.requirements, python.strip())
+    except CannotDoError as error:
+        return asked, {SWE_REX.name: str(error)}
+    return {**asked, SWE_REX: {**place, "server": str(server)}}, {}

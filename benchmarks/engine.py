@@ -1,27 +1,40 @@
-"""What is measured on every engine that is not this machine."""
+"""What is measured on every engine, this machine among them: commands, tool calls, scripts and files."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measure import medians
+from benchmarks.measure import Measured, Timer, clocked, in_turn, seldom
+from benchmarks.peers.peer import Peer, timers_of
+from benchmarks.peers.scripts import CALLING, PRINTING
 from benchmarks.raw_process import NOTHING, RawProcess
-from benchmarks.table import Row
-from benchmarks.tool_calls import tool_call_seconds
+from benchmarks.script_ways import WAYS
+from benchmarks.table import OURS, RAW, Row
+from benchmarks.tool_calls import tool_call_times
 from code_execution import execute_code
+from code_execution.script_run import TransportName
 from environments import BaseEnvironment
 
 FILE_SIZE = 100_000_000
-CALLS = 100
-EXECS_PER_CALL = 4
-"""A tool call by files takes, without a collecting command: list them, read one, write the answer, remove it."""
+CALLS, FILE_CALLS = 100, 20
+SELDOM = 25
+"""Turns of a command here for one of what takes a hundred times as long."""
 _MESSAGE = b'{"tool":"noop"}\n'
-_SCRIPT = "print(1)"
+_TARGET_FILE = "/var/tmp/hermes-benchmark"
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """How many times the raw cost things may take; None is not said."""
+
+    command: float | None = None
+    call: float | None = None
+    queued_call: float | None = None
+    script: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,77 +45,155 @@ class Engine:
     env: BaseEnvironment
     bash: RawProcess
     """A bash in the target."""
-    cat: RawProcess
-    """A `cat` in the target."""
-    each: Callable[[Sequence[str]], Sequence[str]]
-    """Makes the command line by which one command is run there today."""
-    each_name: str
-    put: Callable[[Path], object]
+    raw_python: Timer
+    """Starts Python in the target, by the least that can do it."""
+    raw_call: Timer
+    """Sends a line to a process there and takes one back."""
+    raw_call_is: str
+    transport: TransportName
+    """The quickest way of a tool call."""
+    clients: Mapping[str, Callable[[Sequence[str]], object]]
+    """What runs one command there by what the engine comes with, by name."""
+    peers: Mapping[str, Peer]
+    missing: Mapping[str, str]
+    """Why other peers are not here."""
+    goals: Goals
+    peer_calls: int = 5
+    """Tool calls in one turn of a peer's script."""
+    put: Callable[[Path], object] | None = None
     """Copies a file into the target by the engine's own client library or program."""
-    put_name: str
-    command_goal: float
+    put_is: str = ""
+    more: Mapping[str, Timer] = field(default_factory=dict)
+    """What else runs one command there, by name."""
+
+
+def through(cat: RawProcess) -> Timer:
+    """Make a timer of a line through a `cat` in a target."""
+    return clocked(lambda: cat.round_trip(_MESSAGE))
+
+
+def python_in(bash: RawProcess) -> Timer:
+    """Make a timer of starting Python from a bash in a target."""
+    line = f"python3 -c '{PRINTING}'\n".encode()
+    return clocked(lambda: bash.round_trip(line))
 
 
 def rows_of(engine: Engine) -> Iterator[Row]:
     """Measure everything on one engine."""
     yield from _commands(engine)
     yield from _tool_calls(engine)
-    yield _script(engine)
-    yield _put_file(engine)
+    yield from _scripts(engine)
+    yield from _scripts_with_call(engine)
+    if engine.put:
+        yield _put_file(engine, engine.put)
 
 
 def _commands(engine: Engine) -> Iterator[Row]:
     env = engine.env
-    raw, session, oneshot, today = medians(
-        lambda: engine.bash.round_trip(NOTHING),
-        lambda: env.execute("true"),
-        lambda: env.execute_oneshot("true"),
-        lambda: subprocess.run(engine.each(["true"]), check=True),
+    measured = in_turn(
+        {
+            RAW: clocked(lambda: engine.bash.round_trip(NOTHING)),
+            OURS: clocked(lambda: env.execute("true")),
+            f"{OURS}: oneshot": clocked(lambda: env.execute_oneshot("true")),
+            **_client_timers(engine, ["true"], SELDOM),
+            **{name: seldom(timer, SELDOM) for name, timer in engine.more.items()},
+            **timers_of(engine.peers, "command", SELDOM),
+        },
         seconds=3,
+        least_rounds=8 * SELDOM,
+        missing=engine.missing,
     )
-    note = f"raw: a line to one bash there; today: {engine.each_name} each"
-    yield Row(
-        what=f'execute("true"), {engine.name}', raw=raw, ours=session, goal=engine.command_goal, today=today, note=note
-    )
-    yield Row(what=f'execute_oneshot("true"), {engine.name}', raw=raw, ours=oneshot, today=today, note="the same")
+    raw_is = "a line to one bash there"
+    yield Row.of(f'execute("true"), {engine.name}', measured, goal=engine.goals.command, raw_is=raw_is)
+    what = f'execute_oneshot("true"), {engine.name}'
+    yield Row.of(what, measured, ours=f"{OURS}: oneshot", raw_is=raw_is, alone=True)
 
 
 def _tool_calls(engine: Engine) -> Iterator[Row]:
-    raw, each = medians(
-        lambda: engine.cat.round_trip(_MESSAGE), lambda: subprocess.run(engine.each(["true"]), check=True)
-    )
-    today = EXECS_PER_CALL * each
-    note = f"raw: a line through a cat there; today: {EXECS_PER_CALL} times {engine.each_name}"
-    over_relay = tool_call_seconds(engine.env, "relay", CALLS)
-    yield Row(what=f"tool call, {engine.name}, relay", raw=raw, ours=over_relay, goal=2.5, today=today, note=note)
-    over_files = tool_call_seconds(engine.env, "file", CALLS)
-    note = "the same; goal: 6 ms on Docker"
-    yield Row(what=f"tool call, {engine.name}, file queue", raw=raw, ours=over_files, today=today, note=note)
+    def of(peer: Peer) -> Timer:
+        return lambda: peer.ask("tool_calls", {"calls": engine.peer_calls})[1]
 
-
-def _script(engine: Engine) -> Row:
-    line = f"python3 -c '{_SCRIPT}'\n".encode()
-    raw, ours, today = medians(
-        lambda: engine.bash.round_trip(line),
-        lambda: execute_code(_SCRIPT, env=engine.env),
-        lambda: subprocess.run(engine.each(["python3", "-c", _SCRIPT]), capture_output=True, check=True),
+    env, goals, raw_is = engine.env, engine.goals, engine.raw_call_is
+    measured = in_turn(
+        {
+            RAW: engine.raw_call,
+            OURS: lambda: tool_call_times(env, engine.transport, CALLS),
+            f"{OURS}: file": lambda: tool_call_times(env, "file", FILE_CALLS),
+            **{name: of(peer) for name, peer in engine.peers.items() if "tool_calls" in peer.works},
+        },
         seconds=3,
+        least_rounds=3,
+        missing=engine.missing,
     )
-    note = f"raw: starting Python from one bash there; today: {engine.each_name} python3 -c"
-    return Row(what=f'execute_code("{_SCRIPT}"), {engine.name}', raw=raw, ours=ours, goal=3, today=today, note=note)
+    what = f"tool call, {engine.name}, "
+    yield Row.of(f"{what}{engine.transport}", measured, goal=goals.call, raw_is=raw_is)
+    ours = f"{OURS}: file"
+    yield Row.of(f"{what}file queue", measured, ours=ours, goal=goals.queued_call, raw_is=raw_is, alone=True)
 
 
-def _put_file(engine: Engine) -> Row:
+def _scripts(engine: Engine) -> Iterator[Row]:
+    timers = {
+        RAW: engine.raw_python,
+        **_our_scripts(engine, PRINTING),
+        **_client_timers(engine, ["python3", "-c", PRINTING]),
+        **timers_of(engine.peers, "script"),
+    }
+    measured = in_turn(timers, seconds=3, least_rounds=8, missing=engine.missing)
+    yield from _script_rows(
+        f'execute_code("{PRINTING}"), {engine.name}', measured, "starting Python there", engine.goals.script
+    )
+
+
+def _scripts_with_call(engine: Engine) -> Iterator[Row]:
+    timers = {
+        RAW: engine.raw_python,
+        **_our_scripts(engine, CALLING),
+        **timers_of(engine.peers, "script_with_call"),
+    }
+    measured = in_turn(timers, seconds=3, least_rounds=5, missing=engine.missing)
+    raw_is = "starting Python there, without the call"
+    yield from _script_rows(f"execute_code with a tool call, {engine.name}", measured, raw_is)
+
+
+def _script_rows(what: str, measured: Measured, raw_is: str, goal: float | None = None) -> Iterator[Row]:
+    for way in WAYS:
+        yield Row.of(
+            f"{what}{way.suffix}",
+            measured,
+            ours=f"{OURS}{way.suffix}",
+            goal=goal if way.is_usual else None,
+            raw_is=raw_is,
+            alone=not way.is_usual,
+        )
+
+
+def _client_timers(engine: Engine, words: Sequence[str], every: int = 1) -> dict[str, Timer]:
+    def of(run: Callable[[Sequence[str]], object]) -> Timer:
+        return seldom(clocked(lambda: run(words)), every)
+
+    return {name: of(run) for name, run in engine.clients.items()}
+
+
+def _our_scripts(engine: Engine, code: str) -> dict[str, Timer]:
+    def run() -> None:
+        result = execute_code(code, env=engine.env)
+        if result.status != "success":
+            raise RuntimeError(result.output)
+
+    return {f"{OURS}{way.suffix}": way.timer(run) for way in WAYS}
+
+
+def _put_file(engine: Engine, put: Callable[[Path], object]) -> Row:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory, "hermes-benchmark")
         file.write_bytes(os.urandom(1_000_000) * (FILE_SIZE // 1_000_000))
-        raw, ours = medians(
-            lambda: engine.put(file),
-            lambda: engine.env.put_file(file, "/var/tmp/hermes-benchmark"),
+        measured = in_turn(
+            {
+                RAW: clocked(lambda: put(file)),
+                OURS: clocked(lambda: engine.env.put_file(file, _TARGET_FILE)),
+            },
             seconds=0,
             least_rounds=3,
-            warm_ups=1,
         )
-    engine.env.execute("rm -f /var/tmp/hermes-benchmark")
-    note = f"raw: {engine.put_name}"
-    return Row(what=f"put_file of 100 MB, {engine.name}", raw=raw, ours=ours, goal=1, note=note)
+    engine.env.execute(f"rm -f {_TARGET_FILE}")
+    return Row.of(f"put_file of 100 MB, {engine.name}", measured, goal=1, raw_is=engine.put_is)

@@ -8,18 +8,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.distant import distant
-from benchmarks.docker import IMAGE
-from benchmarks.measure import medians
+from benchmarks.measure import clocked, in_turn
+from benchmarks.places import docker_image, singularity_image
 from benchmarks.ssh import HOST, start_server
-from benchmarks.table import Row
-from environments import BaseEnvironment, TerminalError, create_environment, load_settings
+from benchmarks.table import OURS, RAW, Row
+from environments import BaseEnvironment, TerminalError, create_environment
 
 ONE_WAY = 0.02
 """Seconds from here to the host."""
 MORE = 2
 """Round trips that a command in a container may take more than the same command on the host."""
-SANDBOX = Path("/var/cache/e2e/e2e-python.sandbox")
-"""What e2e/setup makes, where the settings name no image."""
 
 
 def rows() -> Iterator[Row]:
@@ -30,7 +28,7 @@ def rows() -> Iterator[Row]:
         far = opened.enter_context(distant(near, ONE_WAY))
         place = {"ssh_host": HOST, "ssh_port": far, "ssh_config": str(folder / "client")}
         host = opened.enter_context(create_environment("ssh", **place))
-        for name, image in (("Docker", _docker_image()), ("Singularity", _singularity_image())):
+        for name, image in (("Docker", docker_image()), ("Singularity", singularity_image())):
             try:
                 with create_environment(name.lower(), over="ssh", image=image, **place) as env:
                     yield from _commands(name, env, host)
@@ -44,19 +42,12 @@ def _commands(name: str, env: BaseEnvironment, host: BaseEnvironment) -> Iterato
         'execute_oneshot("true")': lambda env: env.execute_oneshot("true"),
     }
     for what, run in ways.items():
-        on_host, inside = medians(lambda run=run: run(host), lambda run=run: run(env), seconds=4, least_rounds=20)  # type: ignore[misc]
-        yield Row(
-            what=f"{what}, {name} over SSH, {2 * ONE_WAY * 1000:.0f} ms away",
-            raw=on_host,
-            ours=inside,
-            goal=1 + MORE * 2 * ONE_WAY / on_host,
-            note=f"raw: the same on the host over SSH; goal: {MORE} round trips more",
+        timers = {RAW: clocked(lambda run=run: run(host)), OURS: clocked(lambda run=run: run(env))}  # type: ignore[misc]
+        measured = in_turn(timers, seconds=4, least_rounds=20)
+        yield Row.of(
+            f"{what}, {name} over SSH, {2 * ONE_WAY * 1000:.0f} ms away",
+            measured,
+            goal=1 + MORE * 2 * ONE_WAY / measured.times[RAW].median,
+            raw_is="the same on the host over SSH",
+            note=f"goal: {MORE} round trips more",
         )
-
-
-def _docker_image() -> str:
-    return load_settings("docker").docker.image or IMAGE
-
-
-def _singularity_image() -> str:
-    return load_settings("singularity").singularity.image or str(SANDBOX)

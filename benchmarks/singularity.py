@@ -7,18 +7,17 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.engine import Engine, rows_of
+from benchmarks.engine import Engine, Goals, python_in, rows_of, through
+from benchmarks.peers.peer import HERMES_AGENT, opened_peers
+from benchmarks.places import singularity_image
 from benchmarks.raw_process import PipedProcess
 from benchmarks.table import Row
-from environments import BaseEnvironment, create_environment, load_settings
-
-IMAGE = Path(os.environ.get("E2E_STATE") or "/var/cache/e2e") / "e2e-python.sandbox"
-"""The image that e2e/setup makes, where the settings name none."""
+from environments import BaseEnvironment, create_environment
 
 
 def rows() -> Iterator[Row]:
     """Measure everything in an instance."""
-    image = load_settings("singularity").singularity.image or str(IMAGE)
+    image = singularity_image()
     with create_environment("singularity", image=image) as env:
         env.execute("true")
         name = f"hermes-benchmark-{os.getpid()}"
@@ -36,18 +35,31 @@ def _rows(env: BaseEnvironment, name: str) -> Iterator[Row]:
         with file.open("rb") as content:
             subprocess.run([*inside, "sh", "-c", "cat >/var/tmp/hermes-benchmark"], stdin=content, check=True)
 
-    with PipedProcess([*inside, "bash"]) as bash, PipedProcess([*inside, "cat"]) as cat:
+    asked = {HERMES_AGENT: {"place": "singularity", "image": singularity_image()}}
+    with (
+        opened_peers(asked) as (peers, missing),
+        PipedProcess([*inside, "bash"]) as bash,
+        PipedProcess([*inside, "cat"]) as cat,
+    ):
         yield from rows_of(
             Engine(
                 name="Singularity",
                 env=env,
                 bash=bash,
-                cat=cat,
-                each=lambda words: [*inside, *words],
-                each_name="`exec instance://`",
+                raw_python=python_in(bash),
+                raw_call=through(cat),
+                raw_call_is="a line through a cat there",
+                transport="relay",
+                clients={
+                    "`exec instance://`": lambda words: subprocess.run(
+                        [*inside, *words], capture_output=True, check=True
+                    )
+                },
+                peers=peers,
+                missing=missing,
+                goals=Goals(command=3.5, call=1.2),
                 put=put,
-                put_name="`exec instance://` of a cat",
-                command_goal=10,
+                put_is="`exec instance://` of a cat",
             )
         )
 

@@ -10,11 +10,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.engine import Engine, rows_of
+from benchmarks.engine import Engine, Goals, python_in, rows_of, through
+from benchmarks.peers.peer import HERMES_AGENT, opened_peers
 from benchmarks.table import Row
 from environments import EnvironmentStartError, create_environment
 
@@ -34,7 +35,7 @@ SetEnv HOME={folder} BASH_ENV=/dev/null
 Subsystem sftp internal-sftp
 """
 _CLIENT = """\
-Host {host}
+Host {host} 127.0.0.1
   HostName 127.0.0.1
   Port {port}
   IdentityFile {folder}/key
@@ -65,27 +66,71 @@ def rows() -> Iterator[Row]:
     """Measure everything over SSH."""
     with contextlib.ExitStack() as opened:
         folder = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="hermes-benchmark-")))
-        start_server(folder, opened)
+        port = start_server(folder, opened)
         env = opened.enter_context(create_environment("ssh", host=HOST, config=str(folder / "client")))
         env.execute("true")
-        transport = _connected(folder, opened)
-        sftp = transport.open_sftp_client()
-        assert sftp
-        ssh = ("ssh", "-F", str(folder / "client"), HOST)
-        _start_master(ssh, opened)
+        host = Host(folder, port, opened)
+        transport, sftp = host.transport, host.client.open_sftp()
+        peers, missing = opened.enter_context(opened_peers({HERMES_AGENT: host.peer_place}))
+        bash = ChannelProcess(transport, "bash")
         yield from rows_of(
             Engine(
                 name="SSH",
                 env=env,
-                bash=ChannelProcess(transport, "bash"),
-                cat=ChannelProcess(transport, "cat"),
-                each=lambda words: [*ssh, shlex.join(words)],
-                each_name="`ssh` with a ControlMaster",
+                bash=bash,
+                raw_python=python_in(bash),
+                raw_call=through(ChannelProcess(transport, "cat")),
+                raw_call_is="a line through a cat there",
+                transport="relay",
+                clients=host.ways,
+                peers=peers,
+                missing=missing,
+                goals=Goals(command=1.5, call=1.2),
                 put=lambda file: sftp.put(str(file), "/var/tmp/hermes-benchmark"),
-                put_name="SFTP by paramiko",
-                command_goal=2,
+                put_is="SFTP by paramiko",
             )
         )
+
+
+class Host:
+    """A host over SSH, with the ways to it without this package: one `ssh` for all by a ControlMaster, and paramiko.
+
+    Args:
+        folder: What `start_server` has filled.
+        port: Where it is, or where a link to it begins.
+        opened: What all ends with.
+    """
+
+    def __init__(self, folder: Path, port: int, opened: contextlib.ExitStack) -> None:
+        self._folder, self._port = folder, port
+        self.client = _connected(folder, port, opened)
+        transport = self.client.get_transport()
+        assert transport
+        self.transport = transport
+        self._ssh = ("ssh", "-F", str(folder / "client"), "-p", str(port), HOST)
+        _start_master(self._ssh, opened)
+
+    @property
+    def ways(self) -> dict[str, Callable[[Sequence[str]], object]]:
+        """What runs one command there, by name."""
+        return {
+            "`ssh`, ControlMaster": lambda words: subprocess.run(
+                [*self._ssh, shlex.join(words)], capture_output=True, check=True
+            ),
+            "paramiko": self._exec_command,
+        }
+
+    @property
+    def peer_place(self) -> dict[str, object]:
+        """What a peer opens."""
+        known = {"host": "127.0.0.1", "port": str(self._port), "user": Path.home().owner()}
+        return {"place": "ssh", "ssh": {**known, "key": f"{self._folder}/key", "config": f"{self._folder}/client"}}
+
+    def _exec_command(self, words: Sequence[str]) -> None:
+        _, stdout, _ = self.client.exec_command(shlex.join(words))
+        stdout.read()
+        assert stdout.channel.recv_exit_status() == 0
+        stdout.channel.close()
 
 
 def start_server(folder: Path, opened: contextlib.ExitStack) -> int:
@@ -115,18 +160,19 @@ def start_server(folder: Path, opened: contextlib.ExitStack) -> int:
     raise EnvironmentStartError("sshd does not start")
 
 
-def _connected(folder: Path, opened: contextlib.ExitStack) -> paramiko.Transport:
+def _connected(folder: Path, port: int, opened: contextlib.ExitStack) -> paramiko.SSHClient:
     import paramiko
 
     options = paramiko.SSHConfig.from_path(str(folder / "client")).lookup(HOST)
     client = paramiko.SSHClient()
     client.load_system_host_keys(str(folder / "known_hosts"))
-    client.connect(options["hostname"], int(options["port"]), key_filename=options["identityfile"], look_for_keys=False)
+    client.set_missing_host_key_policy(paramiko.AutoAddPolicy())  # of our own server, whose port a link changes
+    client.connect(options["hostname"], port, key_filename=options["identityfile"], look_for_keys=False)
     opened.callback(client.close)
     transport = client.get_transport()
     assert transport
     transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # type: ignore[union-attr]
-    return transport
+    return client
 
 
 def _start_master(ssh: tuple[str, ...], opened: contextlib.ExitStack) -> None:

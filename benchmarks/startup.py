@@ -6,8 +6,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from benchmarks.measure import medians
-from benchmarks.table import Row
+from benchmarks.measure import clocked, in_turn
+from benchmarks.table import OURS, RAW, Row
 
 PROGRAM = """
 from environments import create_environment
@@ -18,8 +18,8 @@ with create_environment("local") as env:
 
 def rows() -> Iterator[Row]:
     """Measure a whole process that imports `environments` and runs one command."""
-    raw, ours = medians(lambda: _python("pass"), lambda: _python(PROGRAM), seconds=4)
-    yield Row(what="import and a first command, local", raw=raw, ours=ours, goal=6, note="raw: starting Python")
+    timers = {RAW: clocked(lambda: _python("pass")), OURS: clocked(lambda: _python(PROGRAM))}
+    yield Row.of("import and a first command, local", in_turn(timers, seconds=4), goal=5, raw_is="starting Python")
 
 
 def _python(program: str) -> None:

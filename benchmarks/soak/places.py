@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.docker import IMAGE
+from benchmarks.places import DOCKER_IMAGE
 from benchmarks.ssh import HOST, start_server
 from environments import BaseEnvironment, create_environment, load_settings
 
@@ -26,7 +26,7 @@ def place(backend: str) -> Iterator[BaseEnvironment]:
             start_server(folder, opened)
             env = create_environment("ssh", host=HOST, config=str(folder / "client"))
         elif backend == "docker":
-            env = create_environment("docker", image=load_settings("docker").docker.image or IMAGE)
+            env = create_environment("docker", image=load_settings("docker").docker.image or DOCKER_IMAGE)
         else:
             env = create_environment(backend)
         opened.callback(env.cleanup)

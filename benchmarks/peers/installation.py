@@ -1,0 +1,84 @@
+"""Environments that have peers in them, kept from one run to the next in `.bench/`."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.measure import CannotDoError
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / ".bench"
+PIP = (sys.executable, "-m", "pip")
+_SAID = 300
+"""Characters of what pip says that are passed on."""
+
+
+def python_with(name: str, requirements: Sequence[str]) -> Path:
+    """Return the Python of an environment of its own that has some packages. It is made at the first use.
+
+    Args:
+        name: Of its folder.
+        requirements: As pip wants them.
+
+    Raises:
+        CannotDoError: They cannot be installed.
+    """
+    folder = KEPT / name
+    with _made_once(folder, requirements) as missing:
+        if missing:
+            _run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)])
+            python = ("--python", str(folder / "bin" / "python"))
+            _run([*PIP, *python, "install", "--quiet", *requirements])
+    return folder / "bin" / "python"
+
+
+def folder_with(name: str, requirements: Sequence[str], version: str) -> Path:
+    """Return a folder that has some packages for a Python elsewhere, to be put on its path.
+
+    Args:
+        name: Of the folder.
+        requirements: As pip wants them.
+        version: That Python's, as `3.11`.
+
+    Raises:
+        CannotDoError: They cannot be installed.
+    """
+    folder = KEPT / name
+    with _made_once(folder, [*requirements, version]) as missing:
+        if missing:
+            place = ["--target", str(folder), "--python-version", version, "--only-binary", ":all:"]
+            _run([*PIP, "install", "--quiet", *place, *requirements])
+            for program in (folder / "bin").iterdir():  # they name the Python that runs pip
+                lines = program.read_text().splitlines(keepends=True)
+                program.write_text("#!/usr/bin/env python3\n" + "".join(lines[1:]))
+    return folder
+
+
+@contextmanager
+def _made_once(folder: Path, wanted: Sequence[str]) -> Iterator[bool]:
+    """Hold a folder, and tell whether it is still to be filled."""
+    KEPT.mkdir(exist_ok=True)
+    with (KEPT / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = folder / "made-from"
+        made_from = hashlib.sha256(repr((sys.executable, *wanted)).encode()).hexdigest()
+        if stamp.exists() and stamp.read_text() == made_from:
+            yield False
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        yield True
+        stamp.write_text(made_from)
+
+
+def _run(argv: Sequence[str]) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = " ".join(line for line in done.stderr.splitlines() if "ERROR" in line) or done.stderr
+        raise CannotDoError(f"it could not be installed: {said.strip()[:_SAID]}")

@@ -1,0 +1,106 @@
+"""inspect_ai: its sandbox on this machine, and its `sandbox_service` for what calls back from there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from typing import Any
+
+from benchmarks.peers.scripts import PRINTING, TIMED
+from benchmarks.peers.serving import serve
+
+SERVICE = "benchmark"
+_IMPORT = f"""
+import sys
+sys.path.append("/var/tmp/sandbox-services/{SERVICE}")
+from {SERVICE} import call_{SERVICE}
+def call():
+    return call_{SERVICE}("noop")
+"""
+_loop = asyncio.new_event_loop()
+_opened: list[Any] = []
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    return _loop.run_until_complete(work)
+
+
+def open_place(place: str) -> None:
+    """Make a sandbox: of those that it has, only that on this machine needs no more than is here."""
+    from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
+
+    assert place == "local"
+    made = _run(LocalSandboxEnvironment.sample_init(SERVICE, None, {}))
+    _opened.append(made["default"])
+
+
+async def _exec(*words: str) -> str:
+    done = await _opened[0].exec(list(words))
+    if not done.success:
+        raise RuntimeError(done.stderr)
+    return str(done.stdout)
+
+
+def command(text: str = "true") -> int:
+    """Run a command, and return the length of its output."""
+    return len(_run(_exec("bash", "-c", text)))
+
+
+def script() -> str:
+    """Run a script."""
+    return str(_run(_exec("python3", "-c", PRINTING)))
+
+
+async def _served(code: str) -> str:
+    import anyio
+    from inspect_ai.util import sandbox_service
+
+    async def noop() -> None:
+        """Do nothing."""
+
+    ended, started = False, anyio.Event()
+    async with anyio.create_task_group() as tasks:
+
+        async def service() -> None:
+            await sandbox_service(
+                SERVICE, {"noop": noop}, lambda: ended, _opened[0], polling_interval=0, started=started
+            )
+
+        tasks.start_soon(service)
+        await started.wait()
+        try:
+            output = await _exec("python3", "-c", code)
+        finally:
+            ended = True
+    return output
+
+
+def script_with_call() -> str:
+    """Run a script that calls one method of a service, and have the service for it."""
+    return str(_run(_served(_IMPORT + "call()\nprint(0)")))
+
+
+def tool_calls(calls: int) -> Any:
+    """Return how long each of some calls took, in seconds, as the script saw it."""
+    return json.loads(_run(_served(_IMPORT + TIMED.format(calls=calls))))
+
+
+def close() -> None:
+    """Remove the sandbox."""
+    from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
+
+    _run(LocalSandboxEnvironment.sample_cleanup(SERVICE, None, {"default": _opened[0]}, False))
+
+
+if __name__ == "__main__":
+    serve(
+        {
+            "open": open_place,
+            "command": command,
+            "script": script,
+            "script_with_call": script_with_call,
+            "tool_calls": tool_calls,
+            "close": close,
+        }
+    )

@@ -1,0 +1,87 @@
+"""SWE-ReX: a bash session of its runtime, in this process or behind its server in a container."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from benchmarks.peers.scripts import PRINTING
+from benchmarks.peers.serving import serve
+
+SERVER = "/opt/swe-rex"
+"""Where its server is in a container."""
+_loop = asyncio.new_event_loop()
+_opened: list[Any] = []
+_places: list[dict[str, str]] = []
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> Any:
+    return _loop.run_until_complete(work)
+
+
+def open_place(place: str, image: str = "", server: str = "", make: bool = True) -> None:
+    """Start its deployment for one place, and a session.
+
+    Args:
+        place: `local` or `docker`.
+        image: What the container is made of.
+        server: A folder of this machine with its server, for the container: as if the image had it.
+        make: False is only to get ready.
+    """
+    logging.disable(logging.ERROR)
+    _places[:] = [{"place": place, "image": image, "server": server}]
+    if make:
+        _opened.append(_run(_started(**_places[0])))
+
+
+async def _started(place: str, image: str, server: str) -> Any:
+    from swerex.deployment.docker import DockerDeployment
+    from swerex.deployment.local import LocalDeployment
+    from swerex.runtime.abstract import CreateBashSessionRequest
+
+    mounted = ["-v", f"{server}:{SERVER}:ro", "-e", f"PYTHONPATH={SERVER}", "-e", f"PATH={SERVER}/bin:/usr/bin:/bin"]
+    deployment = (
+        LocalDeployment() if place == "local" else DockerDeployment(image=image, pull="never", docker_args=mounted)
+    )
+    await deployment.start()
+    await deployment.runtime.create_session(CreateBashSessionRequest())
+    return deployment
+
+
+def command(text: str = "true") -> int:
+    """Run a command in the session, and return the length of its output."""
+    from swerex.runtime.abstract import BashAction
+
+    return len(_run(_opened[0].runtime.run_in_session(BashAction(command=text))).output)
+
+
+def script() -> str:
+    """Run a script beside the session."""
+    from swerex.runtime.abstract import Command
+
+    done = _run(_opened[0].runtime.execute(Command(command=["python3", "-c", PRINTING], check=True)))
+    return str(done.stdout)
+
+
+def life() -> None:
+    """Start a deployment, run its first command, and stop it."""
+    from swerex.runtime.abstract import BashAction
+
+    async def whole() -> None:
+        deployment = await _started(**_places[0])
+        await deployment.runtime.run_in_session(BashAction(command="true"))
+        await deployment.stop()
+
+    _run(whole())
+
+
+def close() -> None:
+    """Stop everything."""
+    for deployment in _opened:
+        _run(deployment.stop())
+
+
+if __name__ == "__main__":
+    serve({"open": open_place, "command": command, "script": script, "life": life, "close": close})

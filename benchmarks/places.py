@@ -1,0 +1,22 @@
+"""Where the peers work: the same targets as this package's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from environments import load_settings
+
+DOCKER_IMAGE = "e2e-python:bookworm"
+"""The image that e2e/setup makes, where the settings name none."""
+_SANDBOX = Path(os.environ.get("E2E_STATE") or "/var/cache/e2e") / "e2e-python.sandbox"
+
+
+def docker_image() -> str:
+    """Return the image of all containers: what the settings name, or what e2e/setup makes."""
+    return load_settings("docker").docker.image or DOCKER_IMAGE
+
+
+def singularity_image() -> str:
+    """Return the image of all instances, in the same way."""
+    return load_settings("singularity").singularity.image or str(_SANDBOX)
