@@ -14,9 +14,8 @@ from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.errors import TerminalError
 from environments.log import logger
-from rpc.collecting import REQUESTS_AT_ONCE, collected_requests, collecting_command
+from rpc.collecting import CollectedRequests, GarbledError, collecting_command
 from rpc.dispatcher import Dispatcher
-from rpc.messages import MAX_MESSAGE_BYTES
 from rpc.target_source import target_source
 from rpc.workers import Workers
 
@@ -26,41 +25,37 @@ ship a command as a file; larger answers are written as a file at once."""
 WRITE_ATTEMPTS = 3
 COLLECT_ATTEMPTS = 5
 CLOSE_GRACE_SECONDS = 2.0
-MAX_COLLECTED = MAX_MESSAGE_BYTES + 1024 * 1024
-"""Characters that one collection may bring."""
 _PAUSE_SECONDS = 0.2
 
 _log = logger(__name__)
-
-
-class _TooMuchError(Exception):
-    """More was collected than is to be held here."""
 
 
 class FileQueueTransport:
     """Takes requests from scripts in any environment.
 
     A script renames its request into place as `req_000001` and waits for `res_000001`. One command waits in
-    the target until there are requests and brings all of them; each is dispatched once, by one of a few threads. While
-    these are all busy, further requests stay in the target.
+    the target for requests and brings each as it comes, or, where a stream is made of short commands, all there are;
+    each is dispatched once, by one of a few threads. While these are all busy, further requests stay in the target.
     """
 
-    def __init__(self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str) -> None:
+    def __init__(self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str, *, streams: bool = True) -> None:
         """Use the queue `rpc` in a directory of the target.
 
         Args:
             dispatcher: What answers the requests.
             env: Where the script runs.
             directory: An absolute path there, readable for the script's user alone; its maker removes it.
+            streams: Whether what a command prints comes as it is printed, at no cost: one then goes on to bring
+                requests. Otherwise each ends when it has brought some.
         """
         self._dispatcher = dispatcher
         self._env = env
         self._queue = f"{directory}/rpc"
+        self._goes_on = streams
         self._scope = CancelScope()
         self._closing = threading.Event()
         self._collector: threading.Thread | None = None
         self._workers = Workers()
-        self._at_once = REQUESTS_AT_ONCE
         self.failure: Exception | None = None
         """Why no more requests are taken, when it wasn't `close` that ended it."""
 
@@ -119,40 +114,36 @@ class FileQueueTransport:
         taken: list[str] = []
         failed = 0
         while not self._closing.is_set():
-            try:
-                requests = self._collect(taken)
-            except _TooMuchError:
-                # One by one they can't be too large: what is longer than any request is cut in the target.
-                requests = None
-                self._at_once = 1
-            if requests is None:
-                failed += 1
-                if failed >= COLLECT_ATTEMPTS:
-                    raise TerminalError(f"tool calls can no longer be collected from {self._queue}")
-                self._closing.wait(_PAUSE_SECONDS)
+            brought = self._collect(taken)
+            if brought is not None:
+                taken, failed = brought, 0
                 continue
-            failed = 0
-            # One that was brought before is still there only because its file could not be removed.
-            for number in requests.keys() - set(taken):
-                self._workers.put(len(requests[number]), partial(self._call, number, requests[number]))
-            taken = list(requests)
+            failed += 1
+            if failed >= COLLECT_ATTEMPTS:
+                raise TerminalError(f"tool calls can no longer be collected from {self._queue}")
+            self._closing.wait(_PAUSE_SECONDS)
 
-    def _collect(self, taken: list[str]) -> dict[str, bytes] | None:
+    def _collect(self, taken: list[str]) -> list[str] | None:
+        """Have what one command brings answered, as it comes, and return its numbers; None if it brought nothing.
+
+        Args:
+            taken: What was brought by the one before.
+        """
         nonce = secrets.token_hex(16)
-        # Piece by piece, because a result's own output has a cap.
-        pieces: list[str] = []
-        room = MAX_COLLECTED
+        collected = CollectedRequests(nonce)
+        brought: list[str] = []
 
         def take(piece: str) -> None:
-            nonlocal room
-            room -= len(piece)
-            if room < 0:
-                raise _TooMuchError
-            pieces.append(piece)
+            for number, line in collected.feed(piece):
+                brought.append(number)
+                # One that was brought before is still there only because its file could not be removed.
+                if number not in taken:
+                    self._workers.put(len(line), partial(self._call, number, line))
 
-        command = collecting_command(self._queue, taken, nonce, self._at_once)
-        self._env.execute_own(command, timeout=math.inf, on_output=take)
-        return collected_requests("".join(pieces), nonce)
+        command = collecting_command(self._queue, taken, nonce, self._goes_on)
+        with contextlib.suppress(GarbledError):
+            self._env.execute_own(command, timeout=math.inf, on_output=take)
+        return brought if brought or collected.ended else None
 
     def _call(self, number: str, line: bytes) -> None:
         answer = self._dispatcher.dispatch(line)
@@ -162,7 +153,7 @@ class FileQueueTransport:
     def _write_answer(self, number: str, answer: bytes) -> None:
         for attempt in range(1, WRITE_ATTEMPTS + 1):
             try:
-                self._write_once(f"res_{number}", answer)
+                self._write_once(number, answer)
             except TerminalError as error:
                 _log.warning("answer %s not written, attempt %d: %s", number, attempt, type(error).__name__)
                 if self._closing.wait(_PAUSE_SECONDS):
@@ -172,19 +163,20 @@ class FileQueueTransport:
         _log.error("answer %s could not be written; the script is told so", number)
         # An empty file needs no space on a full disk, and ends the script's waiting with an error.
         with contextlib.suppress(TerminalError):
-            self._write_once(f"res_{number}", b"")
+            self._write_once(number, b"")
 
-    def _write_once(self, name: str, answer: bytes) -> None:
-        enter = f"cd {shlex.quote(self._queue)} && "
+    def _write_once(self, number: str, answer: bytes) -> None:
+        file = f"res_{number}"
+        # A script that waits at a pipe of its own is told, and renames the answer itself, which costs no process.
+        told = f": <>claim_{number}"
+        placing = f"if [ -p claim_{number} ]; then {told}; else exec mv -f {file}.tmp {file}; fi"
         if len(answer) > ECHO_BYTES:
-            self._env.write_bytes(f"{self._queue}/{name}.tmp", answer)
-            command = f"mv -f {name}.tmp {name}"
+            self._env.write_bytes(f"{self._queue}/{file}.tmp", answer)
         elif answer:
-            text = base64.b64encode(answer).decode()
             # The script decodes it: a program here for that would double the time a call takes.
-            command = f"echo {text} >{name}.tmp && mv -f {name}.tmp {name}"
+            placing = f"echo {base64.b64encode(answer).decode()} >{file}.tmp && {placing}"
         else:
-            command = f"rm -f {name}.tmp && : >{name}"
-        written = self._env.execute_own(enter + command, timeout=60)
+            placing = f"rm -f {file}.tmp && : >{file}"
+        written = self._env.execute_own(f"cd {shlex.quote(self._queue)} && {placing}", timeout=60)
         if not written.ok:
             raise TerminalError(f"exit code {written.exit_code}")

@@ -1,34 +1,47 @@
 """The script's side of the file queue: part of the stub, for Python 3.8 and the standard library alone."""
 
-# Importing pathlib would cost each script milliseconds.
-# ruff: noqa: PTH104, PTH108, PTH110
+# Importing pathlib or contextlib would cost each script milliseconds.
+# ruff: noqa: PTH104, PTH108, PTH110, SIM105
 
 from __future__ import annotations
 
 import binascii as _binascii
 import errno as _errno
 import os as _os
+import select as _select
 import time as _time
 
 _QUEUE = ""
+# Seconds between looks for an answer that nobody says has come, and between those that are a net under being told.
 _FIRST_PAUSE = 0.0003
 _LONGEST_PAUSE = 0.01
+_FIRST_NET_PAUSE = 0.02
+_LONGEST_NET_PAUSE = 0.2
 
 _last_number = 0
 
 
-def _claim_number() -> int:
-    # The file stays: a number that came back would let a late removal of the old request hit the new one.
+def _claim_number() -> tuple[int, bool]:
+    # The file stays: a number that came back would let a late removal of the old request hit the new one. Where there
+    # are pipes it is one, which is opened and closed when the answer has been written: that wakes whoever waits at it.
     global _last_number  # noqa: PLW0603
     number = _last_number
     while True:
         number += 1
+        path = f"{_QUEUE}/claim_{number:06d}"
+        is_pipe = True
         try:
-            _os.close(_os.open(f"{_QUEUE}/claim_{number:06d}", _os.O_CREAT | _os.O_EXCL | _os.O_WRONLY, 0o600))
+            try:
+                _os.mkfifo(path, 0o600)
+            except FileExistsError:
+                raise
+            except OSError:
+                is_pipe = False
+                _os.close(_os.open(path, _os.O_CREAT | _os.O_EXCL | _os.O_WRONLY, 0o600))
         except FileExistsError:
             continue
         _last_number = number
-        return number
+        return number, is_pipe
 
 
 def _write_request(path: str, line: bytes) -> None:
@@ -60,19 +73,55 @@ def _wake() -> None:
 
 
 def _exchange(request_line: bytes) -> bytes:
-    number = _claim_number()
-    _write_request(f"{_QUEUE}/req_{number:06d}", request_line)
-    _wake()
-    path = f"{_QUEUE}/res_{number:06d}"
-    pause = _FIRST_PAUSE
+    number, is_pipe = _claim_number()
+    # Opened before the request is there: only who has it open when the answer comes is woken.
+    pipe = _os.open(f"{_QUEUE}/claim_{number:06d}", _os.O_RDONLY | _os.O_NONBLOCK) if is_pipe else None
+    request = f"{_QUEUE}/req_{number:06d}"
+    try:
+        _write_request(request, request_line)
+        _wake()
+        answer = _await_answer(f"{_QUEUE}/res_{number:06d}", pipe)
+    finally:
+        if pipe is not None:
+            _os.close(pipe)
+    try:
+        _os.unlink(request)  # here it costs no process
+    except FileNotFoundError:
+        pass
+    # A small answer was echoed into its file as base64, a large one is there as it is.
+    return answer if answer.startswith(b"{") else _binascii.a2b_base64(answer)
+
+
+def _await_answer(path: str, pipe: int | None) -> bytes:
+    woken = None
+    if pipe is not None:
+        woken = _select.poll()
+        woken.register(pipe, 0)  # the end of its other end is always told
+    pause, net_pause = _FIRST_PAUSE, _FIRST_NET_PAUSE
     while True:
+        if woken is None:
+            _time.sleep(pause)
+            pause = min(pause * 1.1, _LONGEST_PAUSE)
+        elif woken.poll(net_pause * 1000):
+            woken = None  # it would go on to say so
+        else:
+            net_pause = min(net_pause * 1.2, _LONGEST_NET_PAUSE)
+        if pipe is not None and _is_whole(path + ".tmp"):
+            _os.rename(path + ".tmp", path)
         try:
             with open(path, "rb") as file:
                 answer = file.read()
         except FileNotFoundError:
-            _time.sleep(pause)
-            pause = min(pause * 1.1, _LONGEST_PAUSE)
             continue
         _os.unlink(path)
-        # A small answer was echoed into its file as base64, a large one is there as it is.
-        return answer if answer.startswith(b"{") else _binascii.a2b_base64(answer)
+        return answer
+
+
+def _is_whole(path: str) -> bool:
+    # An answer is one line.
+    try:
+        with open(path, "rb") as file:
+            file.seek(-1, _os.SEEK_END)
+            return file.read() == b"\n"
+    except OSError:  # it is not there, or empty
+        return False

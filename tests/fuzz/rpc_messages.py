@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import json
 import re
 from unittest import mock
 
 from fuzz.target import Target, cut, with_chance
 from rpc import Dispatcher, MessageError, Request, Response, messages
-from rpc.collecting import collected_requests
+from rpc.collecting import CollectedRequest, CollectedRequests, GarbledError
 from rpc.incoming import IncomingLines, RefusedError, TooLargeError
 from rpc.relay_lines import NUMBER_DIGITS, BrokenRelayError, RelayedRequest, RelayLines
 
@@ -103,13 +105,26 @@ def relayed(data: bytes) -> tuple[list[RelayedRequest], bool]:
 
 
 def check_collected(data: bytes) -> None:
-    text = data.decode("utf-8", "replace")
-    found = collected_requests(text, NONCE)
-    assert found is None or all(isinstance(content, bytes) for content in found.values())
+    chance, data = with_chance(data)
+    pieces = list(codecs.iterdecode(cut(data, chance), "utf-8", "replace"))
+    text = "".join(pieces)
+    assert collected([text]) == collected(pieces)
     content = text.replace(NONCE, "")
-    whole = f"noise\n{NONCE} 000001\n{content}\n{NONCE} 000002\n\n{NONCE} end\n"
-    assert collected_requests(whole, NONCE) == {"000001": content.encode(), "000002": b""}
-    assert collected_requests(whole[:-1], NONCE) is None
+    whole = f"noise\n{NONCE} 000001\n{content}\n{NONCE} .\n\n{NONCE} 000002\n\n{NONCE} .\n\n{NONCE} end\n"
+    found = [CollectedRequest("000001", content.encode()), CollectedRequest("000002", b"")]
+    assert collected([whole]) == (found, True)
+    assert collected([whole[:-1]]) == (found, False)
+
+
+def collected(pieces: list[str]) -> tuple[list[CollectedRequest], bool]:
+    """Return the requests before the first thing that cannot be, and whether the end was said."""
+    requests = CollectedRequests(NONCE)
+    found: list[CollectedRequest] = []
+    with contextlib.suppress(GarbledError):
+        for piece in pieces:
+            for request in requests.feed(piece):
+                found.append(request)
+    return found, requests.ended
 
 
 def check_dispatch(data: bytes) -> None:
@@ -152,7 +167,17 @@ _LINES = (
     b"0",
     b"12",
 )
-_FILES = (f"\n{NONCE} ".encode(), f"\n{NONCE} end\n".encode(), b"000001\n", b"\n", NONCE.encode(), b"\0", b"\xff")
+_FILES = (
+    f"\n{NONCE} ".encode(),
+    f"\n{NONCE} end\n".encode(),
+    f"\n{NONCE} .\n".encode(),
+    b"000001\n",
+    b".\n",
+    b"\n",
+    NONCE.encode(),
+    b"\0",
+    b"\xff",
+)
 
 TARGETS = (
     Target(check_message, _JSON),

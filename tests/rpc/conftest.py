@@ -17,7 +17,7 @@ from rpc import Dispatcher, FileQueueTransport, RelayTransport, UnixSocketTransp
 
 
 class Line:
-    def __init__(self, directory, handlers, env=None, max_calls=50, relay=False):
+    def __init__(self, directory, handlers, env=None, max_calls=50, relay=False, **options):
         self.directory = directory
         self.token = secrets.token_hex(16)
         self.dispatcher = Dispatcher(handlers, token=self.token, max_calls=max_calls)
@@ -26,7 +26,7 @@ class Line:
         elif env is None:
             self.transport = UnixSocketTransport(self.dispatcher)
         else:
-            self.transport = FileQueueTransport(self.dispatcher, env, str(directory))
+            self.transport = FileQueueTransport(self.dispatcher, env, str(directory), **options)
         self.transport.start()
         stub = generate_stub(handlers, self.transport.client_source, self.token)
         (directory / "hermes_tools.py").write_text(stub)
@@ -70,10 +70,10 @@ def open_line(tmp_path):
     """Open lines, and check that each leaves no thread behind."""
     lines = []
 
-    def open_one(handlers, env=None, max_calls=50, relay=False):
+    def open_one(handlers, env=None, max_calls=50, relay=False, **options):
         directory = tmp_path / f"line{len(lines)}"
         directory.mkdir(mode=0o700)
-        lines.append(Line(directory, handlers, env, max_calls, relay))
+        lines.append(Line(directory, handlers, env, max_calls, relay, **options))
         return lines[-1]
 
     yield open_one

@@ -14,6 +14,7 @@ import pytest
 
 from environments import CommandResult, EnvironmentLostError, TerminalError
 from rpc import MAX_MESSAGE_BYTES, Dispatcher, FileQueueTransport, Request, Response
+from rpc.collecting import IN_ALL, MAX_COLLECTED, CollectedRequest, CollectedRequests, GarbledError
 from rpc.workers import MAX_THREADS
 
 
@@ -314,8 +315,109 @@ def test_an_idle_queue_runs_one_command_and_no_more(open_line, local_env):
     line = open_line({"echo": echo}, env)
     line.run("h.echo(1)")
     time.sleep(0.5)
-    # One made the queue, one brought the request, one wrote the answer, one waits.
-    assert len(env.commands) == 4
+    # One made the queue, one brings requests, one wrote the answer.
+    assert len(env.commands) == 3
+
+
+def test_one_command_brings_hundreds_of_requests_and_the_next_goes_on(open_line, local_env):
+    calls = IN_ALL + 50
+    env = FaultyEnvironment(local_env, lambda command: None)
+    line = open_line({"echo": echo}, env, calls)
+    assert line.run(f"print(all(h.echo(n) == n for n in range({calls})))") == "True\n"
+    assert sum("req_*" in command for command in env.commands) == 2
+
+
+def test_where_output_does_not_come_as_it_is_printed_each_command_brings_what_there_is_and_ends(open_line, local_env):
+    env = FaultyEnvironment(local_env, lambda command: None)
+    line = open_line({"echo": echo}, env, streams=False)
+    assert line.run("print(h.echo(1), h.echo('x' * 20_000) == 'x' * 20_000, h.echo(3))") == "1 True 3\n"
+    assert sum("req_*" in command for command in env.commands) == 4
+
+
+def test_an_answer_is_renamed_by_who_is_told_of_it_and_otherwise_by_a_program(open_line, local_env):
+    env = FaultyEnvironment(local_env, lambda command: command.replace("exec mv", "false"))
+    line = open_line({"echo": echo}, env)
+    assert line.run("print(h.echo('told'))") == "told\n"
+    put(line, "000002", valid(line))
+    part = line.directory / "rpc" / "res_000002.tmp"
+    wait_for(lambda: any("res_000002" in command for command in env.commands) and part.exists())
+    assert not part.with_suffix("").exists()
+
+
+NO_PIPES = """
+def refuse(*_): raise PermissionError(1, "Operation not permitted")
+os.mkfifo = refuse
+"""
+WOKEN_EARLY = """
+write = h._write_request
+def write_and_wake(path, line):
+    os.close(os.open(path.replace("req_", "claim_"), os.O_RDWR))
+    write(path, line)
+h._write_request = write_and_wake
+"""
+NEVER_WOKEN = """
+import select
+class Never:
+    def register(self, *_): pass
+    def poll(self, timeout): return []
+select.poll = Never
+"""
+
+
+@pytest.mark.parametrize("fault", [NO_PIPES, WOKEN_EARLY, NEVER_WOKEN], ids=["no pipes", "woken early", "never woken"])
+def test_a_script_that_is_not_told_of_its_answers_finds_them(line, fault):
+    code = f"{fault}\nprint(h.echo(1), h.echo('x' * 10_000) == 'x' * 10_000, len(h.echo('x' * 100_000)))"
+    assert line.run(code) == "1 True 100000\n"
+
+
+def test_a_request_that_was_brought_is_not_brought_again_though_it_stays_for_long(open_line, local_env):
+    runs, release = [], threading.Event()
+    line = open_line({"wait": lambda n: runs.append(n) or release.wait(60), "echo": echo}, local_env)
+    code = """
+    import threading
+    waiting = [threading.Thread(target=h.wait, args=(n,)) for n in range(5)]
+    for thread in waiting: thread.start()
+    print(all(h.echo(n) == n for n in range(20)), flush=True)
+    for thread in waiting: thread.join()
+    """
+    with line.popen(code) as script:
+        assert script.stdout.readline() == "True\n"
+        release.set()
+        assert script.wait(60) == 0
+    assert sorted(runs) == list(range(5))
+
+
+FRAMES = "noise\n@ 000001\n{}\n\n@ .\nnoise\n@ 2\n\n@ .\n\n@ 3\n\n@\n\n@ .\n\n@ end\n"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_what_is_collected_means_the_same_wherever_it_is_cut(size):
+    collected = CollectedRequests("@")
+    pieces = [FRAMES[begin : begin + size] for begin in range(0, len(FRAMES), size)]
+    found = [request for piece in pieces for request in collected.feed(piece)]
+    assert found == [CollectedRequest("000001", b"{}\n"), CollectedRequest("2", b""), CollectedRequest("3", b"\n@\n")]
+    assert collected.ended
+
+
+def test_what_is_collected_is_refused_where_a_request_or_its_number_never_ends():
+    collected = CollectedRequests("@")
+    assert [*collected.feed("\n@ 1\n" + "x" * MAX_COLLECTED)] == []
+    with pytest.raises(GarbledError):
+        [*collected.feed("x" * 10)]
+    with pytest.raises(GarbledError):
+        [*CollectedRequests("@").feed("\n@ " + "1" * 1000)]
+
+
+@pytest.mark.parametrize("number", ["$(touch run)", "1 2", "", "\u00b2", "-1"])
+def test_what_is_no_number_is_no_request(number):
+    assert [*CollectedRequests("@").feed(f"\n@ {number}\n{{}}\n@ .\n")] == []
+
+
+def test_noise_is_not_kept():
+    collected = CollectedRequests("@")
+    for _ in range(100):
+        assert [*collected.feed("x" * 1_000_000)] == []
+    assert [*collected.feed("\n@ 1\n{}\n@ .\n")] == [CollectedRequest("1", b"{}")]
 
 
 def test_a_queue_that_can_no_longer_be_reached_is_closed_all_the_same(open_line, local_env):
