@@ -65,8 +65,8 @@ class Plan:
     """How many tasks one environment is used for."""
     address: str | None = None
     """Where a cluster is, in the engine's own words."""
-    resources: Mapping[str, float] = field(default_factory=dict)
-    """What an environment takes of a cluster, by name, in the engine's own words."""
+    resources: Mapping[str, float | str] = field(default_factory=dict)
+    """What an environment takes of a cluster, and how it is placed there, by name, in the engine's own words."""
 
 
 ENGINES = {

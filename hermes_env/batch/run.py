@@ -50,7 +50,7 @@ def run_batch(
     on_result: Callable[[Result], object] | None = None,
     interrupt: threading.Event | None = None,
     address: str | None = None,
-    resources: Mapping[str, float] | None = None,
+    resources: Mapping[str, float | str] | None = None,
 ) -> Summary:
     """Run many tasks, some at once, each in an environment, and write down what comes of each.
 

@@ -1,0 +1,183 @@
+"""The Ray that a batch runs on: one that is joined, or one of its own on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from environments.errors import EnvironmentStartError, SettingsError
+from environments.extras import missing_library
+from environments.validation import closest
+
+REACHED_IN = 10.0
+"""Seconds in which a cluster has to answer. Ray itself waits for minutes, and then ends the process."""
+PLACED_BY = ("SPREAD", "DEFAULT")
+LITTLE_CPU = 0.01
+"""What an environment takes of a node's cores where nothing is said: Ray spreads only what takes something."""
+_OPTIONS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+"""What Ray has an option of its own for, and what a node calls it."""
+
+
+def ray_library() -> ModuleType:
+    """Return Ray. Raises MissingExtraError where it is not installed."""
+    try:
+        import ray
+    except ImportError as error:
+        raise missing_library("a batch with the engine ray", "ray", "ray") from error
+    return ray
+
+
+class Cluster:
+    """A Ray that this process has joined. `leave` it in the end.
+
+    Args:
+        address: `HOST:PORT` of a cluster's head, `auto` for the cluster that this machine is part of, or None for a Ray
+            of our own here, which ends with `leave`. What this process has joined before is used, and not left.
+
+    Raises:
+        SettingsError: The address is not in order, or there is no cluster here.
+        EnvironmentStartError: The cluster does not answer, or has another version of Ray or Python.
+        MissingExtraError: Ray is not installed.
+    """
+
+    def __init__(self, address: str | None) -> None:
+        self._ray: Any = ray_library()
+        self._is_ours = not self._ray.is_initialized()
+        if self._is_ours:
+            _check_address(address)
+            self._join(address)
+        elif address not in (None, "auto", joined := self._ray.get_runtime_context().gcs_address):
+            raise SettingsError(f"this process has joined the Ray at {joined}; leave out the address, or give that one")
+
+    def _join(self, address: str | None) -> None:
+        _be_quiet()
+        with _own_signals(), _own_variables(RAY_USAGE_STATS_ENABLED="0"):
+            try:
+                self._ray.init(
+                    address=address or "local",
+                    include_dashboard=None if address else False,
+                    log_to_driver=False,
+                    configure_logging=False,
+                )
+            except (ConnectionError, ValueError) as error:
+                raise SettingsError(
+                    f"no Ray cluster was found at address {address!r}; start one by `ray start --head`, or give the "
+                    f"HOST:PORT of one: {_first_line(error)}"
+                ) from error
+            except RuntimeError as error:  # as versions that differ
+                raise EnvironmentStartError(f"Ray could not be joined: {_first_line(error)}") from error
+
+    @property
+    def nodes(self) -> list[Mapping[str, float]]:
+        """What each node that is there has in all, by name."""
+        return [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+
+    def leave(self) -> None:
+        """Leave the cluster, and end one of our own. What this process had joined before stays."""
+        if self._is_ours:
+            with _own_signals():
+                self._ray.shutdown()
+
+
+def placement(resources: Mapping[str, float | str], nodes: list[Mapping[str, float]]) -> dict[str, Any]:
+    """Return the options of an actor.
+
+    Args:
+        resources: What it takes: `num_cpus`, `num_gpus`, `memory` in bytes, or anything that nodes were started with by
+            name; and `scheduling_strategy`, `SPREAD` over the nodes or Ray's `DEFAULT`.
+        nodes: What there is.
+
+    Raises:
+        SettingsError: It cannot be understood, or no node has as much.
+    """
+    amounts = {"num_cpus": LITTLE_CPU, **resources}
+    strategy = amounts.pop("scheduling_strategy", "SPREAD")
+    if strategy not in PLACED_BY:
+        raise SettingsError(f"resources: scheduling_strategy is {strategy!r}; allowed: {', '.join(PLACED_BY)}")
+    taken = {name: _checked_amount(name, amount) for name, amount in amounts.items()}
+    asked = {_OPTIONS.get(name, name): amount for name, amount in taken.items() if amount}
+    if not any(all(node.get(name, 0) >= amount for name, amount in asked.items()) for node in nodes):
+        raise SettingsError(_nowhere(asked, nodes))
+    own = {name: amount for name, amount in taken.items() if name in _OPTIONS}
+    further = {name: amount for name, amount in taken.items() if name not in _OPTIONS}
+    return {**own, "resources": further, "scheduling_strategy": strategy}
+
+
+def _checked_amount(name: str, amount: object) -> float:
+    if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < float("inf"):
+        raise SettingsError(f"resources: {name} is {amount!r}; it should be a number, from 0 on")
+    return amount
+
+
+def _nowhere(asked: Mapping[str, float], nodes: list[Mapping[str, float]]) -> str:
+    there = {name for node in nodes for name in node if not name.startswith("node:")}
+    unknown = next((name for name in asked if name not in there), None)
+    if unknown is not None:
+        options = {option for option, name in _OPTIONS.items() if name in there}
+        return f"no node of the Ray cluster has {unknown!r}{closest(unknown, there | options)}; start one that does"
+    wanted = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
+    return f"no node of the Ray cluster has {wanted}, which one environment takes; take less, or start one that does"
+
+
+def _check_address(address: str | None) -> None:
+    """Find out whether anything is where a cluster should be, which Ray itself takes minutes for."""
+    if address in (None, "auto"):
+        return
+    host, _, port = str(address).rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise SettingsError(
+            f"the address of a Ray cluster is {address!r}; give the HOST:PORT of its head, such as 10.0.0.1:6379, or "
+            "'auto' on a machine that is part of it"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACHED_IN).close()
+    except (OSError, OverflowError) as error:
+        raise EnvironmentStartError(
+            f"nothing answers at {address!r}, where the Ray cluster should be: {error}; see whether its head runs, and "
+            "whether this machine may connect to it"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the handler of SIGTERM that the program has: Ray sets one that leaves nobody time to clean up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def _own_variables(**variables: str) -> Iterator[None]:
+    """Set variables for what is started in the block, where the user has not."""
+    missing = [name for name in variables if name not in os.environ]
+    os.environ.update({name: variables[name] for name in missing})
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
+
+
+def _be_quiet() -> None:
+    """Keep the terminal to the batch: what goes wrong with an actor is in the result of its task."""
+    from ray._private import worker
+
+    logging.getLogger("ray").setLevel(logging.CRITICAL)
+    if hasattr(worker, "_worker_logs_enabled"):
+        worker._worker_logs_enabled = False  # what nodes have to say is printed on stdout otherwise

@@ -1,0 +1,68 @@
+"""What an actor leaves that had no time to clean up: Ray ends actors by SIGKILL, also when the driver is gone.
+
+A shell of a few hundred kilobytes waits for the end of the actor, and then has its orphans removed, as `hermes-env gc`
+does. Of actors that end together the first to come does it for all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import time
+
+from environments.config import hermes_home
+from environments.owner import Owner
+
+PATIENCE = 10.0
+"""Seconds until a process that has let go of everything is gone altogether."""
+_LOCK = "batch-remains.lock"
+# Ray ends an actor's children with it, so that it must be none; one of its session could get a terminal's signals.
+_WAIT = "exec 3<&0; (trap '' HUP INT TERM; setsid sh -c 'cat >/dev/null; exec \"$@\"' sh \"$@\" <&3 3<&- &)"
+
+
+def removed_with_this_process() -> int:
+    """Have what this process leaves in targets removed when it is gone, however it ends.
+
+    Returns:
+        A descriptor. Once it is closed, the same happens. It is not inherited.
+    """
+    ours, its = os.pipe()
+    try:
+        subprocess.run(
+            ["sh", "-c", _WAIT, "sh", sys.executable, "-m", __name__, str(Owner.this_process())],
+            stdin=ours,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+    except BaseException:
+        os.close(its)
+        raise
+    finally:
+        os.close(ours)
+    return its
+
+
+def main() -> None:
+    """Remove what processes of this machine that have ended left behind, unless another has done so since."""
+    from environments.garbage import collect_garbage
+
+    ended = time.time()
+    owner = Owner.parse(sys.argv[1])
+    while owner and not owner.is_gone and time.time() < ended + PATIENCE:
+        time.sleep(0.05)  # the system tells nobody but its parent
+    home = hermes_home()
+    home.mkdir(parents=True, exist_ok=True)
+    path = home / _LOCK
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if path.stat().st_mtime > ended:
+            return  # another began to look behind our actor's end
+        os.utime(path)
+        collect_garbage()
+
+
+if __name__ == "__main__":
+    main()
