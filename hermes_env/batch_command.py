@@ -107,7 +107,7 @@ def batch_command(
             resources=_numbers("--resource", resource, float),
         )
         try:
-            summary = run_interruptibly(work, interrupt.set, again=_leave)
+            summary = run_interruptibly(work, partial(_end, interrupt), again=_leave)
         except TaskError as error:
             typer.secho(f"hermes-env: {plain(str(error))}", fg="red", err=True)
             raise typer.Exit(USAGE_EXIT_CODE) from None
@@ -149,6 +149,13 @@ def _numbers(option: str, assignments: list[str] | None, kind: Callable[[str], N
         if not name or not found[name] > 0:
             raise SettingsError(f"{option} {assignment}: it should be a name, = and a number above 0")
     return found
+
+
+def _end(interrupt: threading.Event) -> None:
+    """End the batch, as a first Ctrl-C asks for."""
+    if not interrupt.is_set():
+        interrupt.set()
+        typer.echo("hermes-env: ending what runs; press Ctrl-C again to leave at once", err=True)
 
 
 def _leave() -> None:

@@ -71,14 +71,14 @@ def run_interruptibly(
         future = pool.submit(work)
         while not future.done():
             try:
+                if interrupted:
+                    interrupt()
                 # A signal that comes just before a wait begins is noticed only behind it, so that none may be long.
                 wait([future], timeout=_REPEAT_SECONDS)
             except KeyboardInterrupt:
                 if interrupted and again:
                     again()
                 interrupted = True
-            if interrupted and not future.done():
-                interrupt()
         return future.result()
 
 

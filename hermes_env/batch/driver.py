@@ -140,7 +140,7 @@ class Driver:
         Raises:
             EnvironmentStartError: No environment can be started.
             TerminalError: What becomes of tasks cannot be written down.
-            Exception: What reading the tasks has raised; what ran by then has ended.
+            Exception: What reading the tasks has raised. Those that were read before have ended.
         """
         self._reader.begin()
         try:
@@ -205,9 +205,7 @@ class Driver:
 
     def _read(self, error: BaseException | None) -> None:
         self._has_more = False
-        self._source_error = error
-        if error:
-            self._is_stopping = True  # what runs goes on to its end
+        self._source_error = error  # raised when all that was read before has ended
 
     def _stop(self, why: Stop) -> None:
         if self.stopped is None:

@@ -102,7 +102,7 @@ def _arguments(base: str | Mapping[str, object] | None) -> Mapping[str, object]:
         return {"backend": base}
     if not isinstance(base, Mapping):
         raise SettingsError(
-            f"settings: a {type(base).__name__} cannot be understood; give a backend's name, a mapping of arguments of "
+            f"settings is of type {type(base).__name__}; give a backend's name, a mapping of arguments of "
             "create_environment, or what load_settings returns"
         )
     return base

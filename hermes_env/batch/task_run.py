@@ -41,7 +41,7 @@ def run_task(
             result = result_of(task.id, run.by_itself() if work is None else run.by(work))
     except (Exception, SystemExit) as error:
         result = failed(task.id, error, began=run.has_begun or not isinstance(error, EnvironmentStartError))
-        if work and not isinstance(error, TerminalError):
+        if not isinstance(error, TerminalError):
             result = replace(result, output=traceback.format_exc())
     if work and scope.cancelled:
         result = timed_out(result, run.limit) if run.is_over else interrupted(result)

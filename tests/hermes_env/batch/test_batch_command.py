@@ -1,0 +1,235 @@
+"""`hermes-env batch`, as a shell would run it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.processes import all_gone, having
+from targets.pseudo_terminal import Person
+
+from environments.conformance.check import wait_until
+from hermes_env.batch import read_results
+from hermes_env.batch.journal import BEGUN
+from hermes_env.foreground import run_interruptibly
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "results.jsonl"
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    """Writes a file of tasks, and returns its path."""
+
+    def write(*tasks: dict[str, object]) -> str:
+        file = tmp_path / "tasks.jsonl"
+        file.write_text("".join(json.dumps(task) + "\n" for task in tasks))
+        return str(file)
+
+    return write
+
+
+def statuses(out: Path) -> dict[str, str]:
+    return {result.id: result.status for result in read_results(out)}
+
+
+def test_each_task_has_a_result_and_the_exit_code_tells_of_failures(hermes_env, write, out: Path) -> None:
+    tasks = write({"id": "a", "command": "echo hi"}, {"id": "b", "command": "exit 3"})
+    done = hermes_env("batch", tasks, "--out", str(out), "-b", "local")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("hermes-env: 1 success, 1 error in ")
+    first, second = sorted(map(json.loads, out.read_text().splitlines()), key=lambda result: result["id"])
+    assert {**first, "duration_seconds": 0} == {
+        "id": "a",
+        "status": "success",
+        "output": "hi\n",
+        "exit_code": 0,
+        "duration_seconds": 0,
+    }
+    assert (second["status"], second["exit_code"], second["error"]) == ("error", 3, "exit code 3")
+    again = hermes_env("batch", tasks, "--out", str(out), "-b", "local", "--json")
+    assert again.returncode == 1
+    assert json.loads(again.stdout) | {"seconds": 0} == {
+        "counts": {},
+        "earlier": {"success": 1, "error": 1},
+        "left": 0,
+        "seconds": 0,
+        "stopped": None,
+        "out": str(out),
+    }
+
+
+def test_failures_are_run_again_when_that_is_asked_for(hermes_env, write, out: Path, tmp_path: Path) -> None:
+    tasks = write({"id": "a", "command": f"test -e {tmp_path}/mended"}, {"id": "b", "command": "true"})
+    assert hermes_env("batch", tasks, "--out", str(out)).returncode == 1
+    (tmp_path / "mended").touch()
+    done = hermes_env("batch", tasks, "--out", str(out), "--retry", "error,timeout")
+    assert (done.returncode, statuses(out)) == (0, {"a": "success", "b": "success"})
+    assert "1 success in" in done.stderr
+    assert "not run again: 1 success" in done.stderr
+
+
+def test_tasks_come_by_standard_input(hermes_env, out: Path) -> None:
+    done = hermes_env("batch", "-", "--out", str(out), stdin='{"id":"a","command":"true"}\n')
+    assert (done.returncode, statuses(out)) == (0, {"a": "success"})
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "line 1: a task has no field 'comand' (did you mean 'command'?)"),
+        (["--engine", "thread"], 125, "there is no engine 'thread' (did you mean 'threads'?)"),
+        (["--retry", "sometimes"], 125, "--retry sometimes: there is no such status"),
+        (["--limit", "docker"], 125, "--limit docker: it should be a name, = and a number above 0"),
+        (["--limit", "dokcer=3"], 125, "unknown backend 'dokcer'"),
+        (["--budget", "0"], 125, "--budget 0: it should be greater than 0"),
+        (["--workers", "0"], 2, "--workers"),
+        (["--set", "timout=3"], 125, "argument timout: no such setting"),
+    ],
+)
+def test_what_cannot_be_understood_is_said(
+    hermes_env, write, out: Path, words: list[str], code: int, said: str
+) -> None:
+    tasks = write({"id": "a", "command": "true"} if words else {"id": "a", "comand": "true"})
+    done = hermes_env("batch", tasks, "--out", str(out), *words)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert not out.exists()
+
+
+def test_the_budget_is_an_exit_code_of_its_own(hermes_env, write, out: Path, nap: str) -> None:
+    tasks = write({"id": "a", "command": f"sleep {nap}"}, {"id": "b", "command": "true"})
+    done = hermes_env("batch", tasks, "--out", str(out), "--workers", "1", "--budget", "1")
+    assert (done.returncode, statuses(out)) == (124, {"a": "interrupted"})
+    assert all_gone(nap)
+    assert hermes_env("batch", tasks, "--out", str(out)).returncode == 1
+    assert statuses(out) == {"a": "interrupted", "b": "success"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_what_runs_and_writes_it_down(start_hermes_env, write, out: Path, nap: str, number: int) -> None:
+    tasks = write(*({"id": str(count), "command": f"sleep {nap}"} for count in range(5)))
+    process = start_hermes_env("batch", tasks, "--out", str(out), "--workers", "2")
+    assert wait_until(lambda: len(having(nap)) >= 2, 60)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "2 interrupted in " in errors
+    assert "not begun: 3, which running the same again does" in errors
+    assert statuses(out) == {"0": "interrupted", "1": "interrupted"}
+    assert not out.with_name(out.name + BEGUN).exists()
+    assert all_gone(nap)
+
+
+def test_a_second_signal_does_not_wait_for_the_end_of_the_first() -> None:
+    main = threading.main_thread().ident or 0
+    told, again = threading.Event(), threading.Event()
+
+    def is_waiting() -> bool:
+        stack = traceback.extract_stack(sys._current_frames()[main])
+        names = [frame.name for frame in stack]
+        return "run_interruptibly" in names and names[-3:] == ["wait", "wait", "wait"]
+
+    def press() -> None:
+        assert wait_until(is_waiting, 60)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    def work() -> bool:
+        press()
+        assert told.wait(60)
+        press()
+        return again.wait(60)
+
+    assert run_interruptibly(work, told.set, again=again.set)
+
+
+def test_a_second_run_on_the_same_results_is_refused(hermes_env, start_hermes_env, write, out: Path, nap: str) -> None:
+    tasks = write({"id": "a", "command": f"sleep {nap}"})
+    start_hermes_env("batch", tasks, "--out", str(out))
+    assert wait_until(lambda: having(nap), 60)
+    done = hermes_env("batch", tasks, "--out", str(out))
+    assert done.returncode == 125
+    assert "another run adds to" in done.stderr
+
+
+def test_a_person_sees_how_far_it_is(write, out: Path, variables: dict[str, str], tmp_path: Path, nap: str) -> None:
+    tasks = write(
+        {"id": "a", "command": "true"}, {"id": "b", "command": f"sleep {nap}"}, {"id": "c", "command": "true"}
+    )
+    words = [sys.executable, "-m", "hermes_env", "batch", tasks, "--out", str(out), "--workers", "2"]
+    person = Person(words, {**variables, "TERM": "xterm-256color"}, tmp_path)
+    try:
+        person.sees("2 of 3 done, 1 running, .*/s, 0:.. left")
+        person.type("\x03")
+        person.sees("ending what runs; press Ctrl-C again to leave at once")
+        person.sees("2 success, 1 interrupted in")
+        assert person.sees_the_end() == 130
+        assert person.has_terminal_as_it_was
+    finally:
+        person.close()
+
+
+@pytest.mark.alone("garbage")
+def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(
+    hermes_env, start_hermes_env, write, out: Path, tmp_path: Path, nap: str
+) -> None:
+    log = tmp_path / "log"
+    tasks = write(
+        *({"id": f"sleeper {count}", "command": f"echo sleeper {count} >> {log}; sleep {nap}"} for count in range(2)),
+        *({"id": str(count), "command": f"echo {count} >> {log}"} for count in range(300)),
+    )
+    words = ("batch", tasks, "--out", str(out), "--workers", "30", "--uses", "20", "-b", "local")
+    process = start_hermes_env(*words)
+    assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 60 and len(having(nap)) >= 2, 100)
+    process.kill()
+    process.wait()
+    done = hermes_env(*words)
+    assert done.returncode == 1
+    came, ran = Counter(statuses(out).values()), Counter(log.read_text().splitlines())
+    assert came.total() == len(out.read_text().splitlines()) == 302
+    assert set(ran.values()) == {1}
+    assert {name for name, status in statuses(out).items() if status != "lost"} <= ran.keys()
+    assert came["success"] + came["lost"] == 302
+    assert 2 <= came["lost"] <= 30
+    assert all_gone(nap)
+    last = hermes_env(*words, "--retry", "always", "--budget", "5")
+    assert statuses(out)["sleeper 0"] == "interrupted", last.stderr
+    assert Counter(statuses(out).values()) == {"success": 300, "interrupted": 2}
+
+
+@pytest.mark.alone("garbage")
+def test_containers_of_a_killed_run_are_removed_before_it_goes_on(
+    hermes_env, start_hermes_env, write, out: Path, variables: dict[str, str]
+) -> None:
+    client = require_docker()
+    name = f"batch-{out.parent.name}"
+    try:
+
+        def containers() -> list[object]:
+            found = client.containers.list(all=True, ignore_removed=True, filters={"label": "hermes-environments.task"})
+            return [each for each in found if each.labels["hermes-environments.task"].startswith(name)]
+
+        tasks = write(*({"id": str(count), "command": f"echo {count}"} for count in range(24)))
+        words = ("batch", tasks, "--out", str(out), "--workers", "4", "--uses", "4", "-b", "docker")
+        words += ("--set", f"image={PYTHON_IMAGE}", "--set", f"task_id={name}")
+        process = start_hermes_env(*words)
+        assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 4, 100)
+        process.kill()
+        process.wait()
+        assert containers()
+        hermes_env(*words)
+        assert containers() == []
+        came = Counter(statuses(out).values())
+        assert came.total() == 24
+        assert came["success"] >= 20
+    finally:
+        client.close()

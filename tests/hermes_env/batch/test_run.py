@@ -1,0 +1,198 @@
+"""Tasks in real environments, on threads."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.processes import all_gone, having
+
+from environments import BaseEnvironment, CancelScope, EnvironmentStartError
+from environments.conformance.check import wait_until
+from hermes_env.batch import Result, Task, read_results, run_batch
+
+
+@pytest.fixture
+def name() -> str:
+    require_docker().close()
+    return f"batch-{secrets.token_hex(4)}"
+
+
+def containers_of(task: str) -> list[str]:
+    """Return the containers of environments of a pool."""
+    client = require_docker()
+    try:
+        found = client.containers.list(all=True, ignore_removed=True, filters={"label": "hermes-environments.task"})
+        return [each.id for each in found if each.labels["hermes-environments.task"].startswith(task)]
+    finally:
+        client.close()
+
+
+def came(*tasks: dict[str, object], **arguments: object) -> dict[str, Result]:
+    settings = arguments.pop("settings", "local")
+    return {result.id: result for result in run_batch(tasks, settings, workers=4, **arguments).results}  # type: ignore[arg-type]
+
+
+def test_what_comes_of_commands_and_scripts(tmp_path: Path) -> None:
+    found = came(
+        {"id": "command", "command": "echo out; echo err >&2"},
+        {"id": "code", "command": "exit 3"},
+        {"id": "script", "script": "from hermes_tools import terminal\nprint(terminal('echo hi')['output'])"},
+        {"id": "broken", "script": "1/0"},
+        {"id": "files", "command": "cat a/t; wc -c < b", "files": {"a/t": "text\n", "b": {"base64": "AP8="}}},
+        settings={"backend": "local", "cwd": str(tmp_path)},
+    )
+    assert {name: (result.status, result.exit_code) for name, result in found.items()} == {
+        "command": ("success", 0),
+        "code": ("error", 3),
+        "script": ("success", 0),
+        "broken": ("error", 1),
+        "files": ("success", 0),
+    }
+    assert found["command"].output == "out\nerr\n"
+    assert found["code"].error == "exit code 3"
+    assert found["script"].output == "hi\n\n"
+    assert "ZeroDivisionError" in found["broken"].output
+    assert found["files"].output == "text\n2\n"
+
+
+def test_a_task_ends_at_its_own_time_limit_or_at_that_of_the_batch(nap: str) -> None:
+    found = came(
+        {"id": "own", "command": f"echo begun; sleep {nap}", "timeout": 1},
+        {"id": "batch", "script": f"import time; time.sleep({nap})"},
+        timeout=2,
+    )
+    assert {name: (result.status, result.exit_code) for name, result in found.items()} == {
+        "own": ("timeout", 124),
+        "batch": ("timeout", 124),
+    }
+    assert found["own"].output == "begun\n"
+    assert all_gone(nap)
+
+
+def test_python_code_works_on_tasks_and_returns_what_it_likes() -> None:
+    def work(env: BaseEnvironment, task: Task) -> object:
+        ways = {
+            "text": lambda: f"text {task.data['n']}",
+            "nothing": lambda: None,
+            "fields": lambda: {"output": "o", "reward": 0.5, "exit_code": 2},
+            "command": lambda: env.execute("exit 4"),
+            "raises": lambda: 1 / 0,
+            "exits": lambda: sys.exit(3),
+            "odd": lambda: {"output": "o", "thing": object()},
+            "wrong": lambda: 3,
+        }
+        return ways[task.id]()
+
+    names = ("text", "nothing", "fields", "command", "raises", "exits", "odd", "wrong")
+    found = came(*({"id": name, "n": 7} for name in names), work=work)
+    assert found["text"].output == "text 7"
+    assert found["nothing"].status == "success"
+    assert (found["fields"].status, found["fields"].data) == ("error", {"reward": 0.5})
+    assert (found["command"].status, found["command"].exit_code) == ("error", 4)
+    assert found["raises"].error == "ZeroDivisionError: division by zero"
+    assert "in work" in found["raises"].output
+    assert found["exits"].status == "error"
+    assert "cannot be written as JSON" in (found["odd"].error or "")
+    assert "something of type int" in (found["wrong"].error or "")
+
+
+def test_python_code_ends_at_its_time_limit_whatever_it_makes_of_that(nap: str) -> None:
+    def work(env: BaseEnvironment, task: Task) -> str:
+        env.execute(f"sleep {nap}")
+        return "went on"
+
+    found = came({"id": "a"}, work=work, timeout=1)
+    assert (found["a"].status, found["a"].exit_code, found["a"].output) == ("timeout", 124, "went on")
+    assert all_gone(nap)
+
+
+def test_tasks_share_an_environment_only_if_that_is_asked_for() -> None:
+    def work(env: BaseEnvironment, task: Task) -> str:
+        used.append(env)
+        return ""
+
+    tasks = [{"id": str(number)} for number in range(4)]
+    used: list[BaseEnvironment] = []
+    assert run_batch(tasks, "local", work, workers=1).ok
+    assert len({*map(id, used)}) == 4
+    used.clear()
+    assert run_batch(tasks, "local", work, workers=1, uses=2).ok
+    assert [used[0] is used[1], used[1] is used[2], used[2] is used[3]] == [True, False, True]
+
+
+def test_a_task_with_settings_of_its_own_runs_there(tmp_path: Path) -> None:
+    found = came(
+        {"id": "here", "command": "pwd"},
+        {"id": "there", "command": "pwd", "settings": {"cwd": "/"}},
+        {"id": "nowhere", "command": "pwd", "settings": {"cwd": str(tmp_path / "missing")}},
+        settings={"backend": "local", "cwd": str(tmp_path)},
+    )
+    assert found["here"].output == f"{tmp_path}\n"
+    assert found["there"].output == "/\n"
+    assert found["nowhere"].status == "error"
+    assert "missing" in (found["nowhere"].error or "")
+
+
+def test_an_environment_that_can_never_start_ends_the_batch(tmp_path: Path) -> None:
+    settings = {"backend": "local", "cwd": str(tmp_path / "missing")}
+    tasks = [{"id": str(number), "command": "true"} for number in range(500)]
+    with pytest.raises(EnvironmentStartError, match="the batch is given up, as no environment starts"):
+        run_batch(tasks, settings, out=tmp_path / "out")
+    assert (tmp_path / "out").read_text() == ""
+
+
+@pytest.mark.parametrize("how", ["event", "scope"])
+def test_an_interrupt_ends_what_runs_in_targets(how: str, nap: str) -> None:
+    interrupt, scope = threading.Event(), CancelScope()
+    tasks = [{"id": str(number), "command": f"echo begun; sleep {nap}"} for number in range(5)]
+
+    def end_when_all_run() -> None:
+        assert wait_until(lambda: len(having(nap)) >= 3, 60)
+        interrupt.set() if how == "event" else scope.cancel()
+
+    thread = threading.Thread(target=end_when_all_run)
+    thread.start()
+    with scope.active():
+        summary = run_batch(tasks, "local", workers=3, interrupt=interrupt)
+    thread.join()
+    assert (summary.counts, summary.left, summary.stopped) == ({"interrupted": 3}, 2, "interrupted")
+    assert {(result.output, result.exit_code) for result in summary.results} == {("begun\n", 130)}
+    assert all_gone(nap)
+
+
+def test_control_c_ends_what_runs_writes_it_down_and_is_raised(tmp_path: Path, nap: str) -> None:
+    main = threading.main_thread().ident or 0
+
+    def press_when_it_runs() -> None:
+        assert wait_until(lambda: having(nap), 60)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=press_when_it_runs)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_batch([{"id": "a", "command": f"sleep {nap}"}], "local", out=tmp_path / "out")
+    thread.join()
+    assert [result.status for result in read_results(tmp_path / "out")] == ["interrupted"]
+    assert all_gone(nap)
+
+
+def test_containers_are_no_more_than_workers_and_are_removed(name: str) -> None:
+    settings = {"backend": "docker", "image": PYTHON_IMAGE, "task_id": name}
+    most = 0
+
+    def work(env: BaseEnvironment, task: Task) -> str:
+        nonlocal most
+        most = max(most, len(containers_of(name)))
+        return env.execute("cat /etc/hostname").output
+
+    summary = run_batch([{"id": str(number)} for number in range(6)], settings, work, workers=2, uses=2)
+    assert summary.ok
+    assert 1 <= most <= 2
+    assert 3 <= len({result.output for result in summary.results}) <= 5
+    assert containers_of(name) == []

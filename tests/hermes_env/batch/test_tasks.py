@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from environments import load_settings
+from environments.errors import SettingsError
+from hermes_env.batch import Result, Task, TaskError, run_batch
+from hermes_env.batch.kinds import Kinds
+from hermes_env.batch.source import Source
+
+
+def line(**fields: object) -> str:
+    return json.dumps(fields) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (line(command="true"), "a task has no id; give it one"),
+        (line(id=3, command="true"), "the id of a task is 3; give it text"),
+        (line(id="a"), "task 'a' has neither a command nor a script; give it one of them"),
+        (line(id="a", command="true", script="1"), "task 'a' has both a command and a script"),
+        (line(id="a", comand="true"), "a task has no field 'comand' (did you mean 'command'?)"),
+        (line(id="a", command=["true"]), "command is a list; it should be text"),
+        (line(id="a", command="true", timeout="1"), "timeout is text; it should be a number of seconds"),
+        (line(id="a", command="true", timeout=0), "timeout is 0 s; it should be greater than 0"),
+        (line(id="a", command="true", files=["x"]), "files is a list; it should be an object"),
+        (line(id="a", command="true", files={"x": 1}), "files['x'] is a number; it should be text"),
+        (line(id="a", command="true", files={"x": {"base64": "?"}}), "files['x'] is not valid base64"),
+        (line(id="a", command="true", settings="docker"), "settings is text; it should be an object"),
+        (line(id="a", command="true", settings={"timout": 1}), "argument timout: no such setting"),
+        (line(id="a", command="true", settings={"backend": "dokcer"}), "unknown backend 'dokcer'"),
+        (line(id="a", command="true", settings={"container_memory": 5}), "cannot enforce container_memory"),
+        (line(id="first", command="true"), "a task before it has the id 'first', too"),
+        ("[1]\n", "a task is an object with an id and a command or a script, and this is a list"),
+        ("{'id'}\n", "it is not valid JSON"),
+    ],
+)
+def test_a_wrong_line_is_named_before_anything_runs(tmp_path: Path, text: str, said: str) -> None:
+    file, ran = tmp_path / "tasks.jsonl", tmp_path / "ran"
+    file.write_text(f"{line(id='first', command=f'touch {ran}')}\n{text}")
+    with pytest.raises(TaskError) as raised:
+        run_batch(file, "local", out=tmp_path / "out")
+    assert f"{file}, line 3: " in str(raised.value)
+    assert said in str(raised.value)
+    assert not ran.exists()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_wrong_task_of_a_list_is_named_by_its_place(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="task 2: a task has no id"):
+        run_batch([{"id": "a", "command": "true"}, {}], "local", out=tmp_path / "out")
+
+
+def test_a_task_is_the_same_after_a_line_and_after_a_pickle() -> None:
+    task = Task("ü", None, "print()", 3.5, {"a": "text", "b": b"\0\xff"}, {"cwd": "/"}, {"reward": [1, None]})
+    assert Task.of_line(task.to_line(), has_work=True) == task
+    assert pickle.loads(pickle.dumps(task)) == task
+
+
+def test_a_result_is_the_same_after_a_line_and_after_a_pickle() -> None:
+    result = Result("ü", "error", "\ud800\n", 3, 0.25, "why", {"reward": 0.5})
+    assert Result.of_line(result.to_line()) == result
+    assert pickle.loads(pickle.dumps(result)) == result
+    assert result.to_line().isascii()
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"cannot read the tasks in .*: No such file or directory"):
+        run_batch(tmp_path / "missing", "local")
+
+
+def test_only_the_ids_of_a_file_stay_in_memory(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("".join(line(id=str(number), command="x" * 1000) for number in range(100)))
+    source = Source(file, Kinds("local"), has_work=False)
+    assert (source.total, len(source.ids or ())) == (100, 100)
+    assert [task.id for task in source] == [str(number) for number in range(100)]
+    source.close()
+
+
+@pytest.mark.parametrize("base", [{"backend": "local", "timeout": 9}, load_settings("local", timeout=9)])
+def test_a_tasks_own_settings_go_over_those_of_the_batch(base: object) -> None:
+    kinds = Kinds(base)  # type: ignore[arg-type]
+    own = kinds.of(Task("a", "true", settings={"cwd": "/tmp"}))
+    assert (own.loaded.env, own.loaded.cwd, own.loaded.timeout) == ("local", "/tmp", 9)
+    there = kinds.of(Task("b", "true", settings={"backend": "ssh", "host": "h", "user": "u"}))
+    assert (there.loaded.env, there.loaded.ssh.host, there.loaded.timeout) == ("ssh", "h", 9)
+    assert there.places == ("ssh", "ssh:h")
+    assert kinds.of(Task("c", "true")) is kinds.base
+    assert kinds.of(Task("d", "true", settings={"cwd": "/tmp"})) is own
+
+
+def test_own_settings_of_the_same_backend_leave_its_others_as_they_are() -> None:
+    kinds = Kinds(load_settings("ssh", host="h", user="u", port=9))
+    own = kinds.of(Task("a", "true", settings={"host": "other", "timeout": 3}))
+    assert (own.loaded.ssh.host, own.loaded.ssh.user, own.loaded.ssh.port, own.loaded.timeout) == ("other", "u", 9, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "said"),
+    [
+        ({"workers": 0}, ValueError, "workers is 0"),
+        ({"budget": -1}, ValueError, "budget is -1"),
+        ({"retry": "sometimes"}, ValueError, "retry is 'sometimes'; give 'never', 'always'"),
+        ({"retry": ["wrong"]}, ValueError, "retry names the status 'wrong'"),
+        ({"engine": "thread"}, SettingsError, r"there is no engine 'thread' \(did you mean 'threads'\?\)"),
+        ({"limits": {"dokcer": 3}}, SettingsError, r"limits\['dokcer'\]: unknown backend 'dokcer'"),
+        ({"limits": {"docker": 0}}, ValueError, r"limits\['docker'\] is 0"),
+        ({"settings": "dokcer"}, SettingsError, "unknown backend 'dokcer'"),
+        ({"settings": 3}, SettingsError, "settings is of type int; give a backend"),
+        ({"tasks": 3}, TypeError, "tasks is of type int"),
+    ],
+)
+def test_a_wrong_argument_is_refused(tmp_path: Path, arguments: dict, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        run_batch(**{"tasks": [], "out": tmp_path / "out", **arguments})
+    assert not (tmp_path / "out").exists()
