@@ -26,15 +26,20 @@ class Borrower:
 
     Args:
         backend: The backend's name, for errors.
+        timeout: Seconds that it waits at the most; None is for as long as it takes.
         interrupt: Ends the wait when it is set.
     """
 
-    def __init__(self, backend: str, interrupt: threading.Event | None) -> None:
+    def __init__(self, backend: str, timeout: float | None, interrupt: threading.Event | None) -> None:
         self.member: Member | None = None
         """What it was handed."""
         self.refusal: BaseException | None = None
         """Why the engine refused a start while it waited, if it did: it is told where the time is up."""
+        self.has_begun = False
+        """Whether it has begun to use that."""
         self._backend = backend
+        self._timeout = timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
         self._interrupt = interrupt
         self._error: BaseException | None = None
         self._look = threading.Event()
@@ -54,27 +59,23 @@ class Borrower:
         """Whether it has an answer."""
         return self.member is not None or self._error is not None
 
-    def wait(self, timeout: float | None) -> Member:
+    def wait(self) -> Member:
         """Wait for it.
-
-        Args:
-            timeout: Seconds; None is for as long as it takes.
 
         Raises:
             StartStoppedError: The time was up, or the current thread's `start_limit`.
             CallCancelledError: The interrupt was set, or the scope of the current thread was cancelled.
             BaseException: The error that it was told.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
         asks = self._interrupt is not None or current_start_limit() is not None
         with ended_in_scope(self._look.set):
             while True:
                 self._look.clear()
                 if self.is_served:
                     break
-                left = LOOK_AGAIN if deadline is None else deadline - time.monotonic()
+                left = LOOK_AGAIN if self._deadline is None else self._deadline - time.monotonic()
                 if left <= 0:
-                    raise self._too_late(timeout or 0.0) from self.refusal
+                    raise self._too_late() from self.refusal
                 self._check()
                 self._look.wait(min(left, ASK_AGAIN if asks else LOOK_AGAIN))
         if self.member is None:
@@ -88,11 +89,12 @@ class Borrower:
         if reason := reason_to_leave():
             raise stopped_error(self._backend, *reason)
 
-    def _too_late(self, timeout: float) -> StartStoppedError:
+    def _too_late(self) -> StartStoppedError:
+        seconds = plain_number(self._timeout or 0)
         refused = f"; the last start was refused: {self.refusal}" if self.refusal else ""
         return StartStoppedError(
-            f"backend {self._backend!r}: no environment of the pool was free for {plain_number(timeout)} s{refused}; "
-            "wait longer, or allow it more at once (max)",
+            f"backend {self._backend!r}: no environment of the pool was free for {seconds} s{refused}; wait longer, or "
+            "allow it more at once (max)",
             timed_out=True,
         )
 

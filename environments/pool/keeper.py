@@ -9,6 +9,7 @@ from functools import partial
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
+from environments.pool.borrower import Borrower
 from environments.pool.member import Member, Recipe
 from environments.pool.refusal import Verdict, verdict
 from environments.pool.start_limits import StartLimits, StartPlace
@@ -145,13 +146,12 @@ class Keeper:
 
     # Ends.
 
-    def take_back(self, member: Member) -> None:
-        """Take back what was lent: have it made anew for the next one, or removed, without keeping anybody waiting.
-
-        Args:
-            member: The environment.
-        """
-        if member.uses < self._uses and self._stock.renewing(member):
+    def take_back(self, borrower: Borrower) -> None:
+        """Take back what was lent: have it made anew for the next one, or removed, without keeping anybody waiting."""
+        member = self._stock.leave(borrower)
+        if member is None:
+            self.wake()
+        elif member.uses < self._uses and self._stock.renewing(member):
             self._apart(partial(self._renew, member))
         elif not self._stock.closed:
             self._stock.ending(member)
@@ -178,10 +178,16 @@ class Keeper:
         finally:
             self._stock.ended(member)
 
-    def end_lost(self, member: Member) -> None:
-        """Remove one that a borrower was handed and that is not there any more."""
+    def replace(self, member: Member, borrower: Borrower) -> None:
+        """Remove one that a borrower was handed and that is not there any more, and have it wait for another.
+
+        Raises:
+            TerminalError: The pool was closed.
+        """
         self._stock.ending(member)
         self._apart(partial(self._end, member))
+        self._stock.ask_again(borrower)
+        self.wake()
 
     def close(self) -> None:
         """End everything, and return when that is done. Called again, it takes up what was cut short."""

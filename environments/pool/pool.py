@@ -15,7 +15,7 @@ from environments.cancellation import check_scope
 from environments.errors import TerminalError
 from environments.pool.borrower import Borrower
 from environments.pool.keeper import Keeper
-from environments.pool.member import Member, Recipe
+from environments.pool.member import Recipe
 from environments.pool.start_limits import StartLimits, start_place
 from environments.pool.stats import PoolStats
 from environments.pool.stock import Stock
@@ -91,26 +91,21 @@ class Pool:
         self._check_process()
         check_scope()
         self._keeper.begin()
-        member = self._borrowed(Borrower(self.settings.env, interrupt), timeout)
+        borrower = Borrower(self.settings.env, timeout, interrupt)
         try:
-            yield member.env
+            env = self._borrowed(borrower)
+            borrower.has_begun = True
+            yield env
         finally:
             if self._is_ours:
-                self._keeper.take_back(member)
+                self._keeper.take_back(borrower)
 
-    def _borrowed(self, borrower: Borrower, timeout: float | None) -> Member:
-        try:
-            self._stock.ask(borrower)
-            self._keeper.wake()
-            while not (member := borrower.wait(timeout)).env.is_ready:
-                self._keeper.end_lost(member)
-                self._stock.ask_again(borrower)
-                self._keeper.wake()
-        except BaseException:
-            self._stock.leave(borrower)
-            self._keeper.wake()
-            raise
-        return member
+    def _borrowed(self, borrower: Borrower) -> BaseEnvironment:
+        self._stock.ask(borrower)
+        self._keeper.wake()
+        while not (member := borrower.wait()).env.is_ready:
+            self._keeper.replace(member, borrower)
+        return member.env
 
     def stats(self) -> PoolStats:
         """Return how many environments there are, and what they do."""

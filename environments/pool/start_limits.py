@@ -39,6 +39,8 @@ class StartPlace:
         self._under_way = 0
         self._last = -math.inf
         self._refusals = 0
+        self._of_one_wave = 0
+        """How many starts are under way that had begun before it refused: if it refuses them, too, that is no news."""
         self._closed_until = -math.inf
         self._watchers: set[Callable[[], None]] = set()
 
@@ -76,10 +78,13 @@ class StartPlace:
         """
         with self._lock:
             self._under_way -= 1
-            if refused:
+            if self._of_one_wave:
+                self._of_one_wave -= 1
+            elif refused:
+                self._of_one_wave = self._under_way
                 self._refusals += 1
                 self._closed_until = time.monotonic() + delay(self._refusals)
-            elif refused is False:
+            if refused is False:
                 self._refusals = 0
             refusals = self._refusals
             watchers = list(self._watchers)

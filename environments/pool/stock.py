@@ -82,16 +82,19 @@ class Stock:
             self._serve()
             self.changed.notify_all()
 
-    def leave(self, borrower: Borrower) -> None:
-        """Let a borrower wait no longer. What it was handed meanwhile is another's."""
+    def leave(self, borrower: Borrower) -> Member | None:
+        """Let a borrower wait no longer, and return what it has used. What it was handed and has not is another's."""
         with self.changed:
             if borrower in self._waiting:
                 self._waiting.remove(borrower)
-            member, borrower.member = borrower.member, None
-            if member in self._lent:
-                self._lent.discard(member)
-                self._have_idle(member)
+            member = borrower.member
+            if member is None or borrower.has_begun or member not in self._lent:
+                return member
+            self._lent.discard(member)
+            member.uses -= 1
+            self._have_idle(member)
             self.changed.notify_all()
+            return None
 
     def _lend(self, member: Member, borrower: Borrower) -> None:
         member.uses += 1

@@ -1,0 +1,303 @@
+"""Environments that are lent: how many, for how long, in which order, and in what state."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from targets.borrowing import LONG, Borrower, all_lent, until
+from targets.processes import all_gone
+from targets.threads import running_threads
+
+from environments import CallCancelledError, CancelScope, Pool, StartStoppedError, TerminalError
+from environments.cancellation import start_limit
+from environments.pool import keeper
+from environments.sources import load_settings
+
+
+def idle(pool: Pool, number: int) -> bool:
+    return until(lambda: pool.stats().idle == number)
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+# Lending.
+
+
+def test_environments_are_started_ahead_with_their_session_open(make) -> None:
+    pool = make(min=2)
+    assert idle(pool, 2)
+    with pool.environment() as env:
+        assert env.is_ready, "there is a shell before the first command"
+        assert env.execute("echo works").output == "works\n"
+
+
+def test_each_borrower_has_an_environment_that_nobody_has_used(make) -> None:
+    pool = make(min=1, max=2)
+    tasks = set()
+    for _ in range(3):
+        with pool.environment() as env:
+            assert env.execute("echo ${LEFT-nothing}; export LEFT=something").output == "nothing\n"
+            tasks.add(env.settings.task_id)
+    assert len(tasks) == 3
+    assert until(lambda: pool.stats().lent == pool.stats().ending == 0)
+
+
+@pytest.mark.parametrize("settings", ["local", None, load_settings("local"), {"backend": "local", "timeout": 7}])
+def test_settings_may_be_given_in_every_form(make, settings) -> None:
+    pool = make(settings) if settings else Pool()
+    with pool, pool.environment() as env:
+        assert env.backend == "local" == pool.settings.env
+        assert env.settings.timeout == (7 if isinstance(settings, dict) else 180)
+
+
+def test_there_are_never_more_than_max(moody, mood) -> None:
+    pool = moody(min=2, max=3)
+    with ThreadPoolExecutor(12) as threads:
+        done = [threads.submit(lambda: Borrower(pool).join()) for _ in range(24)]
+    assert [each.result() for each in done] == ["works\n"] * 24
+    assert mood.most_up <= 3
+    assert pool.stats().started >= 24
+
+
+def test_200_borrowers_share_24_environments(make) -> None:
+    pool = make(max=24, uses=20)
+
+    def echo(number: int) -> object:
+        return Borrower(pool, lambda env: env.execute(f"echo {number}").output).join()
+
+    with ThreadPoolExecutor(200) as threads:
+        done = list(threads.map(echo, range(200)))
+    assert done == [f"{number}\n" for number in range(200)]
+    stats = pool.stats()
+    assert stats.waiting == stats.lent == 0 and stats.idle + stats.starting + stats.ending <= 24
+
+
+def test_those_who_wait_are_served_in_the_order_in_which_they_came(make) -> None:
+    pool = make(max=1)
+    served: list[int] = []
+    with all_lent(pool):
+        waiting = []
+        for number in range(5):
+            waiting.append(Borrower(pool, lambda _, number=number: served.append(number)))
+            assert until(lambda: pool.stats().waiting == len(waiting))
+    for borrower in waiting:
+        borrower.join()
+    assert served == [0, 1, 2, 3, 4]
+
+
+# Waiting.
+
+
+def test_a_wait_has_an_end(make) -> None:
+    pool = make(max=1)
+    says = "no environment of the pool was free for 0[.]05 s; wait longer"
+    with all_lent(pool), pytest.raises(StartStoppedError, match=says) as error, pool.environment(timeout=0.05):
+        pass
+    assert error.value.timed_out
+    with pool.environment(timeout=LONG) as env:
+        assert env.execute("echo works").output == "works\n"
+
+
+def test_a_wait_ends_with_the_scope_or_the_limit_of_its_thread_or_an_event(make) -> None:
+    pool = make(max=1)
+    scope, event = CancelScope(), threading.Event()
+    with all_lent(pool):
+        waiting = [
+            Borrower(pool, within=scope.active()),
+            Borrower(pool, interrupt=event),
+            Borrower(pool, within=start_limit(0.2)),
+            last := Borrower(pool),
+        ]
+        assert until(lambda: pool.stats().waiting >= 3)
+        scope.cancel()
+        event.set()
+        by_scope, by_event, by_limit = [each.join() for each in waiting[:3]]
+        assert isinstance(by_scope, CallCancelledError) and isinstance(by_event, CallCancelledError)
+        assert isinstance(by_limit, StartStoppedError) and by_limit.timed_out
+        assert pool.stats().waiting == 1
+    assert last.join() == "works\n", "the others' places were given up"
+
+
+def test_what_a_borrower_that_has_left_waited_for_is_the_next_ones(moody, mood) -> None:
+    mood.may_start.clear()
+    pool, event = moody(max=1), threading.Event()
+    first = Borrower(pool, interrupt=event)
+    assert until(lambda: mood.starting == 1)
+    event.set()
+    assert isinstance(first.join(), CallCancelledError)
+    mood.may_start.set()
+    assert Borrower(pool).join() == "works\n"
+    assert mood.tries == 1
+
+
+# What becomes of those that nobody has.
+
+
+def test_idle_ones_above_min_go(make) -> None:
+    pool = make(min=1, max=4, idle=0.0, uses=100)
+    with all_lent(pool, 3) as envs:
+        assert len(set(envs)) == 3
+    assert until(lambda: pool.stats().idle == 1 and pool.stats().ending == pool.stats().starting == 0)
+
+
+def test_one_that_is_lost_while_nobody_has_it_is_replaced(moody, mood) -> None:
+    pool = moody(min=1, max=2)
+    assert idle(pool, 1)
+    mood.lose()
+    assert until(lambda: pool.stats().started == 2 and pool.stats().idle == 1)
+
+
+def test_one_that_is_lost_is_not_lent(moody, mood, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "LOOK_INTERVAL", LONG)
+    pool = moody(min=2, max=3)
+    assert idle(pool, 2)
+    mood.lose()
+    with pool.environment() as env:
+        assert env.execute("echo works").output == "works\n"
+    assert pool.stats().started > 2
+
+
+# Several uses.
+
+
+def test_one_that_is_used_again_has_files_and_nothing_else_of_the_use_before(make, tmp_path: Path, nap: str) -> None:
+    pool = make(max=1, uses=2)
+    with pool.environment() as first:
+        first.execute(f"export LEFT=something; cd /; sleep {nap} & (setsid sleep {nap} &); echo kept >{tmp_path}/kept")
+        first.session("other").execute(f"sleep {nap} &")
+        first.start(f"sleep {nap}")
+        first.passthrough.allow(["PATH"])
+    with pool.environment() as second:
+        assert all_gone(nap)
+        assert second is first
+        assert second.execute("echo ${LEFT-nothing}; pwd; cat kept").output == f"nothing\n{tmp_path}\nkept\n"
+        assert second.passthrough.names == ()
+    with pool.environment() as third:
+        assert third is not first
+        assert third.execute("cat kept").output == "kept\n", "the directory is this machine's, whoever works in it"
+
+
+@pytest.mark.parametrize("harm", ["cleanup", "loss"])
+def test_one_that_is_broken_is_not_lent_again(moody, mood, harm: str) -> None:
+    pool = moody(max=1, uses=9)
+    with pool.environment() as first:
+        first.execute("true")
+        if harm == "cleanup":
+            first.cleanup()
+        else:
+            mood.lose()
+    with pool.environment() as second:
+        assert second.execute("echo works").output == "works\n"
+
+
+# The end.
+
+
+def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(moody, mood, nap: str) -> None:
+    before = running_threads()
+    pool = moody(min=1, max=3)
+    assert idle(pool, 1)
+    mood.may_start.clear()
+    runs = threading.Event()
+    lent = Borrower(pool, lambda env: runs.set() or env.execute(f"sleep {nap}"))
+    assert until(runs.is_set)
+    assert until(lambda: mood.starting == 1), "which is the one that is kept ready"
+    waiting = [Borrower(pool) for _ in range(3)]
+    assert until(lambda: pool.stats().waiting == 3)
+    pool.close()
+    assert mood.up == mood.starting == 0
+    assert all_gone(nap)
+    assert [str(each.join()) for each in waiting] == ["the pool was closed; make a new one"] * 3
+    lent.join()
+    pool.close()
+    with pytest.raises(TerminalError, match="the pool was closed"), pool.environment():
+        pass
+    assert until(lambda: running_threads() <= before), running_threads() - before
+
+
+def test_nothing_is_left_behind_a_pool(make) -> None:
+    descriptors = open_descriptors()
+    with make(min=4, max=8) as pool, ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: Borrower(pool).join(), range(16)))
+    assert open_descriptors() <= descriptors
+    stats = pool.stats()
+    assert (stats.idle, stats.lent, stats.starting, stats.ending, stats.waiting) == (0, 0, 0, 0, 0)
+
+
+def test_a_pool_without_anything_to_do_has_one_thread(make) -> None:
+    before = running_threads()
+    pool = make(min=8, max=8)
+    assert idle(pool, 8)
+    assert until(lambda: [each.name for each in running_threads() - before] == ["hermes-pool"])
+
+
+def test_a_forked_child_ends_nothing_of_its_parents(make) -> None:
+    pool = make(min=1)
+    assert idle(pool, 1)
+    with pool.environment() as env:
+        env.execute("export KEPT=yes")
+        child = os.fork()
+        if not child:
+            try:
+                pool.close()
+                with pool.environment():
+                    pass
+            except TerminalError as error:
+                os._exit(0 if "belongs to process" in str(error) else 3)
+            finally:
+                os._exit(4)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert env.execute("echo $KEPT").output == "yes\n"
+    assert idle(pool, 1)
+
+
+LEFT_OPEN = """
+import sys
+from environments import Pool
+pool = Pool("local", min=2)
+with pool.environment() as env:
+    env.execute(f"sleep {sys.argv[1]} &")
+    lent = pool.environment()
+    lent.__enter__().execute(f"(setsid sleep {sys.argv[1]} &)")
+    sys.exit(7)
+"""
+
+
+def test_a_pool_that_nobody_closes_is_closed_at_exit(tmp_path: Path, nap: str) -> None:
+    command = [sys.executable, "-W", "error", "-c", LEFT_OPEN, nap]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert all_gone(nap)
+
+
+# Its numbers.
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ({"min": -1}, "min is -1; give at least 0"),
+        ({"max": 0}, "max is 0; give at least 1"),
+        ({"min": 3, "max": 2}, "min is 3, above max, which is 2"),
+        ({"uses": 0}, "uses is 0; give at least 1"),
+        ({"idle": -1.0}, "idle is -1.0; give seconds from 0 on"),
+        ({"start_rate": 0}, "start_rate is 0; give starts in a second, above 0"),
+        ({"max_starting": 0}, "max_starting is 0; give at least 1"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused(named, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Pool("local", **named)
+
+
+def test_what_is_no_number_is_refused() -> None:
+    with pytest.raises(TypeError, match="max is '8'; give a whole number"):
+        Pool("local", max="8")  # type: ignore[arg-type]

@@ -1,0 +1,172 @@
+"""Starts for a pool: how many at once, how fast, and what a failed one means for those who wait."""
+
+from __future__ import annotations
+
+import errno
+import time
+
+import pytest
+from targets.borrowing import Borrower, all_lent, until
+
+from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, StartStoppedError, UnsupportedError
+from environments.pool import StartLimits, keeper
+from environments.pool.refusal import LONGEST_DELAY, Verdict, delay, verdict
+from environments.pool.start_limits import StartPlace
+
+
+class AnswerError(Exception):
+    """An error of a client library that tells the HTTP status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the answer was {status}")
+        self.status_code = status
+
+
+def refused(status: int = 503) -> EnvironmentStartError:
+    error = EnvironmentStartError("backend 'moody': no target can be started")
+    error.__cause__ = AnswerError(status)
+    return error
+
+
+def wrong() -> EnvironmentStartError:
+    return EnvironmentStartError("backend 'moody' has no image nowhere")
+
+
+# What an error means.
+
+
+@pytest.mark.parametrize(
+    ("error", "means"),
+    [
+        (refused(429), Verdict.BUSY),
+        (refused(503), Verdict.BUSY),
+        (refused(404), Verdict.WRONG),
+        (EnvironmentStartError("backend 'docker': no container can be started: no space left on device"), Verdict.BUSY),
+        (EnvironmentStartError("backend 'ssh': Error reading SSH protocol banner"), Verdict.BUSY),
+        (EnvironmentStartError("backend 'modal': RESOURCE_EXHAUSTED"), Verdict.BUSY),
+        (OSError(errno.EMFILE, "Too many open files"), Verdict.BUSY),
+        (wrong(), Verdict.WRONG),
+        (SettingsError("too many words for a setting"), Verdict.WRONG),
+        (UnsupportedError("backend 'moody' has no quota"), Verdict.WRONG),
+        (EnvironmentLostError("it went away"), Verdict.CHANCE),
+        (StartStoppedError("the start was stopped"), Verdict.CHANCE),
+        (RuntimeError("of a backend's own"), Verdict.CHANCE),
+    ],
+)
+def test_what_may_pass_is_told_from_what_will_not(error: Exception, means: Verdict) -> None:
+    assert verdict(error) is means
+
+
+def test_pauses_grow_up_to_a_limit() -> None:
+    first, later, last = (max(delay(refusals) for _ in range(50)) for refusals in (1, 4, 1000))
+    assert first < later < last <= LONGEST_DELAY
+    assert len({delay(3) for _ in range(50)}) > 1, "not all who were refused ask again at the same moment"
+
+
+# What becomes of it.
+
+
+def test_an_engine_that_has_too_much_to_do_is_asked_again(moody, mood) -> None:
+    mood.errors.extend(refused() for _ in range(3))
+    pool = moody()
+    assert Borrower(pool).join() == "works\n"
+    assert mood.tries == 4 and pool.stats().failed == 3
+
+
+def test_an_engine_that_refuses_is_asked_by_one_start_at_a_time(moody, mood) -> None:
+    mood.may_start.clear()
+    mood.errors.extend(refused() for _ in range(8 + 3))
+    pool = moody(max=8)
+    borrowers = [Borrower(pool) for _ in range(8)]
+    assert until(lambda: mood.starting == 8)
+    mood.may_start.set()
+    assert [each.join() for each in borrowers] == ["works\n"] * 8
+    assert mood.together[8:12] == [1, 1, 1, 1], "the one finds out for the others"
+
+
+def test_those_who_wait_are_told_in_the_end_why_the_engine_refuses(moody, mood, monkeypatch) -> None:
+    monkeypatch.setattr(keeper, "REFUSALS", 3)
+    mood.always = refused()
+    pool = moody()
+    errors = [each.join() for each in (Borrower(pool), Borrower(pool))]
+    assert [type(each) for each in errors] == [EnvironmentStartError] * 2
+    assert errors[0] is not errors[1], "each thread has a traceback of its own"
+    assert mood.tries >= 3
+
+
+def test_a_wait_that_ends_before_says_that_the_engine_refuses(moody, mood, monkeypatch) -> None:
+    monkeypatch.setattr(keeper, "REFUSALS", 10**6)
+    mood.always = refused()
+    waiting = Borrower(moody(), timeout=0.3)
+    assert "the last start was refused: backend 'moody': no target can be started" in str(waiting.join())
+
+
+def test_what_is_wrong_is_told_to_all_who_wait_at_once(moody, mood) -> None:
+    mood.may_start.clear()
+    mood.always = wrong()
+    pool = moody(max=1)
+    borrowers = [Borrower(pool) for _ in range(5)]
+    assert until(lambda: pool.stats().waiting == 5)
+    mood.may_start.set()
+    assert [str(each.join()) for each in borrowers] == [str(wrong())] * 5
+    assert mood.tries == 1
+    mood.always = None
+    assert Borrower(pool).join() == "works\n", "who comes later tries again"
+
+
+def test_a_failure_by_chance_is_told_to_one(moody, mood) -> None:
+    mood.may_start.clear()
+    mood.errors.append(EnvironmentLostError("it went away"))
+    pool = moody(max=1)
+    borrowers = [Borrower(pool) for _ in range(3)]
+    assert until(lambda: pool.stats().waiting == 3)
+    mood.may_start.set()
+    came = [each.join() for each in borrowers]
+    assert sorted(map(str, came)) == ["it went away", "works\n", "works\n"]
+
+
+def test_a_pool_that_cannot_be_stocked_does_not_try_without_pause(moody, mood, monkeypatch) -> None:
+    monkeypatch.setattr("environments.pool.refusal.FIRST_DELAY", 3600.0)
+    monkeypatch.setattr("environments.pool.refusal.LONGEST_DELAY", 3600.0)
+    mood.always = wrong()
+    pool = moody(min=1)
+    assert until(lambda: pool.stats().failed == 1)
+    with pytest.raises(EnvironmentStartError, match="nowhere"), pool.environment():
+        pass
+    assert mood.tries == 2, "one for the stock, and one for who asked"
+
+
+# How many, how fast.
+
+
+def test_starts_of_all_pools_in_one_place_count(moody, mood) -> None:
+    mood.may_start.clear()
+    pools = [moody(min=4, max_starting=2), moody(min=4, max_starting=2)]
+    assert until(lambda: mood.starting == 2)
+    mood.may_start.set()
+    assert until(lambda: all(pool.stats().idle == 4 for pool in pools))
+    assert mood.most_starting == 2
+
+
+def test_starts_of_a_place_have_a_pause_between_them() -> None:
+    place, limits = StartPlace(), StartLimits(rate=0.001)
+    assert place.begin(limits) == 0
+    assert 0 < place.begin(limits) <= 1000
+    assert place.begin(StartLimits()) == 0, "who has no such limit is not held to another's"
+
+
+def test_who_waits_for_a_place_is_told_when_a_start_has_ended() -> None:
+    place, limits, told = StartPlace(), StartLimits(at_once=1), []
+    place.watch(lambda: told.append("ended"))
+    assert place.begin(limits) == 0
+    assert place.begin(limits) == float("inf")
+    place.end(refused=False)
+    assert told == ["ended"]
+    assert place.begin(limits) == 0
+
+
+def test_a_pool_that_starts_few_a_second_serves_all_the_same(moody, mood) -> None:
+    pool = moody(max=4, start_rate=50.0)
+    began = time.monotonic()
+    with all_lent(pool, 4):
+        assert time.monotonic() - began >= 3 / 50

@@ -1,0 +1,98 @@
+"""A backend whose targets come up, hang or fail as a test wants it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import ClassVar
+
+from environments.conformance.check import wait_until
+from environments.settings import EnvironmentSettings
+from environments.shell.child_stream import ChildStream
+from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.stream import Stream, Terminal
+from environments.starting import current_start
+from targets.processes import is_dead
+
+BACKEND = f"{__name__}:MoodyEnvironment"
+
+
+class Mood:
+    """What the starts of one test come to, and what there has been."""
+
+    def __init__(self) -> None:
+        self.errors: deque[Exception] = deque()
+        """What the next starts raise, one after the other."""
+        self.always: Exception | None = None
+        """What all others raise."""
+        self.may_start = threading.Event()
+        """Starts hang until it is set."""
+        self.may_start.set()
+        self.tries = self.starting = self.most_starting = self.up = self.most_up = 0
+        self.together: list[int] = []
+        """How many starts were under way when each of them began."""
+        self.shells: dict[str, list[int]] = {}
+        """The process ids of the shells of each environment, by its task."""
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        with self._lock:
+            self.tries += 1
+            self.starting += 1
+            self.most_starting = max(self.most_starting, self.starting)
+            self.together.append(self.starting)
+        try:
+            while not self.may_start.wait(0.01):
+                current_start().check()
+            if error := self.errors.popleft() if self.errors else self.always:
+                raise error
+            with self._lock:
+                self.up += 1
+                self.most_up = max(self.most_up, self.up)
+        finally:
+            with self._lock:
+                self.starting -= 1
+
+    def lose(self) -> None:
+        """Kill all shells there have been, as what kills a target does."""
+        killed = [*itertools.chain.from_iterable(self.shells.values())]
+        for pid in killed:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        assert wait_until(lambda: all(is_dead(pid) for pid in killed))
+
+    def stop(self) -> None:
+        with self._lock:
+            self.up -= 1
+
+
+class MoodyEnvironment(PersistentShellEnvironment):
+    """This machine, which counts as one target more with each environment."""
+
+    same_machine = True
+    mood: ClassVar[Mood]
+    place: ClassVar[str] = ""
+
+    @classmethod
+    def start_place(cls, settings: EnvironmentSettings) -> str:
+        return cls.place
+
+    def start_target(self) -> None:
+        self._is_up = False
+        self.mood.start()
+        self._is_up = True
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        stream = ChildStream(argv, terminal=terminal)
+        self.mood.shells.setdefault(self.settings.task_id, []).append(stream._child.pid)
+        return stream
+
+    def stop_target(self) -> None:
+        if self._is_up:
+            self._is_up = False
+            self.mood.stop()
