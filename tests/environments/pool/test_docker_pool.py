@@ -1,0 +1,107 @@
+"""Pools of containers, on a real engine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import docker
+import pytest
+from targets.borrowing import LONG, Borrower, until
+from targets.engines import PYTHON_IMAGE
+from targets.refusing_link import RefusingLink
+
+from environments import EnvironmentStartError, Pool
+from environments.pool import refusal
+
+MakePool = Callable[..., Pool]
+
+
+@pytest.fixture
+def containers(engine: docker.DockerClient, make: MakePool) -> MakePool:
+    """Makes pools of containers. That the engine is there is known by then."""
+    settings = {"backend": "docker", "image": PYTHON_IMAGE, "task_id": f"pool-{uuid.uuid4().hex}"}
+    return lambda *numbers, **named: make(settings, *numbers, **named)
+
+
+@pytest.fixture
+def link(engine: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RefusingLink]:
+    """A link to the engine, by which environments reach it."""
+    with RefusingLink(tmp_path / "engine.sock", "/var/run/docker.sock") as link:
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/engine.sock")
+        yield link
+
+
+def of(engine: docker.DockerClient, pool: Pool) -> list[docker.models.containers.Container]:
+    """Return the containers of a pool."""
+    tasks = f"{pool.settings.task_id}-"
+    found = engine.containers.list(all=True, ignore_removed=True)
+    return [each for each in found if each.labels.get("hermes-environments.task", "").startswith(tasks)]
+
+
+def test_each_borrower_has_a_new_container_and_none_is_left(containers, engine) -> None:
+    with containers(min=1, max=2) as pool:
+        hosts = []
+        for _ in range(3):
+            with pool.environment() as env:
+                hosts.append(env.execute("test ! -e /used && touch /used && hostname").output.strip())
+        assert len(set(hosts)) == 3 and all(hosts)
+        assert len(of(engine, pool)) <= 2
+    assert not of(engine, pool)
+
+
+def test_one_that_is_used_again_is_the_same_container_without_the_processes_of_the_use_before(containers, nap) -> None:
+    with containers(max=1, uses=2) as pool:
+        with pool.environment() as env:
+            first = env.execute(f"hostname; cd /; sleep {nap} & (setsid nohup sleep {nap} >/dev/null 2>&1 &)").output
+        with pool.environment() as env:
+            assert env.execute("hostname").output in first
+            assert env.execute(f"grep -l {nap} /proc/[0-9]*/cmdline | grep -v self").output.count("\n") <= 1
+            assert env.cwd != "/"
+
+
+def test_a_container_that_is_removed_while_nobody_has_it_is_not_lent(containers, engine) -> None:
+    with containers(min=1, max=2) as pool:
+        assert until(lambda: pool.stats().idle == 1)
+        (container,) = of(engine, pool)
+        container.remove(force=True)
+        with pool.environment(timeout=LONG) as env:
+            assert not container.id.startswith(env.execute("hostname").output.strip())
+
+
+def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch) -> None:
+    monkeypatch.setattr(refusal, "FIRST_DELAY", 0.01)
+    link.refuse("/containers/create", times=2)
+    with containers() as pool:
+        assert Borrower(pool).join() == "works\n"
+        assert pool.stats().failed == 2
+
+
+def test_an_image_that_is_nowhere_is_told_to_all_who_wait(engine, make) -> None:
+    with make({"backend": "docker", "image": "127.0.0.1:9/there/is-none"}, max=2) as pool:
+        with ThreadPoolExecutor(4) as threads:
+            errors = list(threads.map(lambda _: Borrower(pool).join(), range(4)))
+        assert all(isinstance(each, EnvironmentStartError) for each in errors)
+        assert all("no image" in str(each) for each in errors)
+
+
+LEFT_OPEN = """
+import sys
+from environments import Pool
+pool = Pool({"backend": "docker", "image": sys.argv[1]}, min=1)
+with pool.environment() as env:
+    print(env.execute("hostname").output, end="", flush=True)
+    sys.exit(7)
+"""
+
+
+def test_containers_of_a_pool_that_nobody_closes_are_removed_at_exit(engine, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", LEFT_OPEN, PYTHON_IMAGE]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+    with pytest.raises(docker.errors.NotFound):
+        engine.containers.get(done.stdout.strip())
