@@ -50,11 +50,6 @@ class AppendedFile:
         except FileNotFoundError:
             return False
 
-    @property
-    def size(self) -> int:
-        """How many bytes there are, also of what was cut off."""
-        return os.fstat(self._descriptor).st_size
-
     def lines(self) -> Iterator[bytes]:
         """Go through the lines without their newlines. Behind them, what was cut off is told by `torn`.
 
@@ -73,7 +68,7 @@ class AppendedFile:
 
     def torn(self) -> bytes:
         """Return what stands behind the last newline that `lines` came to."""
-        return os.pread(self._descriptor, self.size - self._size, self._size)
+        return os.pread(self._descriptor, os.fstat(self._descriptor).st_size - self._size, self._size)
 
     def mend(self) -> None:
         """Take off what stands behind the last newline that `lines` came to.

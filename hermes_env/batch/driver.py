@@ -14,7 +14,7 @@ from typing import Protocol
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
-from hermes_env.batch.engine import Engine
+from hermes_env.batch.engine import Engine, Go, PunctualEngine
 from hermes_env.batch.failed_starts import FailedStarts
 from hermes_env.batch.limits import Places, Waiting
 from hermes_env.batch.rate import Rate
@@ -97,6 +97,11 @@ class Driver:
         self._engine = engine
         self._journal = journal
         self._terms = terms
+        self._says_begin = isinstance(engine, PunctualEngine)
+        if isinstance(engine, PunctualEngine):
+            engine.begins = self._post(self._begins)
+        self._beginning: list[tuple[Task, Go]] = []
+        """The tasks that are about to begin, and who waits until that is noted."""
         self._events: SimpleQueue[Callable[[], None]] = SimpleQueue()
         ahead = max(2 * terms.workers, _AHEAD_OF_LIMITS if waiting.has_limits else _AHEAD)
         self._reader = Reader(tasks, journal.done, ahead, self._post(self._found), self._post(self._read))
@@ -167,7 +172,8 @@ class Driver:
         begun: list[tuple[int, Task, Places]] = []
         while self._free and not self._is_stopping and (found := self._waiting.next()):
             begun.append((self._free.pop(), *found))
-        self._journal.begin([task.id for _, task, _ in begun])
+        if not self._says_begin:
+            self._journal.begin([task.id for _, task, _ in begun])
         for worker, task, places in begun:
             self._running[worker] = task, places
             if task.id not in self._attempts:
@@ -176,6 +182,21 @@ class Driver:
                 self._engine.start(worker, task, self._post(self._ended))
             except Exception as error:  # of an engine of somebody's own
                 self._events.put(partial(self._ended, worker, failed(task.id, error, began=False)))
+
+    def _begins(self, task: Task, go: Go) -> None:
+        self._beginning.append((task, go))
+
+    def _let_begin(self) -> None:
+        """Let the tasks begin whose environments are ready, once that is noted."""
+        beginning, self._beginning = self._beginning, []
+        may_begin = False
+        try:
+            if not self._is_stopping:
+                self._journal.begin([task.id for task, _ in beginning])
+                may_begin = True
+        finally:
+            for _, go in beginning:
+                go(may_begin)
 
     # What happens.
 
@@ -197,6 +218,7 @@ class Driver:
             self._events.get(timeout=max(0.0, min(left, TICK)))()
             for _ in range(_AT_ONCE):  # and not for as long as more comes: there are workers to be given tasks
                 self._events.get_nowait()()
+        self._let_begin()
         self._write()
         self._tell()
 
@@ -295,5 +317,6 @@ class Driver:
         while self._running:
             with contextlib.suppress(TerminalError):
                 self._events.get()()
+                self._let_begin()
         with contextlib.suppress(TerminalError):
             self._write()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from environments.base import BaseEnvironment
 from environments.errors import SettingsError
@@ -47,6 +47,27 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Remove all that the engine has started. It may be called at any time, and twice."""
+
+
+Go = Callable[[bool], object]
+"""Is told whether a task may begin, in the driver's thread. It returns at once."""
+
+
+@runtime_checkable
+class PunctualEngine(Engine, Protocol):
+    """An engine that says itself when a task begins, as its environment may be long in coming.
+
+    A task of another engine counts as begun from `start` on, and is lost if this process is killed meanwhile.
+    """
+
+    begins: Callable[[Task, Go], object]
+    """Set by the driver. To be called, in any thread, just before any of a task is done. The task may begin, or has to
+    end as one that was not begun, when the second argument is called."""
+
+
+def at_once(_: Task, go: Go) -> None:
+    """Have a task begin that nobody has to be told of: what `begins` is without a driver."""
+    go(True)
 
 
 @dataclass(frozen=True, slots=True)

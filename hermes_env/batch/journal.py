@@ -38,11 +38,12 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         path = Path(os.path.realpath(path))  # so that two names of one file are one
-        self._marks = _locked(path)
+        marks = path.with_name(path.name + BEGUN)
+        self.follows_a_kill = marks.exists()
+        """Whether the run before this one was killed, so that it may have left things in targets."""
+        self._marks = _locked(marks, path)
         self.done: dict[str, Status] = {}
         """The tasks that had a result when this run began to go on, with its status."""
-        self.follows_a_kill = False
-        """Whether the run before this one was killed."""
         self.results: tuple[Result, ...] = ()
         """None is kept here."""
         self._open: set[str] = set()
@@ -58,7 +59,7 @@ class Journal:
                     path.unlink()
                 raise
         except BaseException:
-            self._leave_marks(are_needed=self._marks.size > 0)
+            self._leave_marks(are_needed=self.follows_a_kill)
             raise
 
     def _read(self) -> None:
@@ -78,7 +79,6 @@ class Journal:
                 "added to it; give another file"
             )
         self._read_marks()
-        self.follows_a_kill = bool(self._open)
 
     def _read_marks(self) -> None:
         for line in self._marks.lines():
@@ -135,7 +135,7 @@ class Journal:
             pass
         for name in names:
             del self.done[name]
-        self.withdraw(names)
+        self._mark("withdrawn", names)
 
     def begin(self, names: Collection[str]) -> None:
         """Note that tasks begin, before any of them does. Raises TerminalError if it cannot be written."""
@@ -144,7 +144,7 @@ class Journal:
 
     def withdraw(self, names: Collection[str]) -> None:
         """Note that tasks have certainly not begun after all. Raises TerminalError if it cannot be written."""
-        self._mark("withdrawn", names)
+        self._mark("withdrawn", self._open.intersection(names))
         self._open.difference_update(names)
 
     def _mark(self, kind: str, names: Collection[str]) -> None:
@@ -171,9 +171,8 @@ class Journal:
             self._marks.close()
 
 
-def _locked(results: Path) -> AppendedFile:
+def _locked(path: Path, results: Path) -> AppendedFile:
     """Open the marks beside a file of results, and keep other runs off as long as they are open."""
-    path = results.with_name(results.name + BEGUN)
     while True:
         marks = AppendedFile(path)
         try:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import SimpleQueue
 
 from environments import Pool
 from environments.cancellation import CancelScope
 from environments.errors import TerminalError
-from hermes_env.batch.engine import Done, Plan
+from hermes_env.batch.engine import Done, Plan, at_once
 from hermes_env.batch.kinds import Kind, Kinds
 from hermes_env.batch.result import Result
 from hermes_env.batch.task import Task
 from hermes_env.batch.task_run import run_task
-from hermes_env.batch.work_result import failed
+from hermes_env.batch.work_result import failed, not_begun
 
 _CLOSED_AT_ONCE = 16
 """Pools that are closed side by side."""
@@ -36,6 +36,8 @@ class ThreadsEngine:
     """
 
     def __init__(self, plan: Plan) -> None:
+        self.begins = at_once
+        """See `PunctualEngine`."""
         self._plan = plan
         self._kinds = Kinds(plan.settings)
         self._lock = threading.Lock()
@@ -80,15 +82,22 @@ class ThreadsEngine:
             self._running.discard(scope)
 
     def _result(self, pool: Pool | TerminalError, task: Task, scope: CancelScope) -> Result:
-        has_environment = False
+        has_begun = False
         try:
             if isinstance(pool, TerminalError):
                 raise pool
             with scope.active(), pool.environment() as env:
-                has_environment = True
+                if not self._may_begin(task):
+                    return not_begun(task.id)
+                has_begun = True
                 return run_task(env, task, work=self._plan.work, timeout=self._plan.timeout, scope=scope)
         except Exception as error:  # whatever it is, the task has to come to an end
-            return failed(task.id, error, began=has_environment)
+            return failed(task.id, error, began=has_begun)
+
+    def _may_begin(self, task: Task) -> bool:
+        answer: Future[bool] = Future()
+        self.begins(task, answer.set_result)
+        return answer.result()
 
     @contextmanager
     def _pool(self, kind: Kind) -> Iterator[Pool | TerminalError]:
