@@ -13,11 +13,12 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError
-from hermes_env.batch.engine import Done, Plan
+from environments.errors import EnvironmentStartError, TerminalError
+from hermes_env.batch.engine import Done, Go, Plan, at_once
 from hermes_env.batch.kinds import Kinds
 from hermes_env.batch.ray_cluster import Cluster, placement, ray_library
 from hermes_env.batch.ray_host import BatchHost
+from hermes_env.batch.ray_losses import lost_task, no_actor
 from hermes_env.batch.ray_making import making_of, setup_of
 from hermes_env.batch.result import Result
 from hermes_env.batch.task import Task
@@ -95,6 +96,8 @@ class RayEngine:
         self._is_interrupted = False
         self._is_closing = False
         self._is_over = False
+        self.begins: Callable[[Task, Go], object] = at_once
+        """See `PunctualEngine`."""
         self._thread = threading.Thread(target=self._loop, name="hermes-batch-ray", daemon=True)
         self._thread.start()
 
@@ -169,16 +172,20 @@ class RayEngine:
             self._lost_before(actor, error)
         elif result:
             self._ended(actor, result)
-        else:  # from here on it may have begun
-            task = actor.job.task if actor.job else None
-            self._then(actor.handle.run.remote(task), self._ran, actor)
+        elif actor.job:
+            self.begins(actor.job.task, lambda may_begin: self._events.put(partial(self._begin, actor, may_begin)))
+
+    def _begin(self, actor: _Actor, may_begin: bool) -> None:
+        if actor.job:
+            call = actor.handle.run if may_begin else actor.handle.leave
+            self._then(call.remote(actor.job.task), self._ran, actor)
 
     def _ran(self, actor: _Actor, result: Result | None, error: Exception | None) -> None:
         if result:
             self._ended(actor, result)
         else:
             name = actor.job.task.id if actor.job else ""
-            self._ended(actor, _lost(name, error), is_lost=True)
+            self._ended(actor, lost_task(name, error), is_lost=True)
 
     def _lost_before(self, actor: _Actor, error: Exception) -> None:
         job = actor.job
@@ -186,7 +193,7 @@ class RayEngine:
             return
         job.attempts += 1
         if job.attempts >= ATTEMPTS or self._is_interrupted:
-            self._ended(actor, failed(job.task.id, _no_actor(error), began=False), is_lost=True)
+            self._ended(actor, failed(job.task.id, no_actor(error), began=False), is_lost=True)
         else:
             self._drop(actor)
             self._waiting.appendleft(job)
@@ -224,7 +231,7 @@ class RayEngine:
         self._starting.discard(actor)
         if error or problem:
             self._drop(actor)
-            self._start_failed(EnvironmentStartError(problem) if problem else _no_actor(error))
+            self._start_failed(EnvironmentStartError(problem) if problem else no_actor(error))
         else:
             self._failures = 0
             self._idle.append(actor)
@@ -281,28 +288,7 @@ class RayEngine:
         for actor in tuple(self._busy):
             job, actor.job = actor.job, None
             if job:
-                job.done(job.worker, _lost(job.task.id, None))
+                job.done(job.worker, lost_task(job.task.id, None))
         for actor in (*self._busy, *self._idle):
             self._drop(actor)
         self._is_over = True
-
-
-def _lost(name: str, error: Exception | None) -> Result:
-    said = f": {_said(error)}" if error else ""
-    lost = EnvironmentLostError(
-        f"the actor that held the environment was lost while the task may have run, so it was not run again{said}"
-    )
-    return failed(name, lost, began=True)
-
-
-def _no_actor(error: Exception | None) -> EnvironmentStartError:
-    return EnvironmentStartError(
-        f"the actor that was to hold the environment was lost before the task began: {_said(error)}"
-    )
-
-
-def _said(error: Exception | None) -> str:
-    """Return what Ray says, in a line: it tells of many things that are none of a user's."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("class_name:", "actor_id:", "namespace:", "pid:", "ip:"))]
-    return " ".join(told[:3])[:300] or type(error).__name__

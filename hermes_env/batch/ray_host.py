@@ -19,7 +19,7 @@ from environments.errors import TerminalError
 from environments.extras import DISTRIBUTION
 from environments.settings import EnvironmentSettings
 from hermes_env.batch.engine import Work
-from hermes_env.batch.ray_remains import removed_with_this_process
+from hermes_env.batch.ray_remains import nothing_remains, removed_with_this_process
 from hermes_env.batch.result import Result
 from hermes_env.batch.task import Task
 from hermes_env.batch.task_run import run_task
@@ -147,6 +147,11 @@ class BatchHost:
         finally:
             self._give_back()
 
+    def leave(self, task: Task) -> Result:
+        """Give up the environment that was prepared for a task, which is not begun after all."""
+        self._give_back()
+        return not_begun(task.id)
+
     def interrupt(self) -> None:
         """End the task that runs, as interrupted, and all that are begun from now on."""
         self._is_interrupted = True
@@ -157,6 +162,9 @@ class BatchHost:
         self.interrupt()
         if self._pool:
             self._pool.close()
+        remains, self._remains = self._remains, None
+        if remains is not None and self._env is None:
+            nothing_remains(remains)
 
     def _pool_for(self, own: Making | None) -> Pool:
         making = own or self._setup.making

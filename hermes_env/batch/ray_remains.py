@@ -19,14 +19,14 @@ PATIENCE = 10.0
 """Seconds until a process that has let go of everything is gone altogether."""
 _LOCK = "batch-remains.lock"
 # Ray ends an actor's children with it, so that it must be none; one of its session could get a terminal's signals.
-_WAIT = "exec 3<&0; (trap '' HUP INT TERM; setsid sh -c 'cat >/dev/null; exec \"$@\"' sh \"$@\" <&3 3<&- &)"
+_WAIT = "exec 3<&0; (trap '' HUP INT TERM; setsid sh -c 'read -r said || exec \"$@\"' sh \"$@\" <&3 3<&- &)"
 
 
 def removed_with_this_process() -> int:
     """Have what this process leaves in targets removed when it is gone, however it ends.
 
     Returns:
-        A descriptor. Once it is closed, the same happens. It is not inherited.
+        A descriptor, for `nothing_remains`. Once it is closed, the same happens. It is not inherited.
     """
     ours, its = os.pipe()
     try:
@@ -43,6 +43,12 @@ def removed_with_this_process() -> int:
     finally:
         os.close(ours)
     return its
+
+
+def nothing_remains(descriptor: int) -> None:
+    """Take back what `removed_with_this_process` has asked for, as all was removed."""
+    os.write(descriptor, b"\n")
+    os.close(descriptor)
 
 
 def main() -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-SECOND = "second"
-"""What the node has that comes and goes, and no other."""
+if TYPE_CHECKING:
+    from ray._private.node import Node
+
 TESTS = Path(__file__).parents[1]
+NODE = {"num_cpus": 2, "object_store_memory": 100_000_000}
+QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+"""Has a node that is gone noticed in seconds."""
 
 
 @dataclass
@@ -21,26 +27,35 @@ class RayCluster:
 
     process: subprocess.Popen[str]
     address: str
+    session: Path
+    """Where its logs and sockets are."""
+    second: str
+    """What tasks on its second node have as RAY_RAYLET_PID."""
 
     def kill_second_node(self) -> None:
         self._do("kill")
 
     def add_second_node(self) -> None:
-        self._do("add")
+        self.second = self._do("add")
 
-    def _do(self, what: str) -> None:
+    def _do(self, what: str) -> str:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(f"{what}\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n"
+        return self.process.stdout.readline().strip()
 
 
 @contextlib.contextmanager
-def ray_cluster(log: Path) -> Iterator[RayCluster]:
-    """Start one, and end it."""
-    own = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(TESTS)}
+def ray_cluster(folder: Path) -> Iterator[RayCluster]:
+    """Start one, and end it.
+
+    Args:
+        folder: Takes what it says, and is the home of who started it.
+    """
+    own = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": str(TESTS), "HERMES_HOME": str(folder / "home")}
+    log = folder / "ray.log"
     with (
-        open(log, "w") as stderr,
+        log.open("w") as stderr,
         subprocess.Popen(
             [sys.executable, "-m", "targets.ray_cluster"],
             stdin=subprocess.PIPE,
@@ -51,10 +66,11 @@ def ray_cluster(log: Path) -> Iterator[RayCluster]:
         ) as process,
     ):
         assert process.stdin and process.stdout
-        address = process.stdout.readline().strip()
-        assert address, log.read_text()
+        said = process.stdout.readline()
+        assert said, log.read_text()
+        address, session, second = json.loads(said)
         try:
-            yield RayCluster(process, address)
+            yield RayCluster(process, address, Path(session), second)
         finally:
             process.stdin.close()  # which ends it
 
@@ -62,16 +78,22 @@ def ray_cluster(log: Path) -> Iterator[RayCluster]:
 def main() -> None:
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
-    second = cluster.add_node(num_cpus=2, resources={SECOND: 100})
-    print(cluster.address, flush=True)
+    head = {**NODE, "include_dashboard": False, "_system_config": QUICK}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    second = cluster.add_node(**NODE)
+    print(json.dumps([cluster.address, cluster.head_node.get_session_dir_path(), _raylet(second)]), flush=True)
     for line in sys.stdin:
         if line.strip() == "kill":
             cluster.remove_node(second, allow_graceful=False)
+            print(flush=True)
         else:
-            second = cluster.add_node(num_cpus=2, resources={SECOND: 100})
-        print("done", flush=True)
+            second = cluster.add_node(**NODE)
+            print(_raylet(second), flush=True)
     cluster.shutdown()
+
+
+def _raylet(node: Node) -> str:
+    return str(node.all_processes["raylet"][0].process.pid)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,178 @@
+"""Batches on a real Ray cluster of two nodes, one of which is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.processes import all_gone, having
+from targets.ray_cluster import RayCluster, ray_cluster
+
+from environments.conformance.check import wait_until
+from hermes_env.batch import read_results
+
+LONG = 100
+"""Seconds for what takes few on a machine that is not loaded."""
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.alone("garbage")]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
+    with ray_cluster(tmp_path_factory.mktemp("ray")) as found:
+        yield found
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "results.jsonl"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Where each task writes its id and the node it is on."""
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def start(
+    cluster: RayCluster, start_hermes_env: Callable[..., subprocess.Popen[str]], tmp_path: Path, out: Path, log: Path
+):
+    """Starts a batch of commands by id, each of which is logged when it begins."""
+
+    def start(commands: dict[str, str], *words: str) -> subprocess.Popen[str]:
+        file = tmp_path / "tasks.jsonl"
+        lines = [
+            {"id": name, "command": f"echo {name} $RAY_RAYLET_PID >> {log}; {command}"}
+            for name, command in commands.items()
+        ]
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        ray = ("--engine", "ray", "--address", cluster.address)
+        return start_hermes_env("batch", str(file), "--out", str(out), *ray, "-b", "local", *words)
+
+    return start
+
+
+def begun(log: Path) -> list[tuple[str, str]]:
+    """Return the id, and what tells the node, of each task that has begun, one that began twice twice."""
+    return [tuple(line.split()) for line in log.read_text().splitlines()] if log.exists() else []  # type: ignore[misc]
+
+
+def statuses(out: Path) -> dict[str, str]:
+    return {result.id: result.status for result in read_results(out)} if out.exists() else {}
+
+
+def test_all_tasks_run_once_on_both_nodes_with_what_the_driver_passes_through(
+    cluster: RayCluster, start, out: Path, log: Path, variables: dict[str, str]
+) -> None:
+    variables["BATCH_TOKEN"] = secret = "unlikely-4c1d9a"
+    commands = {f"{count}": "echo $BATCH_TOKEN" for count in range(24)}
+    process = start(commands, "--workers", "6", "--set", 'env_passthrough=["BATCH_TOKEN"]')
+    said = process.communicate(timeout=LONG)
+    assert process.returncode == 0, said
+    assert said[0] == ""
+    assert said[1].startswith("hermes-env: 24 success in ") and said[1].count("\n") == 1  # and nothing of Ray's
+    assert Counter(name for name, _ in begun(log)) == Counter(commands.keys())
+    assert len({node for _, node in begun(log)}) == 2
+    assert {result.output for result in read_results(out)} == {f"{secret}\n"}
+    logs = [path for path in cluster.session.rglob("*") if path.is_file()]
+    assert logs and not [path for path in logs if secret.encode() in path.read_bytes()]
+
+
+def test_tasks_of_a_node_that_is_killed_are_lost_and_none_runs_twice(
+    cluster: RayCluster, start, out: Path, log: Path, nap: str, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    waiting = {f"{count}": f"while ! [ -e {go} ]; do : {nap}; sleep 0.1; done" for count in range(4)}
+    commands = {**waiting, **{f"{count}": "true" for count in range(4, 20)}}
+    process = start(commands, "--workers", "4")
+    assert wait_until(lambda: len(begun(log)) == 4, LONG)
+    on_second = {name for name, node in begun(log) if node == cluster.second}
+    assert 1 <= len(on_second) <= 3
+    cluster.kill_second_node()
+    try:
+        assert wait_until(lambda: statuses(out).keys() == on_second, LONG)
+        go.touch()
+        said = process.communicate(timeout=LONG)
+    finally:
+        cluster.add_second_node()
+    assert process.returncode == 1, said
+    assert statuses(out).keys() == commands.keys()
+    assert len(out.read_text().splitlines()) == len(commands)  # each has one result
+    assert {name for name, status in statuses(out).items() if status == "lost"} == on_second
+    assert Counter(statuses(out).values())["success"] == len(commands) - len(on_second)
+    assert set(Counter(name for name, _ in begun(log)).values()) == {1}
+    assert said[0] == ""
+    assert all(line.startswith("hermes-env: ") for line in said[1].splitlines())  # and nothing of Ray's
+
+
+def test_tasks_of_a_node_that_is_killed_run_elsewhere_where_that_is_asked_for(
+    cluster: RayCluster, start, out: Path, log: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    commands = {f"{count}": f"while ! [ -e {go} ]; do sleep 0.1; done" for count in range(4)}
+    process = start(commands, "--workers", "4", "--retry", "always")
+    assert wait_until(lambda: len(begun(log)) == 4, LONG)
+    on_second = {name for name, node in begun(log) if node == cluster.second}
+    cluster.kill_second_node()
+    try:
+        assert wait_until(lambda: len(begun(log)) == 4 + len(on_second), LONG)
+        go.touch()
+        said = process.communicate(timeout=LONG)
+    finally:
+        cluster.add_second_node()
+    assert process.returncode == 0, said
+    assert statuses(out) == dict.fromkeys(commands, "success")
+
+
+def test_control_c_ends_what_runs_on_all_nodes(start, out: Path, log: Path, nap: str) -> None:
+    process = start({f"{count}": f"sleep {nap}" for count in range(6)}, "--workers", "4")
+    assert wait_until(lambda: len(begun(log)) == 4, LONG)
+    assert len({node for _, node in begun(log)}) == 2
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=LONG)
+    assert process.returncode == 130, said
+    assert statuses(out) == {name: "interrupted" for name, _ in begun(log)}
+    assert all_gone(nap)
+
+
+def test_what_a_driver_that_is_killed_leaves_on_nodes_is_removed(start, out: Path, log: Path, nap: str) -> None:
+    engine = require_docker()
+    task = f"ray-{nap.replace('.', '-')}"
+
+    def containers() -> int:
+        found = engine.containers.list(ignore_removed=True, filters={"label": "hermes-environments.task"})
+        return sum(each.labels["hermes-environments.task"].startswith(task) for each in found)
+
+    try:
+        settings = ("--set", f"image={PYTHON_IMAGE}", "--set", f"task_id={task}")
+        process = start({"1": f"sleep {nap}", "2": f"sleep {nap}"}, "--workers", "2", "-b", "docker", *settings)
+        assert wait_until(lambda: len(having(nap)) >= 2, LONG)
+        assert containers() == 2
+        process.kill()
+        process.communicate()
+        assert wait_until(lambda: containers() == 0, LONG)
+    finally:
+        engine.close()
+    assert statuses(out) == {}
+
+
+def test_an_address_where_no_cluster_is_is_told(hermes_env, tmp_path: Path, out: Path) -> None:
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text('{"id": "1", "command": "true"}\n')
+    for address, told in {
+        "127.0.0.1:1": "nothing answers at '127.0.0.1:1', where the Ray cluster should be",
+        "nonsense": "the address of a Ray cluster is 'nonsense'; give the HOST:PORT of its head",
+        "ray://127.0.0.1:1": "the address of a Ray cluster is 'ray://127.0.0.1:1'; give the HOST:PORT of its head",
+    }.items():
+        done = hermes_env(
+            "batch", str(tasks), "--out", str(out), "--engine", "ray", "--address", address, "-b", "local"
+        )
+        assert done.returncode == 125
+        assert told in done.stderr
