@@ -120,7 +120,8 @@ class Keeper:
         except RuntimeError as error:  # there is no room for another thread
             self._stock.ending(member)
             self._stock.ended(member)
-            self._start_failed(EnvironmentStartError(f"no thread can be started: {error}"))
+            env = self._recipe.settings.env
+            self._start_failed(EnvironmentStartError(f"backend {env!r}: no thread can be started: {error}"))
 
     def _start(self, member: Member) -> None:
         try:

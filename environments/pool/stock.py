@@ -12,9 +12,6 @@ from environments.pool.member import Member
 from environments.pool.refusal import delay
 from environments.pool.stats import PoolStats
 
-POOL_CLOSED = "the pool was closed; make a new one"
-
-
 class Stock:
     """Knows where each environment of a pool is. Nothing is started, asked or ended here; all of it is quick.
 
@@ -64,7 +61,7 @@ class Stock:
         """
         with self.changed:
             if self.closed:
-                raise TerminalError(POOL_CLOSED)
+                raise _closed()
             borrower.refusal = self._refusal
             if self._idle and not self._waiting:
                 self._lend(self._idle.pop(), borrower)
@@ -76,7 +73,7 @@ class Stock:
         """Have a borrower go on to wait, before all others: what it was handed is of no use."""
         with self.changed:
             if self.closed:
-                raise TerminalError(POOL_CLOSED)
+                raise _closed()
             borrower.member = None
             self._waiting.appendleft(borrower)
             self._serve()
@@ -221,7 +218,7 @@ class Stock:
         """Lend nothing any more, and return all environments there are. Those who wait are told."""
         with self.changed:
             self.closed = True
-            error = TerminalError(POOL_CLOSED)
+            error = _closed()
             while self._waiting:
                 self._waiting.popleft().fail(error)
             self._ending |= {*self._idle, *self._lent, *self._starting}
@@ -230,3 +227,7 @@ class Stock:
             self._starting.clear()
             self.changed.notify_all()
             return list(self._ending)
+
+
+def _closed() -> TerminalError:
+    return TerminalError("the pool was closed; make a new one")

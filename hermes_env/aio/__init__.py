@@ -12,6 +12,7 @@ except ImportError as error:
     raise missing_library("hermes_env.aio", "anyio", "aio") from error
 
 from hermes_env.aio.environment import AsyncEnvironment
+from hermes_env.aio.pool import AsyncPool
 from hermes_env.aio.pools import limit_threads
 from hermes_env.aio.process import AsyncProcess
 from hermes_env.aio.scripts import aexecute_code
@@ -20,6 +21,7 @@ from hermes_env.aio.streaming import BytesPiece, OutputStream, TextPiece
 
 __all__ = [
     "AsyncEnvironment",
+    "AsyncPool",
     "AsyncProcess",
     "AsyncSession",
     "BytesPiece",

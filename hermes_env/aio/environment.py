@@ -182,6 +182,8 @@ class AsyncEnvironment(AsyncFiles, Streams):
     """Return a variable as the session's last command left it, see `BaseEnvironment.session_variable`."""
     scratch_directory = awaited(BaseEnvironment.scratch_directory)
     """Return our private directory in the target, see `BaseEnvironment.scratch_directory`."""
+    prepare = awaited(BaseEnvironment.prepare)
+    """Start the target and open the session ahead of the first command, see `BaseEnvironment.prepare`."""
     _cleanup = ended(BaseEnvironment.cleanup)
 
     async def session(

@@ -18,6 +18,8 @@ FOR_BACKENDS = {
     "run_beside", "run_in_background", "run_in_session", "settings_class",
 }  # fmt: skip
 """What a backend answers."""
+FOR_POOLS = {"close_sessions", "is_ready", "renew", "start_place", "starts_at_once", "starts_per_second"}
+"""What a pool asks of it."""
 FOR_TOOLS = {
     "attachments", "check_usable", "end_file_calls", "may_run", "may_run_script", "model_view", "observation",
     "passthrough", "progress", "tool_call_check", "why_killed",
@@ -35,7 +37,7 @@ def public(kind: type) -> set[str]:
 
 
 PAIRS = [
-    (BaseEnvironment, AsyncEnvironment, FOR_BACKENDS | FOR_TOOLS | HOOKS),
+    (BaseEnvironment, AsyncEnvironment, FOR_BACKENDS | FOR_POOLS | FOR_TOOLS | HOOKS),
     (EnvironmentSession, AsyncSession, set()),
     (Process, AsyncProcess, {"add_done_callback", "observed_by"}),
 ]

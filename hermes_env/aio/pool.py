@@ -1,0 +1,90 @@
+"""A pool of environments that are awaited."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+from environments import BaseEnvironment, EnvironmentSettings, Pool, PoolStats
+from hermes_env.aio.environment import AsyncEnvironment
+from hermes_env.aio.pools import Work, limiter_for
+from hermes_env.aio.threads import in_thread, to_its_end
+
+
+class AsyncPool:
+    """Lends environments that are ready, see `environments.Pool`: the same arguments, awaited.
+
+    Leave the `async with` block, or await `close`, and nothing stays behind. One that waits has a thread that waits,
+    see `limit_threads`.
+
+    Args:
+        settings: As for `Pool`, and so are all others.
+        min: How many are to be ready for whoever comes next.
+        max: How many there may be at once.
+        idle: Seconds after which one goes that nobody has needed.
+        uses: How many borrowers one may have, one after the other.
+        start_rate: How many starts may begin in a second.
+        max_starting: How many starts may be under way.
+
+    Raises:
+        SettingsError: As `Pool` does, and all its other errors.
+    """
+
+    def __init__(
+        self,
+        settings: str | EnvironmentSettings | Mapping[str, object] | None = None,
+        min: int = 0,
+        max: int = 8,
+        idle: float = 300.0,
+        uses: int = 1,
+        *,
+        start_rate: float | None = None,
+        max_starting: int | None = None,
+    ) -> None:
+        self.sync = Pool(settings, min, max, idle, uses, start_rate=start_rate, max_starting=max_starting)
+        """The pool beneath."""
+
+    @contextlib.asynccontextmanager
+    async def environment(self, timeout: float | None = None) -> AsyncIterator[AsyncEnvironment]:
+        """Lend an environment for the block, see `Pool.environment`. A task that is cancelled waits no longer.
+
+        Args:
+            timeout: Seconds to wait for one; None is for as long as it takes.
+
+        Raises:
+            EnvironmentStartError: One could not be started; a `StartStoppedError` if it took too long.
+            TerminalError: The pool was closed.
+        """
+        lent: list[AbstractContextManager[BaseEnvironment]] = []
+
+        def borrow() -> BaseEnvironment:
+            lending = self.sync.environment(timeout)
+            env = lending.__enter__()
+            lent.append(lending)
+            return env
+
+        try:
+            env = await in_thread(borrow, limiter=limiter_for(Work.WAIT))
+            yield AsyncEnvironment.of(env)
+        finally:
+            for lending in lent:  # to give it back takes no time
+                lending.__exit__(None, None, None)
+
+    def stats(self) -> PoolStats:
+        """Return how many environments there are, and what they do."""
+        return self.sync.stats()
+
+    async def close(self) -> None:
+        """Remove all environments, see `Pool.close`, also when the task is cancelled meanwhile."""
+        await to_its_end(self.sync.close, limiter=limiter_for(Work.CONTROL))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
