@@ -12,6 +12,7 @@ from environments.pool.member import Member
 from environments.pool.refusal import delay
 from environments.pool.stats import PoolStats
 
+
 class Stock:
     """Knows where each environment of a pool is. Nothing is started, asked or ended here; all of it is quick.
 
