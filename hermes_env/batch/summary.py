@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from hermes_env.batch.result import Result, Status
+from hermes_env.batch.result import STATUSES, Result, Status
 
 Stop = Literal["interrupted", "budget"]
 
@@ -85,5 +85,5 @@ def _listed(counts: Mapping[Status, int]) -> str:
 
 
 def counted(counts: Counter[Status]) -> dict[Status, int]:
-    """Return how many there are of each status that there is, the most frequent first."""
-    return {status: number for status, number in counts.most_common() if number}
+    """Return how many there are of each status that there is, in the order of `STATUSES`."""
+    return {status: counts[status] for status in STATUSES if counts[status]}

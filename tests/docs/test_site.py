@@ -17,7 +17,14 @@ from docs.documents import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = sorted([ROOT / "docs/picture.svg", *ROOT.glob("docs/diagrams/*.svg")])
-MODULES = ["environments", "environments.approvals", "code_execution", "hermes_env.aio", "hermes_env.schemas"]
+MODULES = [
+    "environments",
+    "environments.approvals",
+    "code_execution",
+    "hermes_env.aio",
+    "hermes_env.batch",
+    "hermes_env.schemas",
+]
 API = {file.stem: file.read_text() for file in ROOT.glob("docs/api/*.md")}
 _LOADED = re.compile(
     r'<(?:script|img|iframe|source|link rel="(?:stylesheet|icon|preconnect)")[^>]*?(?:src|href)="(\w+:)?//'

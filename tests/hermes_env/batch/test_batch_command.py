@@ -90,10 +90,7 @@ def test_tasks_come_by_standard_input(hermes_env, out: Path) -> None:
         (["--engine", "thread"], 125, "there is no engine 'thread' (did you mean 'threads'?)"),
         (["--retry", "sometimes"], 125, "--retry sometimes: there is no such status"),
         (["--limit", "docker"], 125, "--limit docker: it should be a name, = and a number above 0"),
-        (["--limit", "dokcer=3"], 125, "unknown backend 'dokcer'"),
         (["--budget", "0"], 125, "--budget 0: it should be greater than 0"),
-        (["--workers", "0"], 2, "--workers"),
-        (["--set", "timout=3"], 125, "argument timout: no such setting"),
     ],
 )
 def test_what_cannot_be_understood_is_said(
@@ -185,9 +182,9 @@ def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(
     log = tmp_path / "log"
     tasks = write(
         *({"id": f"sleeper {count}", "command": f"echo sleeper {count} >> {log}; sleep {nap}"} for count in range(2)),
-        *({"id": str(count), "command": f"echo {count} >> {log}"} for count in range(300)),
+        *({"id": str(count), "command": f"echo {count} >> {log}"} for count in range(200)),
     )
-    words = ("batch", tasks, "--out", str(out), "--workers", "30", "--uses", "20", "-b", "local")
+    words = ("batch", tasks, "--out", str(out), "--workers", "20", "--uses", "20", "-b", "local")
     process = start_hermes_env(*words)
     assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 60 and len(having(nap)) >= 2, 100)
     process.kill()
@@ -195,15 +192,15 @@ def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(
     done = hermes_env(*words)
     assert done.returncode == 1
     came, ran = Counter(statuses(out).values()), Counter(log.read_text().splitlines())
-    assert came.total() == len(out.read_text().splitlines()) == 302
+    assert came.total() == len(out.read_text().splitlines()) == 202
     assert set(ran.values()) == {1}
     assert {name for name, status in statuses(out).items() if status != "lost"} <= ran.keys()
-    assert came["success"] + came["lost"] == 302
-    assert 2 <= came["lost"] <= 30
+    assert came["success"] + came["lost"] == 202
+    assert 2 <= came["lost"] <= 20
     assert all_gone(nap)
     last = hermes_env(*words, "--retry", "always", "--budget", "5")
     assert statuses(out)["sleeper 0"] == "interrupted", last.stderr
-    assert Counter(statuses(out).values()) == {"success": 300, "interrupted": 2}
+    assert Counter(statuses(out).values()) == {"success": 200, "interrupted": 2}
 
 
 @pytest.mark.alone("garbage")

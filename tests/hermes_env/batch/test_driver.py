@@ -13,6 +13,7 @@ from targets.scripted_engine import Act, ScriptedEngine
 from environments import EnvironmentStartError, TerminalError
 from environments.conformance.check import wait_until
 from hermes_env.batch import Result, Summary, Task, read_results, run_batch
+from hermes_env.batch.engine import Done
 from hermes_env.batch.journal import BEGUN
 
 
@@ -27,8 +28,10 @@ def well(task: Task, _: int) -> Result:
 class Started:
     """A batch that runs in a thread, on an engine that holds each task until it is ended."""
 
-    def __init__(self, work: object, act: Act | None = None, **arguments: object) -> None:
-        self.engine = ScriptedEngine(act or (lambda *_: None))
+    def __init__(
+        self, work: object, act: Act | None = None, engine: ScriptedEngine | None = None, **arguments: object
+    ) -> None:
+        self.engine = engine or ScriptedEngine(act or (lambda *_: None))
         self.interrupt = threading.Event()
         self.summary: Summary | None = None
         self._thread = threading.Thread(target=self._run, args=(work,), kwargs=arguments)
@@ -79,6 +82,44 @@ def test_a_task_is_noted_as_begun_before_it_begins(tmp_path: Path) -> None:
         return Result(task.id, "success")
 
     assert run_batch(tasks(20), "local", engine=lambda _: ScriptedEngine(act), out=tmp_path / "out").ok
+
+
+class PunctualEngine(ScriptedEngine):
+    """Has an environment ready for a task only when a test says so."""
+
+    def __init__(self, act: Act) -> None:
+        super().__init__(act)
+        self.begins: Callable[..., object] = lambda *_: None
+        self.waiting: dict[str, Callable[[], None]] = {}
+        self.refused: list[str] = []
+
+    def start(self, worker: int, task: Task, done: Done) -> None:
+        def go(may_begin: bool) -> None:
+            if may_begin:
+                ScriptedEngine.start(self, worker, task, done)
+            else:
+                self.refused.append(task.id)
+                done(worker, Result(task.id, "interrupted", began=False))
+
+        self.waiting[task.id] = lambda: self.begins(task, go)
+
+    def interrupt(self) -> None:
+        super().interrupt()
+        for ready in self.waiting.values():
+            ready()
+
+
+def test_a_task_that_waits_for_its_environment_has_not_begun(start, tmp_path: Path) -> None:
+    engine = PunctualEngine(lambda *_: None)
+    batch = start(tasks(3), workers=2, out=tmp_path / "out", engine=engine)
+    assert wait_until(lambda: len(engine.waiting) == 2, 30)
+    assert (tmp_path / f"out{BEGUN}").read_text() == ""
+    engine.waiting.pop("1")()
+    assert batch.holds("1")
+    assert (tmp_path / f"out{BEGUN}").read_text() == '{"begun":"1"}\n'
+    batch.interrupt.set()
+    assert (batch.ended().counts, engine.refused) == ({"interrupted": 1}, ["0"])
+    assert [result.id for result in read_results(tmp_path / "out")] == ["1"]
 
 
 def test_no_more_tasks_run_than_there_are_workers(start) -> None:
