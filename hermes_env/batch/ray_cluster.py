@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from types import ModuleType
@@ -21,6 +22,8 @@ REACHED_IN = 10.0
 PLACED_BY = ("SPREAD", "DEFAULT")
 LITTLE_CPU = 0.01
 """What an environment takes of a node's cores where nothing is said: Ray spreads only what takes something."""
+SHORT_FOLDER = "/tmp/ray"  # noqa: S108  # Ray's own default
+"""Where a Ray of ours has its logs and sockets, if that of temporary files has a long name."""
 _OPTIONS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 """What Ray has an option of its own for, and what a node calls it."""
 
@@ -63,6 +66,7 @@ class Cluster:
                 self._ray.init(
                     address=address or "local",
                     include_dashboard=None if address else False,
+                    _temp_dir=None if address else _short_folder(),
                     log_to_driver=False,
                     configure_logging=False,
                 )
@@ -104,7 +108,7 @@ def placement(resources: Mapping[str, float | str], nodes: list[Mapping[str, flo
     taken = {name: _checked_amount(name, amount) for name, amount in amounts.items()}
     asked = {_OPTIONS.get(name, name): amount for name, amount in taken.items() if amount}
     if not any(all(node.get(name, 0) >= amount for name, amount in asked.items()) for node in nodes):
-        raise SettingsError(_nowhere(asked, nodes))
+        raise _nowhere(asked, nodes)
     own = {name: amount for name, amount in taken.items() if name in _OPTIONS}
     further = {name: amount for name, amount in taken.items() if name not in _OPTIONS}
     return {**own, "resources": further, "scheduling_strategy": strategy}
@@ -116,14 +120,17 @@ def _checked_amount(name: str, amount: object) -> float:
     return amount
 
 
-def _nowhere(asked: Mapping[str, float], nodes: list[Mapping[str, float]]) -> str:
+def _nowhere(asked: Mapping[str, float], nodes: list[Mapping[str, float]]) -> SettingsError:
     there = {name for node in nodes for name in node if not name.startswith("node:")}
     unknown = next((name for name in asked if name not in there), None)
     if unknown is not None:
         options = {option for option, name in _OPTIONS.items() if name in there}
-        return f"no node of the Ray cluster has {unknown!r}{closest(unknown, there | options)}; start one that does"
+        told = f"{unknown!r}{closest(unknown, there | options)}"
+        return SettingsError(f"no node of the Ray cluster has {told}; start one that does, or see `ray status`")
     wanted = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
-    return f"no node of the Ray cluster has {wanted}, which one environment takes; take less, or start one that does"
+    return SettingsError(
+        f"no node of the Ray cluster has {wanted}, which one environment takes; take less, or start one that does"
+    )
 
 
 def _check_address(address: str | None) -> None:
@@ -143,6 +150,11 @@ def _check_address(address: str | None) -> None:
             f"nothing answers at {address!r}, where the Ray cluster should be: {error}; see whether its head runs, and "
             "whether this machine may connect to it"
         ) from error
+
+
+def _short_folder() -> str | None:
+    """Return where Ray's sockets are to be, where its own choice would make their paths longer than they may be."""
+    return SHORT_FOLDER if len(tempfile.gettempdir()) > len(SHORT_FOLDER) else None
 
 
 def _first_line(error: Exception) -> str:
