@@ -18,6 +18,9 @@ class Readiness(ABC):
     starts_per_second: ClassVar[float | None] = None
     """How many starts may begin in a second in one place; None is no limit."""
 
+    look_interval: ClassVar[float] = 2.0
+    """Seconds between looks whether one that waits to be used `is_ready` still."""
+
     @classmethod
     def start_place(cls, settings: EnvironmentSettings) -> str:
         """Name what a limit of starts is a limit of, such as an engine's address; the backend as a whole, by default.
@@ -45,7 +48,7 @@ class Readiness(ABC):
 
     @property
     def is_ready(self) -> bool:
-        """Whether what `prepare` has made is still there, as far as that can be told without asking the target."""
+        """Whether what `prepare` has made is still there. The target is asked only where that is not told otherwise."""
         return True
 
     def renew(self) -> None:

@@ -15,8 +15,8 @@ from environments.pool.refusal import Verdict, verdict
 from environments.pool.start_limits import StartLimits, StartPlace
 from environments.pool.stock import Stock
 
-LOOK_INTERVAL = 2.0
-"""Seconds between looks whether environments that wait for a borrower are still there."""
+TRY_AGAIN = 2.0
+"""Seconds until the next look behind one that a backend's fault has cut short."""
 REFUSALS = 6
 """How often in a row an engine may refuse before those who wait are told; with the pauses, half a minute."""
 ENDED_AT_ONCE = 16
@@ -70,7 +70,7 @@ class Keeper:
                 wait = self._step()
             except Exception as error:  # nothing a backend raises may end the pool
                 log.warning("backend %r: the pool could not be kept: %r", self._recipe.settings.env, error)
-                wait = LOOK_INTERVAL
+                wait = TRY_AGAIN
             with self._stock.changed:
                 if not (self._woken or self._stock.closed):
                     self._stock.changed.wait(None if wait == float("inf") else wait)
@@ -95,13 +95,14 @@ class Keeper:
         if not members:
             return float("inf")
         now = time.monotonic()
-        if now - self._looked >= LOOK_INTERVAL:
+        interval = self._recipe.backend.look_interval
+        if now - self._looked >= interval:
             self._looked = now
             for member in members:
                 if not member.env.is_ready and self._stock.take_idle(member):
                     log.info("backend %r: an environment was lost before it was lent", self._recipe.settings.env)
                     self._apart(partial(self._end, member))
-        return max(0.0, self._looked + LOOK_INTERVAL - now)
+        return max(0.0, self._looked + interval - now)
 
     # Starts.
 

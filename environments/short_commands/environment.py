@@ -45,6 +45,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     has_base64 = True
     streams_lag = True
     has_reserve = False
+    look_interval = 60.0
     control_timeout = CONTROL_TIMEOUT
 
     def __init__(self, settings: EnvironmentSettings) -> None:
@@ -104,6 +105,11 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """What this backend can do here, see `BaseEnvironment`."""
         has_terminal = type(self).open_terminal is not PerCommandEnvironment.open_terminal
         return replace(super().capabilities, duplex=False, pty=has_terminal)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the target is still there, which the service is asked: nobody else would say that it is gone."""
+        return super().is_ready and self.target_loss() is None
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the target, see `StreamOpener`. Without a terminal it starts with the first write."""

@@ -75,6 +75,7 @@ class MoodyEnvironment(PersistentShellEnvironment):
     """This machine, which counts as one target more with each environment."""
 
     same_machine = True
+    look_interval = 0.05
     mood: ClassVar[Mood]
     place: ClassVar[str] = ""
 

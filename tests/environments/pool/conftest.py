@@ -8,7 +8,7 @@ import pytest
 from targets.moody_environment import BACKEND, Mood, MoodyEnvironment
 
 from environments import Pool
-from environments.pool import keeper, refusal
+from environments.pool import refusal
 
 MakePool = Callable[..., Pool]
 
@@ -37,7 +37,6 @@ def mood(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mood]:
     """The mood of a backend that fails as it is told. Its starts are tried again soon, and are nobody else's."""
     monkeypatch.setattr(refusal, "FIRST_DELAY", 0.01)
     monkeypatch.setattr(refusal, "LONGEST_DELAY", 0.05)
-    monkeypatch.setattr(keeper, "LOOK_INTERVAL", 0.05)
     MoodyEnvironment.mood, MoodyEnvironment.place = Mood(), uuid.uuid4().hex
     yield MoodyEnvironment.mood
     MoodyEnvironment.mood.may_start.set()

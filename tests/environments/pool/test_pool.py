@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 from targets.borrowing import LONG, Borrower, all_lent, until
+from targets.moody_environment import MoodyEnvironment
+from targets.per_command_local import PerCommandLocal
 from targets.processes import all_gone
 from targets.threads import running_threads
 
 from environments import CallCancelledError, CancelScope, Pool, StartStoppedError, TerminalError
 from environments.cancellation import start_limit
-from environments.pool import keeper
 from environments.sources import load_settings
 
 
@@ -156,13 +157,24 @@ def test_one_that_is_lost_while_nobody_has_it_is_replaced(moody, mood) -> None:
 
 
 def test_one_that_is_lost_is_not_lent(moody, mood, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "LOOK_INTERVAL", LONG)
+    monkeypatch.setattr(MoodyEnvironment, "look_interval", LONG)
     pool = moody(min=2, max=3)
     assert idle(pool, 2)
     mood.lose()
     with pool.environment() as env:
         assert env.execute("echo works").output == "works\n"
     assert pool.stats().started > 2
+
+
+def test_one_that_a_service_has_lost_is_not_lent(make) -> None:
+    pool = make({"backend": f"{PerCommandLocal.__module__}:PerCommandLocal"}, min=1, max=2)
+    with pool.environment() as env:
+        assert env.execute("echo works").output == "works\n"
+    assert idle(pool, 1)
+    (member,) = pool._stock.idle_members()
+    member.env.is_lost = True
+    with pool.environment() as env:
+        assert env is not member.env and env.execute("echo works").output == "works\n"
 
 
 # Several uses.
