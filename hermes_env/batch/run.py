@@ -67,7 +67,8 @@ def run_batch(
             It returns text, a mapping of fields of the result, or what `execute` or `execute_code` returns.
         workers: How many tasks run at once at most.
         engine: `"threads"` of this process, or `"ray"`; or what makes an engine of one's own of a `Plan`.
-        out: The file that results are added to, one JSON object a line. None keeps them in the summary.
+        out: The file that results are added to, one JSON object a line. Without it the summary has them, unless
+            `on_result` takes them.
         retry: Which tasks run again that have been run: `"never"`; `"always"`, all whose end is not known or that were
             interrupted; or the statuses of results to be replaced. With `"always"` or `"lost"`, a task that is lost
             while the batch runs is tried again, too.
