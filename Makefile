@@ -41,7 +41,7 @@ docs: .venv/ready        ## the tables in docs/, from the code, and all of it as
 picture: .venv/ready     ## docs/picture.svg, the README's terminal, from commands that are run for it
 	$(BIN)/python docs/picture.py
 
-bench: .venv/ready     ## what each thing costs, beside what it costs at least, or a part: make bench ARGS=over_ssh
+bench: .venv/ready       ## what things cost, beside their least and what others cost: docs/performance.md; a part: make bench ARGS=docker
 	$(BIN)/python -m benchmarks $(ARGS)
 
 fuzz: .venv/ready        ## what reads others' bytes, each for SECONDS (60), or one: make fuzz ARGS=framing
@@ -58,5 +58,5 @@ soak: .venv/ready        ## much work with faults: SOAK_BACKEND (local, docker, 
 	touch $@
 
 clean:
-	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare .plugs
+	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare .plugs .bench
 	find . -name __pycache__ -prune -exec rm -rf {} +

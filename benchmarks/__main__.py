@@ -1,15 +1,22 @@
-"""`python -m benchmarks [NAME...]`: measure, and print one table."""
+"""`python -m benchmarks [NAME...]`: measure all and write docs/performance.md, or measure some and print them."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from rich.console import Console
+from rich.table import Table
 
+from benchmarks import page
+from benchmarks.chart import Chart
+from benchmarks.findings import Findings
+from benchmarks.machine import machine
 from benchmarks.table import Row, table_of
-from environments import TerminalError
 
 SUBJECTS = (
     "startup",
@@ -23,30 +30,84 @@ SUBJECTS = (
     "over_ssh",
     "modal",
     "daytona",
+    "growth.environments",
+    "growth.results",
+    "growth.calls",
+    "growth.distance",
 )
+PAGE = "page"
+"""Instead of a subject: write the page anew from what was measured last."""
 NARROWEST = 150
 """Columns that the table takes at least, also where it is not printed on a terminal."""
 
 
-def rows_of(subject: str) -> Iterator[Row]:
-    """Measure one subject; where what it needs is missing, return one row that says so."""
+def measured(subject: str) -> tuple[list[Row], list[Chart]]:
+    """Measure one subject. Where that fails, one row says so, and what was measured until then is kept."""
+    rows: list[Row] = []
+    charts: list[Chart] = []
     try:
-        yield from importlib.import_module(f"benchmarks.{subject}").rows()
-    except TerminalError as error:
-        yield Row(what=subject, note=f"not measured: {error}")
+        module = importlib.import_module(f"benchmarks.{subject}")
+        if hasattr(module, "rows"):
+            rows.extend(module.rows())
+        if hasattr(module, "charts"):
+            charts.extend(module.charts())
+    except Exception as error:  # one that fails is not to cost what others have measured
+        rows.append(
+            Row(what=subject, note=f"not measured: {type(error).__name__}: {' '.join(str(error).split())[:300]}")
+        )
+    return rows, charts
+
+
+def findings_of(subjects: Sequence[str]) -> Findings:
+    """Measure some subjects, one after the other."""
+    began, load, progress = time.monotonic(), os.getloadavg()[0], Console(stderr=True)
+    rows: list[Row] = []
+    charts: list[Chart] = []
+    with progress.status("") as status:
+        for subject in subjects:
+            status.update(f"measuring {subject}")
+            more_rows, more_charts = measured(subject)
+            rows += more_rows
+            charts += more_charts
+    return Findings(
+        date=datetime.now(UTC).strftime("%Y-%m-%d"),
+        machine=machine(),
+        load=round(load, 2),
+        seconds=round(time.monotonic() - began),
+        rows=rows,
+        charts=charts,
+    )
+
+
+def points_of(chart: Chart) -> Table:
+    """Return a chart as a table to print."""
+    table = Table(title=f"{chart.title}: {chart.up}", caption=chart.note)
+    table.add_column(chart.across)
+    for line in chart.lines:
+        table.add_column(line.name, justify="right")
+    for at in sorted({point.at for line in chart.lines for point in line.points}):
+        values = [{point.at: f"{point.value:,.3g}" for point in line.points}.get(at, "-") for line in chart.lines]
+        table.add_row(f"{at:,.0f}", *values)
+    return table
 
 
 def main() -> None:
     """Measure the subjects that the command line names, or all."""
-    subjects = sys.argv[1:] or SUBJECTS
-    if unknown := [subject for subject in subjects if subject not in SUBJECTS]:
-        sys.exit(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join(SUBJECTS)}")
-    progress, rows = Console(stderr=True), []
-    with progress.status("") as status:
-        for subject in subjects:
-            status.update(f"measuring {subject}")
-            rows += list(rows_of(subject))
-    Console(width=max(progress.width, NARROWEST)).print(table_of(rows))
+    asked = sys.argv[1:]
+    if asked == [PAGE]:
+        page.write(page.read())
+        return
+    named = [subject for subject in SUBJECTS if any(subject == one or subject.startswith(f"{one}.") for one in asked)]
+    known = {*SUBJECTS, *(subject.partition(".")[0] for subject in SUBJECTS)}
+    if unknown := [one for one in asked if one not in known]:
+        sys.exit(f"there is no benchmark {', '.join(unknown)}; there are: {', '.join([*SUBJECTS, PAGE])}")
+    findings = findings_of(named if asked else SUBJECTS)
+    shown = Console(width=max(Console(stderr=True).width, NARROWEST))
+    shown.print(table_of(findings.rows))
+    for chart in findings.charts:
+        shown.print(points_of(chart))
+    if not asked:
+        page.write(findings)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measure import Measured, Timer, clocked, in_turn, seldom
+from benchmarks.measure import Measured, Timer, clocked, in_turn, seldom, timed
 from benchmarks.peers.peer import Peer, timers_of
 from benchmarks.peers.scripts import CALLING, PRINTING
 from benchmarks.raw_process import NOTHING, RawProcess
@@ -68,8 +68,8 @@ class Engine:
 
 
 def through(cat: RawProcess) -> Timer:
-    """Make a timer of a line through a `cat` in a target."""
-    return clocked(lambda: cat.round_trip(_MESSAGE))
+    """Make a timer of as many lines through a `cat` in a target as a script makes calls."""
+    return lambda: [timed(lambda: cat.round_trip(_MESSAGE)) for _ in range(CALLS)]
 
 
 def python_in(bash: RawProcess) -> Timer:

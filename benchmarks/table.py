@@ -92,7 +92,7 @@ class Row:
         """Return the goal for people."""
         if self.limit is not None:
             return seconds_text(self.limit)
-        return ratio_text(self.goal)
+        return "-" if self.goal is None else f"{self.goal:.3g}x"
 
 
 def _others(by_name: Mapping[str, T]) -> dict[str, T]:
@@ -140,4 +140,6 @@ def ratio_text(value: float | None) -> str:
     """Return a ratio for people."""
     if value is None:
         return "-"
-    return f"{value:.2g}x" if value < 100 else f"{value:,.0f}x"
+    if value < 1:
+        return f"{value:.2g}x"
+    return f"{value:.1f}x" if value < 10 else f"{value:,.0f}x"

@@ -39,9 +39,10 @@ def charts() -> Iterator[Chart]:
     with contextlib.ExitStack() as opened:
         envs = {"local": opened.enter_context(create_environment("local"))}
         with contextlib.suppress(TerminalError):
-            envs["Docker"] = opened.enter_context(create_environment("docker", image=docker_image()))
-            envs["Docker"].execute("true")
-        yield _of_commands({name: env for name, env in envs.items() if name == "local" or env.capabilities.duplex})
+            docker = opened.enter_context(create_environment("docker", image=docker_image()))
+            docker.execute("true")
+            envs["Docker"] = docker
+        yield _of_commands(envs)
         yield _of_calls(envs)
 
 
@@ -89,7 +90,7 @@ def _of_calls(envs: dict[str, BaseEnvironment]) -> Chart:
         across="result",
         up="milliseconds",
         lines=lines,
-        ticks=[*zip(SIZES[:-1], NAMES[:-1], strict=True), (CALL_SIZES[-1], "30 MB")],
+        ticks=[*zip(SIZES[:-2], NAMES[:-2], strict=True), (CALL_SIZES[-1], "30 MB")],
         says="How long a tool call takes whose result has 1 KB to 30 MB, by socket, by relay and by files.",
         note="A message has at most 32 MB, and a larger result is an error.",
     )

@@ -30,16 +30,21 @@ class Kind:
     name: str
     """With its version, as people write it."""
     program: str
-    """The module of `benchmarks.peers` that runs in its environment."""
+    """The module that runs in its environment."""
     requirements: tuple[str, ...]
     """What is installed there, as pip wants it."""
 
+    @property
+    def folder(self) -> str:
+        """The name of its environment."""
+        return self.program.rpartition(".")[2].removeprefix("of_")
 
-HERMES_AGENT = Kind("hermes-agent 0.19.0", "of_hermes_agent", ("hermes-agent==0.19.0",))
+
+HERMES_AGENT = Kind("hermes-agent 0.19.0", "benchmarks.peers.of_hermes_agent", ("hermes-agent==0.19.0",))
 SWE_REX = Kind(
-    "SWE-ReX 1.4.0", "of_swe_rex", ("swe-rex==1.4.0", "aiohttp>=3.9")
+    "SWE-ReX 1.4.0", "benchmarks.peers.of_swe_rex", ("swe-rex==1.4.0", "aiohttp>=3.9")
 )  # it does not name what its client needs
-INSPECT_AI = Kind("inspect_ai 0.3.285", "of_inspect_ai", ("inspect-ai==0.3.285",))
+INSPECT_AI = Kind("inspect_ai 0.3.285", "benchmarks.peers.of_inspect_ai", ("inspect-ai==0.3.285",))
 
 
 class Peer:
@@ -54,7 +59,7 @@ class Peer:
     def __init__(self, python: Path, kind: Kind, home: Path) -> None:
         self._kind = kind
         self._process = subprocess.Popen(
-            [python, "-m", f"benchmarks.peers.{kind.program}"],
+            [python, "-m", kind.program],
             cwd="/",  # which every container has, too
             env=_variables(python, home),
             stdin=subprocess.PIPE,
@@ -128,7 +133,7 @@ def opened_peers(asked: Mapping[Kind, Mapping[str, object]]) -> Iterator[tuple[d
     with contextlib.ExitStack() as opened:
         for kind, place in asked.items():
             try:
-                python = python_with(kind.program.removeprefix("of_"), kind.requirements)
+                python = python_with(kind.folder, kind.requirements)
                 home = Path(opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
                 peer = Peer(python, kind, home)
                 opened.callback(peer.close)

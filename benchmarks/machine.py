@@ -1,0 +1,36 @@
+"""What kind of machine this is, as far as it matters for what is measured, and without its name."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Sequence
+
+_ENGINES = {
+    "Docker": (("docker", "version", "--format", "{{.Server.Version}}"), r"[\d.]+"),
+    "OpenSSH": (("ssh", "-V"), r"OpenSSH_([\w.]+)"),
+    "Singularity": (("singularity", "--version"), r"[\d.]+\S*"),
+}
+
+
+def machine() -> dict[str, str]:
+    """Return its kind, by name."""
+    found = {
+        "cores": str(len(os.sched_getaffinity(0))),
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GB",
+        "kernel": f"{platform.system()} {re.match(r'[0-9.]*', platform.release())[0].rstrip('.')}",  # type: ignore[index]
+        "Python": platform.python_version(),
+    }
+    versions = {name: _version(*asked) for name, asked in _ENGINES.items()}
+    return {**found, **{name: version for name, version in versions.items() if version}}
+
+
+def _version(argv: Sequence[str], pattern: str) -> str:
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    seen = re.search(pattern, done.stdout + done.stderr)
+    return seen[seen.lastindex or 0] if seen else ""

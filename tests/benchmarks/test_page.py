@@ -1,0 +1,148 @@
+"""docs/performance.md from what was measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import __main__ as command_line
+from benchmarks import page
+from benchmarks.chart import Chart, Line, Point, svg_of
+from benchmarks.findings import Findings
+from benchmarks.machine import machine
+from benchmarks.measure import Times
+from benchmarks.table import Row
+
+SVG = "{http://www.w3.org/2000/svg}"
+CHART = Chart(
+    name="environments",
+    title="Commands a second",
+    across="environments",
+    up="commands a second",
+    lines=[Line("ours", [Point(1, 10, 9, 11), Point(200, 100, 90, 110)]), Line("<raw>", [Point(1, 20, 20, 20)])],
+    says="How many commands a second there are.",
+    ticks=[(1, "1"), (200, "200")],
+)
+ROW = Row(
+    what='execute("true"), Docker',
+    raw=Times(0.001, 0.0009, 0.0011, 9),
+    raw_is="a line to one bash there",
+    ours=Times(0.002, 0.0019, 0.0021, 9),
+    goal=2.5,
+    beside={"`docker exec`": Times(0.1, 0.1, 0.1, 9), "hermes-agent 0.19.0": Times(0.2, 0.2, 0.2, 9)},
+    missing={"SWE-ReX 1.4.0": "it could not be installed: no such package"},
+)
+FINDINGS = Findings(
+    date="2026-01-02",
+    machine={"cores": "2", "memory": "8 GB", "kernel": "Linux 6.1", "Python": "3.11.2"},
+    load=0.1,
+    seconds=360,
+    rows=[
+        ROW,
+        Row(what="tool call, Docker", ours=Times(0.5, 0.5, 0.5, 1)),
+        Row(what="singularity", note="not measured: there is none"),
+    ],
+    charts=[CHART],
+)
+MARKED = """Before.
+
+<!-- measured: machine -->
+old
+<!-- end -->
+
+<!-- measured: goals -->
+<!-- end -->
+
+<!-- measured: more -->
+<!-- end -->
+
+<!-- measured: beside -->
+<!-- end -->
+
+<!-- measured: chart environments -->
+<!-- end -->
+
+<!-- measured: chart calls -->
+what is there
+<!-- end -->
+
+After.
+"""
+
+
+def test_what_was_measured_stands_between_the_marks_and_the_rest_stays() -> None:
+    text = page.written(MARKED, FINDINGS)
+    assert text.startswith("Before.\n") and text.endswith("After.\n")
+    assert "old" not in text
+    assert "2 cores" in text and "Linux 6.1" in text and "2026-01-02" in text and "6 minutes" in text
+    assert '| `execute("true")`, Docker | 1 ms | 2 ms | 1.9 ms to 2.1 ms | 2.0x | 2.5x, reached |' in text
+    assert text.count("| tool call, Docker | - | 500 ms | - | - | - |") == 1
+    assert text.index("<!-- measured: more -->") < text.index("| tool call, Docker |")
+    assert "| singularity | - |" in text and "not measured: there is none" in text
+    assert '| `execute("true")`, Docker | 2 ms | `docker exec` 100 ms (50x) | 200 ms (100x) | - | - |' in text
+    assert '- SWE-ReX 1.4.0, `execute("true")`, Docker: it could not be installed: no such package' in text
+    assert "![How many commands a second there are.](performance/environments.svg)" in text
+    assert re.search(r"chart calls -->\n\nNot measured.\n", text)
+    assert page.written(text, FINDINGS) == text
+
+
+def test_the_page_its_charts_and_its_numbers_are_written_together(tmp_path: Path) -> None:
+    (tmp_path / page.PAGE).write_text(MARKED)
+    page.write(FINDINGS, tmp_path)
+    assert "reached" in (tmp_path / page.PAGE).read_text()
+    assert (tmp_path / "performance/environments.svg").read_text() == svg_of(CHART)
+    assert page.read(tmp_path) == FINDINGS
+
+
+def test_a_chart_says_what_it_shows_and_keeps_its_text_as_text() -> None:
+    drawn = svg_of(CHART)
+    picture = ElementTree.fromstring(drawn)
+    assert picture.findtext(f"{SVG}title") == "Commands a second"
+    assert picture.findtext(f"{SVG}desc") == "How many commands a second there are."
+    said = [text.text for text in picture.iter(f"{SVG}text")]
+    assert {"ours", "<raw>", "environments", "200"} <= set(said)
+    assert "prefers-color-scheme:dark" in drawn
+    assert svg_of(CHART) == drawn, "the same numbers make the same file"
+
+
+def test_the_page_has_a_place_for_each_chart_and_is_what_its_numbers_make_it() -> None:
+    text = (page.DOCS / page.PAGE).read_text()
+    findings = page.read()
+    assert {chart.name for chart in findings.charts} == set(re.findall(r"<!-- measured: chart ([a-z-]+) -->", text))
+    assert page.written(text, findings) == text, "make bench ARGS=page writes it anew"
+
+
+def test_a_machine_is_told_by_its_kind_and_not_by_its_name() -> None:
+    found = machine()
+    assert {"cores", "memory", "kernel", "Python"} <= found.keys()
+    assert not any("/" in value for value in found.values())
+
+
+def test_one_subject_that_fails_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def half() -> Iterator[Row]:
+        yield ROW
+        raise OSError("the engine\nis gone")
+
+    monkeypatch.setattr("benchmarks.startup.rows", half)
+    findings = command_line.findings_of(["startup"])
+    assert findings.rows == [ROW, Row(what="startup", note="not measured: OSError: the engine is gone")]
+
+
+def test_a_part_is_printed_and_the_page_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("benchmarks.startup.rows", lambda: [ROW])
+    monkeypatch.setattr("benchmarks.page.write", lambda _: pytest.fail("it was written"))
+    monkeypatch.setattr("sys.argv", ["benchmarks", "startup"])
+    command_line.main()
+    assert 'execute("true"), Docker' in capsys.readouterr().out
+
+
+def test_an_unknown_part_is_refused_with_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["benchmarks", "dokcer"])
+    with pytest.raises(SystemExit, match=r"no benchmark dokcer; there are: startup, .*growth\.distance"):
+        command_line.main()

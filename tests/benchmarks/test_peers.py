@@ -1,0 +1,84 @@
+"""The line between the driver and a peer, and peers that cannot be had."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.measure import CannotDoError
+from benchmarks.peers import installation
+from benchmarks.peers.installation import folder_with, python_with
+from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Kind, Peer, opened_peers, timers_of
+
+ANSWERING = Kind("a peer 1.0", "tests.benchmarks.answering_peer", ())
+
+
+@pytest.fixture
+def peer(tmp_path: Path) -> Iterator[Peer]:
+    made = Peer(Path(sys.executable), ANSWERING, tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_peer_says_what_it_can_do_and_how_long_that_took(peer: Peer) -> None:
+    assert "work" in peer.works and "tool_calls" not in peer.works
+    seconds, value = peer.ask("work", {"value": 7})
+    assert value == 7 and 0 <= seconds < 60
+    assert len(peer.timer("work")()) == 1
+    assert set(timers_of({"a": peer}, "work")) == {"a"}
+    assert timers_of({"a": peer}, "tool_calls") == {}
+
+
+def test_what_fails_in_a_peer_is_said_and_the_peer_goes_on(peer: Peer) -> None:
+    with pytest.raises(CannotDoError, match="fail: ValueError: so it is"):
+        peer.ask("fail")
+    assert peer.ask("work")[1] == 1
+
+
+def test_a_peer_that_takes_too_long_is_ended(peer: Peer) -> None:
+    with pytest.raises(CannotDoError, match="hang: not done within 0 s"):
+        peer.ask("hang", longest=0.2)
+    with pytest.raises(CannotDoError, match="work: its process has ended"):
+        peer.ask("work")
+
+
+def test_a_peer_that_dies_is_said_to_have_ended(peer: Peer) -> None:
+    with pytest.raises(CannotDoError, match="its process has ended"):
+        peer.ask("die")
+
+
+def test_a_peer_that_cannot_be_installed_is_said_to_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "KEPT", tmp_path / "kept")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with opened_peers({HERMES_AGENT: {"place": "local"}}) as (ready, missing):
+        assert ready == {}
+    assert missing.keys() == {"hermes-agent 0.19.0"}
+    assert missing["hermes-agent 0.19.0"].startswith("it could not be installed: ")
+    assert "hermes-agent" in missing["hermes-agent 0.19.0"]
+    with pytest.raises(CannotDoError, match="it could not be installed"):
+        folder_with("server", SWE_REX.requirements, "3.11")
+
+
+def test_an_environment_is_made_once_and_again_when_it_is_to_hold_something_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installation, "KEPT", tmp_path)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    calls: list[list[str]] = []
+    run = subprocess.run
+
+    def counted(argv: list[str], **given: object) -> object:
+        calls.append(argv)
+        return run(["true"], **given)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(installation.subprocess, "run", counted)
+    (tmp_path / "a").mkdir()
+    for requirements, so_far in ((["one"], 2), (["one"], 2), (["two"], 4)):
+        (tmp_path / "a").mkdir(exist_ok=True)
+        monkeypatch.setattr(installation.shutil, "rmtree", lambda _, ignore_errors: None)
+        python_with("a", requirements)
+        assert len(calls) == so_far

@@ -1,0 +1,107 @@
+"""What the subjects measure, on a short run where that is cheap."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from benchmarks import engine, local, many, output, startup
+from benchmarks.growth import calls, environments, results
+from benchmarks.measure import Measured, Timer, in_turn
+from benchmarks.peers.peer import Kind, Peer
+
+ENDED = {"SWE-ReX 1.4.0": "it could not be installed: there is no index"}
+
+
+@contextmanager
+def no_peers(asked: Mapping[Kind, object]) -> Iterator[tuple[dict[str, Peer], dict[str, str]]]:
+    """Stand in for the peers, of which none can be installed."""
+    yield {}, ENDED
+
+
+@pytest.fixture
+def once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let everything take one turn that counts."""
+
+    def in_one_turn(timers: Mapping[str, Timer], **more: object) -> Measured:
+        missing = more.get("missing")
+        assert missing is None or isinstance(missing, Mapping)
+        return in_turn(timers, seconds=0, least_rounds=1, missing=missing)
+
+    monkeypatch.setattr(engine, "SELDOM", 1)
+    for module in (engine, startup, results):
+        monkeypatch.setattr(module, "in_turn", in_one_turn)
+    for module in (local, environments):
+        monkeypatch.setattr(module, "opened_peers", no_peers)
+
+
+@pytest.mark.usefixtures("once")
+def test_this_machine_is_measured_in_commands_tool_calls_and_scripts() -> None:
+    rows = {row.what: row for row in local.rows()}
+    assert set(rows) == {
+        'execute("true"), local',
+        'execute_oneshot("true"), local',
+        "tool call, local, socket",
+        "tool call, local, file queue",
+        'execute_code("print(1)"), local',
+        'execute_code("print(1)"), local, warm: off',
+        "execute_code with a tool call, local",
+        "execute_code with a tool call, local, warm: off",
+    }
+    assert all(row.raw and row.ours and row.ratio for row in rows.values())
+    assert rows['execute("true"), local'].goal == 4
+    assert rows['execute("true"), local'].beside.keys() == {"`bash -lc`"}
+    assert rows['execute("true"), local'].missing == ENDED
+    assert rows['execute_code("print(1)"), local'].goal == 1
+
+
+@pytest.mark.usefixtures("once")
+def test_the_first_command_and_a_large_output_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "COMMAND", "head -c 1000000 /dev/zero")
+    monkeypatch.setattr(output, "ROUNDS", 1)
+    (first,) = startup.rows()
+    (much,) = output.rows()
+    assert first.goal == 5 and first.ratio
+    assert much.goal == 1.3 and much.ratio
+    assert "grew by" in much.note
+
+
+def test_many_environments_say_how_many_commands_they_run_and_what_each_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("COUNT", 3), ("ROUNDS", 1), ("SECONDS", 0.05)):
+        monkeypatch.setattr(many, name, value)
+    monkeypatch.setattr(many, "in_fresh_process", lambda measure: measure())
+    first, at_once = many.rows()
+    assert "MB" in first.note and "threads" in first.note
+    assert at_once.raw and at_once.ours and at_once.limit == 1 / 10_000
+    assert "commands/s" in at_once.note
+
+
+@pytest.mark.usefixtures("once")
+def test_growth_is_measured_at_each_size_also_without_docker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "COUNTS", (1, 2))
+    monkeypatch.setattr(environments, "ROUNDS", 1)
+    monkeypatch.setattr(environments, "SECONDS", 0.02)
+    monkeypatch.setattr(environments, "in_fresh_process", lambda measure: measure())
+    monkeypatch.setattr(calls, "COUNTS", (1, 2))
+    monkeypatch.setattr(calls, "ROUNDS", 1)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
+    monkeypatch.setattr(results, "SIZES", (1_000, 10_000))
+    monkeypatch.setattr(results, "NAMES", ("1 KB", "10 KB"))
+    monkeypatch.setattr(results, "CALL_SIZES", (1_000, 10_000))
+    charts = {chart.name: chart for module in (environments, calls, results) for chart in module.charts()}
+    assert set(charts) == {"environments", "calls", "output", "results"}
+    for chart in charts.values():
+        for line in chart.lines:
+            assert len(line.points) == 2, (chart.name, line.name)
+            assert all(0 < point.low <= point.value <= point.high for point in line.points)
+
+
+def test_the_programs_of_peers_say_what_they_do_before_anything_of_them_is_imported(tmp_path: Path) -> None:
+    for kind in (local.HERMES_AGENT, local.SWE_REX, local.INSPECT_AI):
+        peer = Peer(Path(sys.executable), kind, tmp_path)
+        assert {"open", "command", "script", "close"} <= peer.works
+        peer.close()
