@@ -68,8 +68,9 @@ class DockerEnvironment(ContainerEnvironment):
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether the container, with all that runs in it, is gone when it is stopped."""
-        return not self.settings.container_persistent
+        """Whether the container, with all that runs and is written in it, is gone when it is stopped."""
+        host = self._options.host
+        return not (self.settings.container_persistent or ((host["mounts"] or host["binds"]) and self.has_scratch))
 
     @property
     def is_alone(self) -> bool:

@@ -52,6 +52,11 @@ class Renewal(Readiness, ABC):
         """Whether the session's shell is still there, as far as its stream says, see `Readiness`."""
         return self.life.is_ours and self.life.stage is Stage.STARTED and self._session.is_ready
 
+    @property
+    def has_scratch(self) -> bool:
+        """Whether there is a private directory of ours in the target, which may be in something that outlives it."""
+        return any(account.scratch.made for account in self._accounts.all())
+
     def renew(self) -> None:
         """End all that was started, and have the next command begin a new session, see `Readiness`."""
         self.life.check()

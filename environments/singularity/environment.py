@@ -73,6 +73,13 @@ class SingularityEnvironment(InstanceEnvironment):
         return self._began
 
     @property
+    def stop_ends_all(self) -> bool:
+        """Whether the instance, with all that runs and is written in it, is gone when it is stopped."""
+        return not (
+            self.settings.container_persistent or (SingularitySettings.of(self.settings).binds and self.has_scratch)
+        )
+
+    @property
     def enforced_limits(self) -> frozenset[str]:
         """The limits that are set: an instance that cannot have one of them does not start."""
         disk = ["container_disk"] if self.settings.container_disk else []

@@ -271,3 +271,12 @@ def test_a_background_child_holding_the_output_does_not_delay_a_shell_that_was_r
     began = time.monotonic()
     assert env.execute("sleep 60 & exec echo replaced").output == "replaced\n"
     assert time.monotonic() - began < 30
+
+
+def test_nothing_of_ours_is_left_in_a_directory_of_this_machine_that_is_mounted_at_tmp(docker_environment, tmp_path):
+    tmp_path.chmod(0o777)
+    env = docker_environment(volumes=[f"{tmp_path}:/tmp"])
+    assert env.execute("wc -c", stdin="x" * 200_000).output == "200000\n"
+    assert env.scratch_directory().startswith("/tmp/")
+    env.cleanup()
+    assert not list(tmp_path.iterdir())
