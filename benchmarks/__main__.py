@@ -16,7 +16,7 @@ from benchmarks import page
 from benchmarks.chart import Chart
 from benchmarks.findings import Findings
 from benchmarks.machine import machine
-from benchmarks.table import Row, table_of
+from benchmarks.table import NONE, Row, table_of
 
 SUBJECTS = (
     "startup",
@@ -86,7 +86,7 @@ def points_of(chart: Chart) -> Table:
     for line in chart.lines:
         table.add_column(line.name, justify="right")
     for at in sorted({point.at for line in chart.lines for point in line.points}):
-        values = [{point.at: f"{point.value:,.3g}" for point in line.points}.get(at, "-") for line in chart.lines]
+        values = [{point.at: f"{point.value:,.3g}" for point in line.points}.get(at, NONE) for line in chart.lines]
         table.add_row(f"{at:,.0f}", *values)
     return table
 

@@ -45,18 +45,17 @@ class Found:
 def rows() -> Iterator[Row]:
     """Measure what each of them takes, in a fresh process: in this one memory may lie free from before."""
     found = in_fresh_process(_measured)
-    note = (
-        f"in this process, each: {found.memory / 1e6:.2f} MB (goal: 0.1 MB), {found.threads:.2g} threads (goal: none)"
-    )
-    yield Row(what=f"first command of {COUNT}, local", ours=Times.of([found.first]), note=note)
     ours, raw = Times.of(found.ours), Times.of(found.raw)
+    rates = f"{1 / ours.median:,.0f} commands/s (goal: {GOAL:,}), raw {1 / raw.median:,.0f}"
+    each = f"each takes {found.memory / 1e6:.2f} MB (goal: 0.1 MB) and {found.threads:.2g} threads (goal: none) here"
+    yield Row(what=f"first command of {COUNT}, local", ours=Times.of([found.first]))
     yield Row(
         what=f"commands of {COUNT} at once, each, local",
         raw=raw,
         raw_is="a line to each of as many bashes, by as many threads of one process",
         ours=ours,
         limit=1 / GOAL,
-        note=f"{1 / ours.median:,.0f} commands/s (goal: {GOAL:,}), raw {1 / raw.median:,.0f}",
+        note=f"{rates}; {each}",
     )
 
 

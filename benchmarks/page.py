@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.chart import Chart, svg_of
 from benchmarks.findings import Findings
-from benchmarks.table import Row, beside_text, ratio_text, seconds_text
+from benchmarks.table import NONE, Row, beside_text, ratio_text, seconds_text
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, FOLDER, DATA = "performance.md", "performance", "measured.json"
@@ -70,27 +70,51 @@ def _machine(findings: Findings) -> str:
 
 
 def _costs(rows: Sequence[Row]) -> str:
-    lines = [
-        "| | raw | ours | p10 to p90 | ours/raw | goal | raw is |",
-        "|---|" + "---:|" * 5 + "---|",
+    """Return tables of what things cost, one for each kind of raw cost."""
+    kinds = dict.fromkeys(row.raw_is for row in rows if row.ours)
+    tables = [_table_of_kind(kind, [row for row in rows if row.ours and row.raw_is == kind]) for kind in kinds]
+    failed = [f"- {_code(row.what)}: {row.note}" for row in rows if row.ours is None]
+    return "\n\n".join([*tables, *(["\n".join(failed)] if failed else [])])
+
+
+def _table_of_kind(kind: str, rows: Sequence[Row]) -> str:
+    heads = [
+        "raw",
+        "ours",
+        "p10 to p90",
+        "ours/raw",
+        *(["goal"] if any(row.goal_text() != NONE for row in rows) else []),
     ]
+    lines = [f"Raw: {kind}." if kind else "There is no raw cost.", ""]
+    lines += [f"| | {' | '.join(heads)} |", "|---|" + "---:|" * len(heads)]
     for row in rows:
-        if row.ours is None:
-            lines.append(f"| {_code(row.what)} | - | - | - | - | {row.goal_text()} | {row.note} |")
-            continue
-        spread = f"{seconds_text(row.ours.low)} to {seconds_text(row.ours.high)}" if row.ours.count > 1 else "-"
         reached = {True: ", reached", False: ", **missed**", None: ""}[row.reached]
         cells = (
             _code(row.what),
             seconds_text(row.raw.median if row.raw else None),
-            seconds_text(row.ours.median),
-            spread,
+            seconds_text(row.ours.median if row.ours else None),
+            _spread(row),
             ratio_text(row.ratio),
             f"{row.goal_text()}{reached}",
-            "; ".join(each for each in (row.raw_is, row.note) if each),
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(_unbroken(cells[: 1 + len(heads)]))
+    notes = [f"- {_code(row.what)}: {row.note}" for row in rows if row.note]
+    return "\n".join([*lines, *(["", *notes] if notes else [])])
+
+
+def _spread(row: Row) -> str:
+    if row.ours is None or row.ours.count == 1:
+        return NONE
+    low, high = seconds_text(row.ours.low), seconds_text(row.ours.high)
+    unit = high.rpartition(" ")[2]
+    return f"{low.removesuffix(f' {unit}')} to {high}"
+
+
+def _unbroken(cells: Sequence[str]) -> str:
+    """Return a line of a table in which a number stays with its unit, and both ends of a span together."""
+    first, *numbers = cells
+    kept = (re.sub(r"(?<=\d) (?=m?s\b|to\b)|(?<=to) (?=\d)", "&nbsp;", cell) for cell in numbers)
+    return f"| {' | '.join([first, *kept])} |"
 
 
 def _beside(findings: Findings) -> str:
@@ -105,10 +129,10 @@ def _beside(findings: Findings) -> str:
         cells = [
             _code(row.what),
             seconds_text(row.ours.median if row.ours else None),
-            "<br>".join(f"{name} {beside_text(row, name)}" for name in plain) or "-",
-            *("<br>".join(beside_text(row, name) for name in names) or "-" for names in peers.values()),
+            "<br>".join(f"{name} {beside_text(row, name)}" for name in plain) or NONE,
+            *("<br>".join(beside_text(row, name) for name in names) or NONE for names in peers.values()),
         ]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(_unbroken(cells))
     said = list(_missing(findings))
     return "\n".join([*lines, *(["", "Not measured:", "", *said] if said else [])])
 

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from benchmarks.measure import Measured, Times
 
+NONE = "-"
+"""What stands where there is no number."""
 T = TypeVar("T")
 RAW, OURS = "raw", "ours"
 """What `Row.of` takes for the least cost, and for this package; what begins with the latter is this package, too."""
@@ -92,7 +94,7 @@ class Row:
         """Return the goal for people."""
         if self.limit is not None:
             return seconds_text(self.limit)
-        return "-" if self.goal is None else f"{self.goal:.3g}x"
+        return NONE if self.goal is None else f"{self.goal:.3g}x"
 
 
 def _others(by_name: Mapping[str, T]) -> dict[str, T]:
@@ -128,18 +130,18 @@ def beside_text(row: Row, name: str) -> str:
 def seconds_text(value: float | None) -> str:
     """Return seconds for people."""
     if value is None:
-        return "-"
+        return NONE
     if value >= 1:
         return f"{value:.2f} s"
     if value >= 0.1:
         return f"{value * 1000:.0f} ms"
-    return f"{value * 1000:.2g} ms" if value >= 0.001 else f"{value * 1000:.2f} ms"
+    return f"{value * 1000:.2g} ms"
 
 
 def ratio_text(value: float | None) -> str:
     """Return a ratio for people."""
     if value is None:
-        return "-"
+        return NONE
     if value < 1:
         return f"{value:.2g}x"
     return f"{value:.1f}x" if value < 10 else f"{value:,.0f}x"

@@ -79,11 +79,13 @@ def test_what_was_measured_stands_between_the_marks_and_the_rest_stays() -> None
     assert text.startswith("Before.\n") and text.endswith("After.\n")
     assert "old" not in text
     assert "2 cores" in text and "Linux 6.1" in text and "2026-01-02" in text and "6 minutes" in text
-    assert '| `execute("true")`, Docker | 1 ms | 2 ms | 1.9 ms to 2.1 ms | 2.0x | 2.5x, reached |' in text
-    assert text.count("| tool call, Docker | - | 500 ms | - | - | - |") == 1
+    assert "Raw: a line to one bash there.\n\n| | raw | ours |" in text
+    seen = text.replace("&nbsp;", " ")
+    assert '| `execute("true")`, Docker | 1 ms | 2 ms | 1.9 to 2.1 ms | 2.0x | 2.5x, reached |' in seen
+    assert seen.count("| tool call, Docker | - | 500 ms | - | - |\n") == 1
     assert text.index("<!-- measured: more -->") < text.index("| tool call, Docker |")
-    assert "| singularity | - |" in text and "not measured: there is none" in text
-    assert '| `execute("true")`, Docker | 2 ms | `docker exec` 100 ms (50x) | 200 ms (100x) | - | - |' in text
+    assert "- singularity: not measured: there is none" in text
+    assert '| `execute("true")`, Docker | 2 ms | `docker exec` 100 ms (50x) | 200 ms (100x) | - | - |' in seen
     assert '- SWE-ReX 1.4.0, `execute("true")`, Docker: it could not be installed: no such package' in text
     assert "![How many commands a second there are.](performance/environments.svg)" in text
     assert re.search(r"chart calls -->\n\nNot measured.\n", text)
