@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measure import Measured, Timer, clocked, in_turn, seldom, timed
+from benchmarks.measure import CannotDoError, Measured, Timer, clocked, in_turn, seldom, timed
 from benchmarks.peers.peer import Peer, timers_of
 from benchmarks.peers.scripts import CALLING, PRINTING
 from benchmarks.raw_process import NOTHING, RawProcess
@@ -178,7 +178,7 @@ def _our_scripts(engine: Engine, code: str) -> dict[str, Timer]:
     def run() -> None:
         result = execute_code(code, env=engine.env)
         if result.status != "success":
-            raise RuntimeError(result.output)
+            raise CannotDoError(f"the script ended with {result.status}: {result.output}")
 
     return {f"{OURS}{way.suffix}": way.timer(run) for way in WAYS}
 

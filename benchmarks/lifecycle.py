@@ -66,8 +66,10 @@ def _recipe(api: APIClient, env: BaseEnvironment) -> dict[str, Any]:
 
 def _raw_life(api: APIClient, made: dict[str, Any]) -> None:
     container = api.create_container(**made)["Id"]
-    api.start(container)
-    api.remove_container(container, force=True)
+    try:
+        api.start(container)
+    finally:
+        api.remove_container(container, force=True)
 
 
 def _life() -> None:
@@ -77,9 +79,11 @@ def _life() -> None:
 
 def _life_by_program() -> None:
     name = f"hermes-benchmark-{secrets.token_hex(6)}"
-    _docker("run", "--detach", "--init", "--name", name, docker_image(), "sleep", "infinity")
-    _docker("exec", name, "true")
-    _docker("rm", "--force", name)
+    try:
+        _docker("run", "--detach", "--init", "--name", name, docker_image(), "sleep", "infinity")
+        _docker("exec", name, "true")
+    finally:
+        _docker("rm", "--force", name)
 
 
 def _docker(*words: str) -> None:

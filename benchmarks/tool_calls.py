@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.measure import CannotDoError
 from benchmarks.peers.scripts import TIMED
 from code_execution import execute_code
 from code_execution.script_run import TransportName
@@ -29,7 +30,11 @@ def call():
 
 
 def tool_call_times(env: BaseEnvironment, transport: TransportName, calls: int = CALLS) -> Sequence[float]:
-    """Return how long each of some calls took, in seconds."""
+    """Return how long each of some calls took, in seconds.
+
+    Raises:
+        CannotDoError: The script did not end well.
+    """
 
     def noop() -> None:
         """Do nothing."""
@@ -37,7 +42,7 @@ def tool_call_times(env: BaseEnvironment, transport: TransportName, calls: int =
     script = "from hermes_tools import noop as call\n" + TIMED.format(calls=calls)
     result = execute_code(script, env=env, tools={"noop": noop}, transport=transport, max_tool_calls=calls, timeout=60)
     if result.status != "success":
-        raise RuntimeError(result.output)
+        raise CannotDoError(f"the script ended with {result.status}: {result.output}")
     times: Sequence[float] = json.loads(result.output)
     return times
 

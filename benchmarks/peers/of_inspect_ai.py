@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Coroutine
 from typing import Any
 
@@ -11,9 +12,11 @@ from benchmarks.peers.scripts import PRINTING, TIMED
 from benchmarks.peers.serving import serve
 
 SERVICE = "benchmark"
+PLACE = f"/var/tmp/sandbox-services/{SERVICE}"
+"""Where it puts the service."""
 _IMPORT = f"""
 import sys
-sys.path.append("/var/tmp/sandbox-services/{SERVICE}")
+sys.path.append("{PLACE}")
 from {SERVICE} import call_{SERVICE}
 def call():
     return call_{SERVICE}("noop")
@@ -91,6 +94,7 @@ def close() -> None:
     from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 
     _run(LocalSandboxEnvironment.sample_cleanup(SERVICE, None, {"default": _opened[0]}, False))
+    shutil.rmtree(PLACE, ignore_errors=True)
 
 
 if __name__ == "__main__":

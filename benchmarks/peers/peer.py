@@ -157,6 +157,7 @@ def _variables(python: Path, home: Path) -> dict[str, str]:
         **kept,
         "PATH": f"{python.parent}:{os.environ['PATH']}",  # as in an environment that is active
         "VIRTUAL_ENV": str(python.parents[1]),
+        "TMPDIR": str(home),
         "HERMES_HOME": str(home),
         "INSPECT_LOG_DIR": str(home),
         "PYTHONPATH": str(ROOT),

@@ -63,3 +63,15 @@ def test_the_table_on_a_terminal_names_the_others_and_who_is_missing() -> None:
     assert "2.0x" in text and "3x" in text
     assert "`docker exec` 100 ms (50x)" in text
     assert "SWE-ReX 1.4.0: not measured, it could not be installed" in text
+
+
+def test_what_this_package_could_not_do_is_said_in_its_own_row_alone() -> None:
+    def failing() -> Sequence[float]:
+        raise CannotDoError("the script ended with error")
+
+    timers = {RAW: lambda: (1.0,), OURS: failing, f"{OURS}: file": lambda: (2.0,)}
+    measured = in_turn(timers, seconds=0, least_rounds=1)
+    failed, other = Row.of("a call", measured), Row.of("a call by files", measured, ours=f"{OURS}: file")
+    assert failed.ours is None and failed.note == "not measured: the script ended with error"
+    assert failed.missing == {} and other.missing == {}
+    assert other.ours and other.note == ""

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from targets.engines import PYTHON_IMAGE, require_docker, require_sshd
 
-from benchmarks import engine, local, many, output, startup
-from benchmarks.growth import calls, environments, results
+from benchmarks import docker, engine, lifecycle, local, many, output, ssh, startup
+from benchmarks.growth import calls, distance, environments, results
 from benchmarks.measure import Measured, Timer, in_turn
 from benchmarks.peers.peer import Kind, Peer
 
@@ -33,9 +34,9 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
         return in_turn(timers, seconds=0, least_rounds=1, missing=missing)
 
     monkeypatch.setattr(engine, "SELDOM", 1)
-    for module in (engine, startup, results):
+    for module in (engine, startup, lifecycle, results, distance):
         monkeypatch.setattr(module, "in_turn", in_one_turn)
-    for module in (local, environments):
+    for module in (local, docker, lifecycle, ssh, environments, distance):
         monkeypatch.setattr(module, "opened_peers", no_peers)
 
 
@@ -105,3 +106,36 @@ def test_the_programs_of_peers_say_what_they_do_before_anything_of_them_is_impor
         peer = Peer(Path(sys.executable), kind, tmp_path)
         assert {"open", "command", "script", "close"} <= peer.works
         peer.close()
+
+
+@pytest.mark.usefixtures("once")
+def test_a_container_is_measured_in_use_and_in_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_docker().close()
+    for module in (docker, lifecycle):
+        monkeypatch.setattr(module, "peers_asked", lambda python: ({}, ENDED))
+        monkeypatch.setattr(module, "docker_image", lambda: PYTHON_IMAGE)
+    monkeypatch.setattr(engine, "FILE_SIZE", 1_000_000)
+    monkeypatch.setattr(lifecycle, "ROUNDS", 1)
+    monkeypatch.setattr(lifecycle, "READY", 1)
+    rows = {row.what: row for row in [*docker.rows(), *lifecycle.rows()]}
+    assert all(row.raw and row.ours for row in rows.values())
+    assert rows['execute("true"), Docker'].beside.keys() == {"`docker exec`"}
+    assert rows["put_file of 100 MB, Docker"].raw_is == "a tar to put_archive"
+    assert rows["create, first command, cleanup, Docker"].missing == ENDED
+    assert rows["first command from a pool, Docker"].limit == 0.02
+
+
+@pytest.mark.usefixtures("once")
+def test_a_host_over_ssh_is_measured_here_and_at_each_distance(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_sshd()
+    monkeypatch.setattr(engine, "FILE_SIZE", 1_000_000)
+    monkeypatch.setattr(distance, "ROUND_TRIPS", (0, 10))
+    rows = {row.what: row for row in ssh.rows()}
+    assert all(row.raw and row.ours for row in rows.values())
+    assert rows['execute("true"), SSH'].beside.keys() == {"`ssh`, ControlMaster", "paramiko"}
+    commands, scripts = distance.charts()
+    assert [line.name for line in commands.lines] == ["this package", "ssh, ControlMaster", "paramiko"]
+    assert len(scripts.lines) == 3
+    for line in commands.lines:
+        near, far = line.points
+        assert near.value > 0 and far.value > 0, line.name
