@@ -49,12 +49,21 @@ class Keeper:
         self._looked = time.monotonic()
 
     def begin(self) -> None:
-        """Begin, unless that was done. Without an environment to keep, there is no thread."""
+        """Begin, unless that was done. Without an environment to keep, there is no thread.
+
+        Raises:
+            EnvironmentStartError: There is none to be had.
+        """
         with self._lock:
-            if self._thread is None and not self._stock.closed:
-                self._place.watch(self.wake)
-                self._thread = threading.Thread(target=self._run, name="hermes-pool", daemon=True)
-                self._thread.start()
+            if self._thread is not None or self._stock.closed:
+                return
+            thread = threading.Thread(target=self._run, name="hermes-pool", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                raise self._no_thread(error) from error
+            self._thread = thread
+            self._place.watch(self.wake)
 
     def wake(self) -> None:
         """Have it look what there is to do."""
@@ -121,8 +130,7 @@ class Keeper:
         except RuntimeError as error:  # there is no room for another thread
             self._stock.ending(member)
             self._stock.ended(member)
-            env = self._recipe.settings.env
-            self._start_failed(EnvironmentStartError(f"backend {env!r}: no thread can be started: {error}"))
+            self._start_failed(self._no_thread(error))
 
     def _start(self, member: Member) -> None:
         try:
@@ -145,6 +153,9 @@ class Keeper:
         patient = refused and refusals < REFUSALS
         told = {Verdict.WRONG: None, Verdict.BUSY: 0 if patient else None, Verdict.CHANCE: 1}[came]
         self._stock.failed(error, told, refused=refused)
+
+    def _no_thread(self, error: RuntimeError) -> EnvironmentStartError:
+        return EnvironmentStartError(f"backend {self._recipe.settings.env!r}: no thread can be started: {error}")
 
     # Ends.
 
@@ -177,8 +188,7 @@ class Keeper:
         except Exception as error:  # a backend installed apart may raise anything
             what = str(error) if isinstance(error, TerminalError) else type(error).__name__
             log.warning("backend %r: an environment could not be cleaned up: %s", self._recipe.settings.env, what)
-        finally:
-            self._stock.ended(member)
+        self._stock.ended(member)  # not behind a control-C, so that the next `close` takes it up
 
     def replace(self, member: Member, borrower: Borrower) -> None:
         """Remove one that a borrower was handed and that is not there any more, and have it wait for another.

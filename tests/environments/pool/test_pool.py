@@ -235,6 +235,21 @@ def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(moo
     assert until(lambda: running_threads() <= before), running_threads() - before
 
 
+def test_a_close_that_is_cut_short_is_taken_up_by_the_next(moody, mood, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = moody(min=1)
+    assert idle(pool, 1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(MoodyEnvironment, "cleanup", interrupted)
+        pool.close()
+    assert mood.up == 1
+    pool.close()
+    assert mood.up == pool.stats().ending == 0
+
+
+def interrupted(_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_nothing_is_left_behind_a_pool(make) -> None:
     descriptors = open_descriptors()
     with make(min=4, max=8) as pool, ThreadPoolExecutor(8) as threads:
