@@ -244,11 +244,6 @@ class Keeper:
                     self._jobs.discard(thread)
 
         thread = threading.Thread(target=run, name="hermes-pool-job", daemon=True)
-        with self._lock:
-            self._jobs.add(thread)
-        try:
+        with self._lock:  # so that nobody waits for one that has not begun
             thread.start()
-        except RuntimeError:
-            with self._lock:
-                self._jobs.discard(thread)
-            raise
+            self._jobs.add(thread)
