@@ -18,7 +18,9 @@ FOR_BACKENDS = {
     "run_beside", "run_in_background", "run_in_session", "settings_class",
 }  # fmt: skip
 """What a backend answers."""
-FOR_POOLS = {"close_sessions", "is_ready", "look_interval", "renew", "start_place", "starts_at_once", "starts_per_second"}
+FOR_POOLS = {
+    "close_sessions", "is_ready", "look_interval", "renew", "start_place", "starts_at_once", "starts_per_second",
+}  # fmt: skip
 """What a pool asks of it."""
 FOR_TOOLS = {
     "attachments", "check_usable", "end_file_calls", "may_run", "may_run_script", "model_view", "observation",
