@@ -40,7 +40,7 @@ def test_a_used_environment_begins_anew(subject: Subject, nap: str) -> None:
         env.execute(LEAVE.replace("{nap}", nap))
         env.start(f"sleep {nap}")
         env.session("other").execute(f"export LEFT=other; sleep {nap} &")
-        assert env.execute_oneshot(having(nap)).output.count("\n") >= 4
+        assert until(lambda: env.execute_oneshot(having(nap)).output.count("\n") >= 4)
         env.renew()
         env.prepare()
         assert env.is_ready
