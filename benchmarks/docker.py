@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.engine import Engine, Goals, python_in, rows_of, through
+from benchmarks.engine import STREAM_CALL, Engine, Goals, calls_from, python_in, rows_of
 from benchmarks.measure import CannotDoError
 from benchmarks.peers.installation import folder_with
 from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Kind, opened_peers
@@ -57,7 +57,7 @@ def rows() -> Iterator[Row]:
         import docker
 
         api = docker.APIClient()
-        bash, cat = ExecProcess(api, container, "bash"), ExecProcess(api, container, "cat")
+        bash = ExecProcess(api, container, "bash")
 
         def put_archive(file: Path) -> None:
             archive = io.BytesIO()
@@ -73,8 +73,8 @@ def rows() -> Iterator[Row]:
                         env=env,
                         bash=bash,
                         raw_python=python_in(bash),
-                        raw_call=through(cat),
-                        raw_call_is="a line through a cat there",
+                        raw_call=calls_from(bash),
+                        raw_call_is=STREAM_CALL,
                         transport="relay",
                         clients={
                             "`docker exec`": lambda words: subprocess.run(
@@ -90,7 +90,6 @@ def rows() -> Iterator[Row]:
                 )
         finally:
             bash.close()
-            cat.close()
             api.close()
 
 

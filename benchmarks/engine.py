@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measure import CannotDoError, Measured, Timer, clocked, in_turn, seldom, timed
+from benchmarks.measure import CannotDoError, Measured, Timer, clocked, in_turn, seldom
 from benchmarks.peers.peer import Peer, timers_of
 from benchmarks.peers.scripts import CALLING, PRINTING
 from benchmarks.raw_process import NOTHING, RawProcess
 from benchmarks.script_ways import WAYS
 from benchmarks.table import OURS, RAW, Row
-from benchmarks.tool_calls import tool_call_times
+from benchmarks.tool_calls import stream_times, tool_call_times
 from code_execution import execute_code
 from code_execution.script_run import TransportName
 from environments import BaseEnvironment
 
 FILE_SIZE = 100_000_000
 CALLS, FILE_CALLS = 100, 20
+STREAM_CALL = "a JSON round trip between a Python there and this one, over one stream"
 SELDOM = 25
 """Turns of a command here for one of what takes a hundred times as long."""
-_MESSAGE = b'{"tool":"noop"}\n'
 _TARGET_FILE = "/var/tmp/hermes-benchmark"
 
 
@@ -48,7 +48,7 @@ class Engine:
     raw_python: Timer
     """Starts Python in the target, by the least that can do it."""
     raw_call: Timer
-    """Sends a line to a process there and takes one back."""
+    """Makes JSON round trips between a Python there and this one."""
     raw_call_is: str
     transport: TransportName
     """The quickest way of a tool call."""
@@ -67,15 +67,15 @@ class Engine:
     """What else runs one command there, by name."""
 
 
-def through(cat: RawProcess) -> Timer:
-    """Make a timer of as many lines through a `cat` in a target as a script makes calls."""
-    return lambda: [timed(lambda: cat.round_trip(_MESSAGE)) for _ in range(CALLS)]
-
-
 def python_in(bash: RawProcess) -> Timer:
     """Make a timer of starting Python from a bash in a target."""
     line = f"python3 -c '{PRINTING}'\n".encode()
     return clocked(lambda: bash.round_trip(line))
+
+
+def calls_from(bash: RawProcess) -> Timer:
+    """Make a timer of as many round trips over a shell's stream as a script makes calls."""
+    return lambda: stream_times(bash, CALLS)
 
 
 def rows_of(engine: Engine) -> Iterator[Row]:

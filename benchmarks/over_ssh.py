@@ -48,6 +48,5 @@ def _commands(name: str, env: BaseEnvironment, host: BaseEnvironment) -> Iterato
             f"{what}, {name} over SSH, {2 * ONE_WAY * 1000:.0f} ms away",
             measured,
             goal=1 + MORE * 2 * ONE_WAY / measured.times[RAW].median,
-            raw_is="the same on the host over SSH",
-            note=f"goal: {MORE} round trips more",
+            raw_is=f"the same on the host over SSH; the goal is {MORE} round trips more",
         )

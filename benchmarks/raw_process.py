@@ -14,7 +14,7 @@ NOTHING = b"true; echo x\n"
 class RawProcess(Protocol):
     """A process that answers each line with one line."""
 
-    def round_trip(self, line: bytes) -> object:
+    def round_trip(self, line: bytes) -> bytes:
         """Send a line and wait for the answer."""
 
 

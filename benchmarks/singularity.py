@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.engine import Engine, Goals, python_in, rows_of, through
+from benchmarks.engine import STREAM_CALL, Engine, Goals, calls_from, python_in, rows_of
 from benchmarks.peers.peer import HERMES_AGENT, opened_peers
 from benchmarks.places import singularity_image
 from benchmarks.raw_process import PipedProcess
@@ -39,7 +39,6 @@ def _rows(env: BaseEnvironment, name: str) -> Iterator[Row]:
     with (
         opened_peers(asked) as (peers, missing),
         PipedProcess([*inside, "bash"]) as bash,
-        PipedProcess([*inside, "cat"]) as cat,
     ):
         yield from rows_of(
             Engine(
@@ -47,8 +46,8 @@ def _rows(env: BaseEnvironment, name: str) -> Iterator[Row]:
                 env=env,
                 bash=bash,
                 raw_python=python_in(bash),
-                raw_call=through(cat),
-                raw_call_is="a line through a cat there",
+                raw_call=calls_from(bash),
+                raw_call_is=STREAM_CALL,
                 transport="relay",
                 clients={
                     "`exec instance://`": lambda words: subprocess.run(

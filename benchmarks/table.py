@@ -81,20 +81,20 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """Whether it is as quick as it is meant to be; None if nothing is said about that."""
+        """Whether it is as quick as it is meant to be, to a tenth; None if nothing is said about that."""
         if self.ours is None:
             return None
         if self.limit is not None:
             return self.ours.median <= self.limit
         if self.goal is None or self.ratio is None:
             return None
-        return self.ratio <= self.goal
+        return round(self.ratio, 1) <= round(self.goal, 1)
 
     def goal_text(self) -> str:
         """Return the goal for people."""
         if self.limit is not None:
             return seconds_text(self.limit)
-        return NONE if self.goal is None else f"{self.goal:.3g}x"
+        return NONE if self.goal is None else f"{self.goal:.2g}x"
 
 
 def _others(by_name: Mapping[str, T]) -> dict[str, T]:
@@ -133,7 +133,7 @@ def seconds_text(value: float | None) -> str:
         return NONE
     if value >= 1:
         return f"{value:.2f} s"
-    if value >= 0.1:
+    if value >= 0.01:
         return f"{value * 1000:.0f} ms"
     return f"{value * 1000:.2g} ms"
 

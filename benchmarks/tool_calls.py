@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.measure import CannotDoError
 from benchmarks.peers.scripts import TIMED
+from benchmarks.raw_process import RawProcess
 from code_execution import execute_code
 from code_execution.script_run import TransportName
 from environments import BaseEnvironment
@@ -26,6 +28,14 @@ reader = connection.makefile("rb")
 def call():
     connection.sendall(json.dumps({"tool": "noop"}).encode() + b"\\n")
     json.loads(reader.readline())
+"""
+
+_RAW_OVER_STREAM = """
+import json, sys
+def call():
+    sys.stdout.write(json.dumps({"tool": "noop"}) + "\\n")
+    sys.stdout.flush()
+    json.loads(sys.stdin.readline())
 """
 
 
@@ -59,6 +69,20 @@ def socket_times(calls: int = CALLS) -> Sequence[float]:
         taken = subprocess.run(client, capture_output=True, check=True).stdout
         thread.join()
     times: Sequence[float] = json.loads(taken)
+    return times
+
+
+def stream_times(bash: RawProcess, calls: int = CALLS) -> Sequence[float]:
+    """Return how long each of some JSON round trips took, in seconds, between a Python in a target and this one.
+
+    Args:
+        bash: A shell there. The Python has its stream for as long as it runs.
+        calls: How many.
+    """
+    said = bash.round_trip(f"python3 -c {shlex.quote(_RAW_OVER_STREAM + TIMED.format(calls=calls))}\n".encode())
+    while isinstance(message := json.loads(said), dict):
+        said = bash.round_trip(json.dumps({"result": None}).encode() + b"\n")
+    times: Sequence[float] = message
     return times
 
 

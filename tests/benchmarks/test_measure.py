@@ -50,6 +50,7 @@ def test_a_row_says_whether_the_goal_is_reached() -> None:
     measured = in_turn({RAW: lambda: (1.0,), OURS: lambda: (1.4,)}, seconds=0, least_rounds=1)
     assert Row.of("a command", measured, goal=1.5).reached is True
     assert Row.of("a command", measured, goal=1.3).reached is False
+    assert Row.of("a command", measured, goal=1.38).reached is True, "to a tenth"
     assert Row.of("a command", measured, limit=1.0).reached is False
     assert Row.of("a command", measured).reached is None
 
