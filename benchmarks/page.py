@@ -119,8 +119,8 @@ def _unbroken(cells: Sequence[str]) -> str:
 
 def _beside(findings: Findings) -> str:
     lines = [
-        f"| | this package | {' | '.join(['the usual way', *_PEERS])} |",
-        "|---|---:|" + "---:|" * (1 + len(_PEERS)),
+        f"| | this package | {' | '.join(_PEERS)} | the usual way |",
+        "|---|---:|" + "---:|" * len(_PEERS) + "---|",
     ]
     rows = [row for row in findings.rows if row.beside and row.ours]
     for row in rows:
@@ -129,8 +129,8 @@ def _beside(findings: Findings) -> str:
         cells = [
             _code(row.what),
             seconds_text(row.ours.median if row.ours else None),
-            "<br>".join(f"{name} {beside_text(row, name)}" for name in plain) or NONE,
             *("<br>".join(beside_text(row, name) for name in names) or NONE for names in peers.values()),
+            "<br>".join(f"{name} {beside_text(row, name)}" for name in plain) or NONE,
         ]
         lines.append(_unbroken(cells))
     said = list(_missing(findings))
