@@ -71,7 +71,7 @@ def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object]
     try:
         if beginning.on_terminal:
             await_raw_terminal(stream, deadline)
-        prelude = Prelude(beginning.marker, beginning.known, beginning.script_apart)
+        prelude = Prelude(beginning.marker, beginning.known, beginning.script_apart, beginning.on_terminal)
         text = prelude.text(beginning.state, beginning.functions, beginning.cwd, beginning.nowhere, beginning.exports)
         scanners = {channel: FrameScanner(prelude.nonce) for channel in Channel}
         ready = _await_ready(stream, scanners, text.encode("utf-8", "surrogateescape"), deadline, check)

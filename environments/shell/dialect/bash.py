@@ -68,6 +68,12 @@ class Bash(Dialect):
             ]
         )
 
+    def at_once(self, text: str) -> str:
+        """Return the text behind what reads it by its length, see `Dialect`. That counts characters, not bytes."""
+        if not text.isascii():
+            return text
+        return f'\\builtin read -rN{len(text)} {self.words}\n{text}\\builtin eval "${self.words}"\n'
+
     def new_leash(self) -> str:
         """Return what makes a pipe, see `Dialect`. Before 5.1 a here-string is a file, and costs a fork to replace."""
         end = _LEASH_END

@@ -83,11 +83,15 @@ class Prelude:
         marker: What the marker variable begins with for every command of this shell.
         known: Which kind of shell it is. When that is not known both kinds are sent, and each takes its own.
         on_terminal: Whether it is on a terminal that its commands read from, see `Dialect`.
+        byte_by_byte: Whether its script comes through a terminal, whose ways a reader of many bytes would change.
     """
 
-    def __init__(self, marker: str, known: type[Dialect] | None, on_terminal: bool = False) -> None:
+    def __init__(
+        self, marker: str, known: type[Dialect] | None, on_terminal: bool = False, byte_by_byte: bool = False
+    ) -> None:
         self.nonce = os.urandom(8).hex()
         self._known = known
+        self._byte_by_byte = byte_by_byte
         words = f"_{os.urandom(2).hex()[:3]}"  # short, as it is read byte by byte
         self._dialects = {name: kind(self.nonce, marker, words, on_terminal) for name, kind in DIALECTS.items()}
 
@@ -119,6 +123,19 @@ class Prelude:
             return "\n".join([dialect.definitions(), restoring, dialect.exporting(exports), dialect.first(), opening])
 
         if self._known:
-            return whole(self._dialects[self._known.name])
-        bash, posix = (shlex.quote(whole(dialect)) for dialect in self._dialects.values())
-        return f"if {_IS_BASH}; then eval {bash}; else eval {posix}; fi\n"
+            dialect = self._dialects[self._known.name]
+            return whole(dialect) if self._byte_by_byte else dialect.at_once(whole(dialect))
+        texts = {name: whole(dialect) for name, dialect in self._dialects.items()}
+        return self._for_either(texts[Bash.name], texts[Posix.name])
+
+    def _for_either(self, bash: str, posix: str) -> str:
+        """Return a text of which a bash takes one part, and any other shell the other one."""
+        if self._byte_by_byte or not (bash + posix).isascii():
+            return f"if {_IS_BASH}; then eval {shlex.quote(bash)}; else eval {shlex.quote(posix)}; fi\n"
+        # A bash reads its script byte by byte, at a system call each, unless it is told how much to read. To others,
+        # which read it in blocks, its part is a here-document that nobody reads.
+        head, end = f": <<'{self.nonce}'\n", f"\n{self.nonce}\n"
+        rest = f"{head}{bash}{end}{posix}"
+        words = self._dialects[Bash.name].words
+        run = shlex.quote(f'\\builtin eval "${{{words}:{len(head)}:{len(bash)}}}"')  # others cannot parse that
+        return f"if {_IS_BASH}; then \\builtin read -rN{len(rest)} {words}; eval {run}; fi\n{rest}"
