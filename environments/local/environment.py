@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from environments.arguments import checked_data, checked_limit, checked_mode, checked_path, checked_removable
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError, UnsupportedError
+from environments.local.bearers import has_none
 from environments.local.settings import LocalSettings
 from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
@@ -89,6 +90,10 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def stop_target(self) -> None:
         """There is nothing to take down."""
+
+    def has_no_process(self, marker: str) -> bool:
+        """Look through the processes of this machine, see `PersistentShellEnvironment`."""
+        return has_none(marker)
 
     def describe_target(self, cwd: str) -> Target:
         """Say which machine this is, see `PersistentShellEnvironment`. Who reads that is in it."""

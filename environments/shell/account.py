@@ -57,6 +57,9 @@ class Host(Protocol):
     def session_variable(self, name: str) -> str:
         """Return one of the `WATCHED` variables of the session."""
 
+    def has_no_process(self, marker: str) -> bool:
+        """Whether it is certain, without asking in the target, that no process there has a marker."""
+
     def variable_of_ours(self, name: str) -> str:
         """Return it for commands of our own."""
 
@@ -183,9 +186,15 @@ class Account:
         """End all processes, side by side, and remove our files."""
         with contextlib.suppress(TerminalError):
             self.scratch.remove()
+            self.control.give_up_reserve()
             self.shells.end_all(but=self.control.idle[-1:])  # the one that is taken next: any other would be waited for
-            self.end_processes()
+            if not self.has_left_nothing():
+                self.end_processes()
         self.shells.end_all()  # which another user's account, that comes next, would wait for
+
+    def has_left_nothing(self) -> bool:
+        """Whether it is certain, without asking in the target, that no process is left of its commands."""
+        return self._host.has_no_process(f"{self._host.id}/")
 
     def end_processes(self) -> None:
         """End all processes of the environment that this user may end."""

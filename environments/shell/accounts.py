@@ -61,6 +61,10 @@ class OtherAccount(Account):
         """Run a command of our own as that user."""
         return self.control.run(text, self._host.control_timeout if timeout is None else timeout)
 
+    def has_left_nothing(self) -> bool:
+        """Whether it is certain that nothing is left: of another user's processes that is not known here."""
+        return False
+
     def end_processes(self) -> None:
         """End all processes of the environment that this user may end, if the target's own user may not as well."""
         if not self._user.is_own:

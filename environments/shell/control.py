@@ -41,6 +41,7 @@ class ControlShells(ShellPool):
         super().__init__(shells)
         self._reserving: threading.Thread | None = None
         self._wanted = threading.Event()
+        self._is_given_up = False
 
     @property
     def idle(self) -> list[Shell]:
@@ -61,6 +62,8 @@ class ControlShells(ShellPool):
 
     def _reserve(self) -> None:
         self._wanted.wait(RESERVE_DELAY)
+        if self._is_given_up:
+            return
         # What ends a command is imported before it is needed, too: then there may be no descriptor left to read it by.
         from environments.shell import crowd, process_tree  # noqa: F401
 
@@ -127,6 +130,10 @@ class ControlShells(ShellPool):
         if (thread := self._reserving) and thread is not threading.current_thread():
             self._wanted.set()
             thread.join()
+
+    def give_up_reserve(self) -> None:
+        """Have none opened that has not begun to be, as everything is about to be ended."""
+        self._is_given_up = True
 
     def close(self) -> None:
         """Wait for what is being opened, see also `ShellPool.close`."""

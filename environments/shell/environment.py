@@ -155,6 +155,10 @@ class PersistentShellEnvironment(FileMethods, Renewal, BaseEnvironment):
         """Whether no process that can be seen in the target is anybody else's, so that all may be stopped at once."""
         return False
 
+    def has_no_process(self, marker: str) -> bool:
+        """Whether it is certain, without asking in the target, that no process there has a marker."""
+        return False
+
     def target_loss(self) -> str | None:
         """Say why the target is gone, or None while it is there. Asked when a stream ended unexpectedly."""
         return None

@@ -1,0 +1,48 @@
+"""Whether a process of this machine belongs to an environment: what tells so without a shell that looks."""
+
+from __future__ import annotations
+
+import os
+
+_PIECE = 64 * 1024
+LOOKS = 2
+"""How many looks must find nothing: what forks and exits may be missed by one."""
+
+
+def has_none(marker: str) -> bool:
+    """Whether it is certain that no process which this user may look at has a marker in its environment.
+
+    Args:
+        marker: The value of the marker variable, or a part of it.
+    """
+    wanted = marker.encode()
+    return all(_sees_none(wanted) for _ in range(LOOKS))
+
+
+def _sees_none(wanted: bytes) -> bool:
+    try:
+        if not _environment_of("self"):
+            return False  # where processes cannot be looked at, nothing is certain
+        pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  # commands need no pathlib
+    except OSError:
+        return False
+    return not any(_bears(pid, wanted) for pid in pids)
+
+
+def _bears(pid: str, wanted: bytes) -> bool:
+    try:
+        return wanted in _environment_of(pid)
+    except OSError:  # it has ended, or is another user's
+        return False
+
+
+def _environment_of(pid: str) -> bytes:
+    descriptor = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
+    try:
+        data = piece = os.read(descriptor, _PIECE)
+        while len(piece) == _PIECE:
+            piece = os.read(descriptor, _PIECE)
+            data += piece
+        return data
+    finally:
+        os.close(descriptor)
