@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
 Standing = Literal["live", "orphan", "elsewhere"]
 """Whether the process that something belongs to still runs, has ended, or is of another machine, where it cannot be
@@ -19,8 +19,7 @@ MARKER_VARIABLE = "HERMES_COMMAND"
 name of an environment begins with the mark of its owner."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """A process, told from a later one with the same id by the moment it started."""
 
     host: str

@@ -7,9 +7,9 @@ and a run on the defaults has nothing to check. pydantic is imported with the fi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_type_hints
 
 from environments.errors import SettingsError
 
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     SettingsClass = TypeVar("SettingsClass", bound=DataclassInstance)
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """One value that somebody set. Its repr leaves the value out, which may be a secret."""
 
     value: object

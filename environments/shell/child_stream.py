@@ -7,9 +7,7 @@ import errno
 import fcntl
 import os
 import select
-import struct
 import subprocess
-import termios
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -181,6 +179,9 @@ class ChildStream:
     def resize(self, terminal: Terminal) -> None:
         """Change the terminal's size; with pipes there is none."""
         if self._terminal:
+            import struct
+            import termios  # most streams are pipes
+
             size = struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0)
             fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, size)
 
