@@ -82,13 +82,15 @@ def batch_command(
     Ctrl-C, 125 for an error of ours, and 2 for a task or an option that cannot be understood. A second Ctrl-C leaves at
     once; `hermes-env gc`, or the next run, removes what is left then.
     """
-    from hermes_env.batch import TaskError, run_batch
+    from hermes_env.batch import run_batch
     from hermes_env.batch.shown_progress import ShownBatch
-    from hermes_env.foreground import run_interruptibly
+    from hermes_env.progress import ShownProgress
 
     interrupt = threading.Event()
     settings = {**settings_from(assignments, cwd=cwd, record=record), **({"backend": backend} if backend else {})}
-    with ShownBatch() as shown:
+    with ShownBatch() as shown, ShownProgress(verbose) as starts:
+        if verbose and engine == "threads":  # what is sent to a cluster does not print here
+            settings["on_progress"] = starts.tell
         work = partial(
             run_batch,
             tasks,
@@ -106,15 +108,26 @@ def batch_command(
             address=address,
             resources=_numbers("--resource", resource, float),
         )
-        try:
-            summary = run_interruptibly(work, partial(_end, interrupt), again=_leave)
-        except TaskError as error:
-            typer.secho(f"hermes-env: {plain(str(error))}", fg="red", err=True)
-            raise typer.Exit(USAGE_EXIT_CODE) from None
+        summary = _run(work, interrupt)
+    _say_how_it_ended(summary, as_json=as_json)
+    raise typer.Exit(_exit_code_of(summary))
+
+
+def _run(work: Callable[[], Summary], interrupt: threading.Event) -> Summary:
+    from hermes_env.batch import TaskError
+    from hermes_env.foreground import run_interruptibly
+
+    try:
+        return run_interruptibly(work, partial(_end, interrupt), again=_leave)
+    except TaskError as error:
+        typer.secho(f"hermes-env: {plain(str(error))}", fg="red", err=True)
+        raise typer.Exit(USAGE_EXIT_CODE) from None
+
+
+def _say_how_it_ended(summary: Summary, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(summary.to_dict()))
     typer.secho(f"hermes-env: {summary}", fg="green" if summary.ok else "yellow", err=True)
-    raise typer.Exit(_exit_code_of(summary))
 
 
 def _exit_code_of(summary: Summary) -> int:
