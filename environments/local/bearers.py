@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
 _PIECE = 64 * 1024
 LOOKS = 2
 """How many looks must find nothing: what forks and exits may be missed by one."""
 
 
-def has_none(marker: str) -> bool:
+def has_none(marker: str, but: Collection[int] = ()) -> bool:
     """Whether it is certain that no process which this user may look at has a marker in its environment.
 
     Args:
         marker: The value of the marker variable, or a part of it.
+        but: The ids of processes that are not meant.
     """
-    wanted = marker.encode()
-    return all(_sees_none(wanted) for _ in range(LOOKS))
+    wanted, others = marker.encode(), {str(pid) for pid in but}
+    return all(_sees_none(wanted, others) for _ in range(LOOKS))
 
 
-def _sees_none(wanted: bytes) -> bool:
+def _sees_none(wanted: bytes, others: Collection[str]) -> bool:
     try:
         if not _environment_of("self"):
             return False  # where processes cannot be looked at, nothing is certain
         pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  # commands need no pathlib
     except OSError:
         return False
-    return not any(_bears(pid, wanted) for pid in pids)
+    return not any(_bears(pid, wanted) for pid in pids if pid not in others)
 
 
 def _bears(pid: str, wanted: bytes) -> bool:

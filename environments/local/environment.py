@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from environments.arguments import checked_data, checked_limit, checked_mode, checked_path, checked_removable
@@ -91,9 +91,9 @@ class LocalEnvironment(PersistentShellEnvironment):
     def stop_target(self) -> None:
         """There is nothing to take down."""
 
-    def has_no_process(self, marker: str) -> bool:
+    def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Look through the processes of this machine, see `PersistentShellEnvironment`."""
-        return has_none(marker)
+        return has_none(marker, but)
 
     def describe_target(self, cwd: str) -> Target:
         """Say which machine this is, see `PersistentShellEnvironment`. Who reads that is in it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -57,8 +57,8 @@ class Host(Protocol):
     def session_variable(self, name: str) -> str:
         """Return one of the `WATCHED` variables of the session."""
 
-    def has_no_process(self, marker: str) -> bool:
-        """Whether it is certain, without asking in the target, that no process there has a marker."""
+    def has_no_process(self, marker: str, but: Collection[int]) -> bool:
+        """Whether it is certain, without asking in the target, that no process but some there has a marker."""
 
     def variable_of_ours(self, name: str) -> str:
         """Return it for commands of our own."""
@@ -187,14 +187,15 @@ class Account:
         with contextlib.suppress(TerminalError):
             self.scratch.remove()
             self.control.give_up_reserve()
-            self.shells.end_all(but=self.control.idle[-1:])  # the one that is taken next: any other would be waited for
-            if not self.has_left_nothing():
+            spare = self.control.idle[-1:]  # the one that is taken next: any other would be waited for
+            self.shells.end_all(but=spare)
+            if not self.has_left_nothing([shell.pid for shell in spare]):
                 self.end_processes()
         self.shells.end_all()  # which another user's account, that comes next, would wait for
 
-    def has_left_nothing(self) -> bool:
-        """Whether it is certain, without asking in the target, that no process is left of its commands."""
-        return self._host.has_no_process(f"{self._host.id}/")
+    def has_left_nothing(self, but: Collection[int]) -> bool:
+        """Whether it is certain, without asking in the target, that no process but some is left of its commands."""
+        return self._host.has_no_process(f"{self._host.id}/", but)
 
     def end_processes(self) -> None:
         """End all processes of the environment that this user may end."""

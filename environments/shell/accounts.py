@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from environments.result import CommandResult
@@ -61,7 +61,7 @@ class OtherAccount(Account):
         """Run a command of our own as that user."""
         return self.control.run(text, self._host.control_timeout if timeout is None else timeout)
 
-    def has_left_nothing(self) -> bool:
+    def has_left_nothing(self, but: Collection[int]) -> bool:
         """Whether it is certain that nothing is left: of another user's processes that is not known here."""
         return False
 

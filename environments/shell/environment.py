@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -155,8 +155,8 @@ class PersistentShellEnvironment(FileMethods, Renewal, BaseEnvironment):
         """Whether no process that can be seen in the target is anybody else's, so that all may be stopped at once."""
         return False
 
-    def has_no_process(self, marker: str) -> bool:
-        """Whether it is certain, without asking in the target, that no process there has a marker."""
+    def has_no_process(self, marker: str, but: Collection[int]) -> bool:
+        """Whether it is certain, without asking in the target, that no process but some there has a marker."""
         return False
 
     def target_loss(self) -> str | None:
