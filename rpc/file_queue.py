@@ -22,6 +22,8 @@ from rpc.workers import Workers
 ECHO_BYTES = 20 * 1024
 """Answers up to this size go out as base64 in one command, which stays under the 32 KB above which environments
 ship a command as a file; larger answers are written as a file at once."""
+LONGEST_TURN_SECONDS = 1.0
+"""How long an answer waits until the one before has been put in its place, which takes a millisecond."""
 WRITE_ATTEMPTS = 3
 COLLECT_ATTEMPTS = 5
 CLOSE_GRACE_SECONDS = 2.0
@@ -52,6 +54,7 @@ class FileQueueTransport:
         self._env = env
         self._queue = f"{directory}/rpc"
         self._goes_on = streams
+        self._placing = threading.Lock()
         self._scope = CancelScope()
         self._closing = threading.Event()
         self._collector: threading.Thread | None = None
@@ -177,6 +180,12 @@ class FileQueueTransport:
             placing = f"echo {base64.b64encode(answer).decode()} >{file}.tmp && {placing}"
         else:
             placing = f"rm -f {file}.tmp && : >{file}"
-        written = self._env.execute_own(f"cd {shlex.quote(self._queue)} && {placing}", timeout=60)
+        # One after the other they need one shell. Whoever is held up for long goes on with another.
+        alone = self._placing.acquire(timeout=LONGEST_TURN_SECONDS)
+        try:
+            written = self._env.execute_own(f"cd {shlex.quote(self._queue)} && {placing}", timeout=60)
+        finally:
+            if alone:
+                self._placing.release()
         if not written.ok:
             raise TerminalError(f"exit code {written.exit_code}")

@@ -1,0 +1,1 @@
+"""What things cost, counted in what does not depend on the machine."""

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from targets.backends import docker, singularity, ssh
+
+from code_execution import execute_code
+from cost.budget import OVER_A_STREAM, excess
+from cost.counted_stream import Traffic, counted
+from environments import BaseEnvironment
+from environments.conformance import Subject
+from environments.registry import backend_class
+
+TIMES = 4
+_LAST_PROCESS = "/proc/sys/kernel/ns_last_pid"
+"""What holds the number of the process that was started last among those that a target sees."""
+_CALLING = f"""
+from hermes_tools import note
+def last():
+    with open({_LAST_PROCESS!r}) as file:
+        return int(file.read())
+for _ in range({{calls}}):
+    note(last())
+"""
+
+
+@dataclass
+class Engine:
+    """A target, and what goes over its streams."""
+
+    env: BaseEnvironment
+    traffic: Traffic
+    counts_processes: bool
+    """Whether nobody else starts any among those that it sees."""
+
+    def last_process(self) -> int:
+        # Beside the session, which would have to report afterwards what it holds.
+        return int(self.env.execute_oneshot(f"read -r n <{_LAST_PROCESS}; echo $n").output)
+
+    def counts(self, last_process: int | None = None) -> dict[str, float]:
+        found = self.traffic.counts()
+        if self.counts_processes:
+            found["processes"] = self.last_process() if last_process is None else last_process
+        return found
+
+
+def difference(less: dict[str, float], more: dict[str, float]) -> dict[str, float]:
+    return {name: more[name] - less[name] for name in less}
+
+
+def cost_of(engine: Engine, action: Callable[[], object]) -> dict[str, float]:
+    """Return what doing something costs: what twice as often costs more."""
+    for _ in range(3):
+        action()
+    costs = []
+    for times in (TIMES, 2 * TIMES):
+        before = engine.counts()
+        for _ in range(times):
+            action()
+        costs.append(difference(before, engine.counts()))
+    return {name: count / TIMES for name, count in difference(*costs).items()}
+
+
+def cost_of_calls(engine: Engine, transport: str) -> dict[str, float]:
+    """Return what a tool call costs that tells the script's own process number: all are counted in one script."""
+    seen: list[dict[str, float]] = []
+
+    def note(last_process: int) -> None:
+        """Take a number."""
+        seen.append(engine.counts(last_process))
+
+    code = _CALLING.format(calls=4 * TIMES)
+    result = execute_code(code, env=engine.env, tools={"note": note}, transport=transport, timeout=100)
+    assert result.status == "success", result.output
+    return {name: count / (2 * TIMES) for name, count in difference(seen[TIMES], seen[3 * TIMES]).items()}
+
+
+ENGINES = {"docker": docker, "singularity": singularity, "ssh": ssh}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder: Path = tmp_path_factory.mktemp(request.param)
+    subject: Subject
+    with (
+        counted(backend_class(request.param)) as traffic,
+        ENGINES[request.param](folder) as subject,
+        subject.make(timeout=100) as env,
+    ):
+        for _ in range(3):  # what is opened along with the first command is there behind the next ones
+            env.execute("true")
+            env.execute_oneshot("true")
+        yield Engine(env, traffic, counts_processes=request.param != "ssh")
+
+
+COMMANDS: dict[str, Callable[[BaseEnvironment], object]] = {
+    "execute, builtin": lambda env: env.execute("true"),
+    "execute, program": lambda env: env.execute("/bin/true"),
+    "execute, exports": lambda env: env.execute("export HERMES_COST=1"),
+    "execute_oneshot, builtin": lambda env: env.execute_oneshot("true"),
+    "execute_oneshot, program": lambda env: env.execute_oneshot("/bin/true"),
+}
+
+
+@pytest.mark.parametrize("thing", COMMANDS)
+def test_no_command_costs_more_than_its_budget(engine, thing):
+    counts = cost_of(engine, lambda: COMMANDS[thing](engine.env))
+    assert excess(f"{thing} on {engine.env.backend}", counts, OVER_A_STREAM[thing]) == []
+
+
+@pytest.mark.parametrize("transport", ["relay", "file"])
+def test_no_tool_call_costs_more_than_its_budget(engine, transport):
+    thing = f"tool call, {transport}"
+    counts = cost_of_calls(engine, transport)
+    assert excess(f"{thing} on {engine.env.backend}", counts, OVER_A_STREAM[thing]) == []
