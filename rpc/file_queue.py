@@ -40,7 +40,9 @@ class FileQueueTransport:
     each is dispatched once, by one of a few threads. While these are all busy, further requests stay in the target.
     """
 
-    def __init__(self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str, *, streams: bool = True) -> None:
+    def __init__(
+        self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str, *, streams: bool | None = None
+    ) -> None:
         """Use the queue `rpc` in a directory of the target.
 
         Args:
@@ -48,12 +50,12 @@ class FileQueueTransport:
             env: Where the script runs.
             directory: An absolute path there, readable for the script's user alone; its maker removes it.
             streams: Whether what a command prints comes as it is printed, at no cost: one then goes on to bring
-                requests. Otherwise each ends when it has brought some.
+                requests. Otherwise each ends when it has brought some. None is as the environment says.
         """
         self._dispatcher = dispatcher
         self._env = env
         self._queue = f"{directory}/rpc"
-        self._goes_on = streams
+        self._streams = streams
         self._placing = threading.Lock()
         self._scope = CancelScope()
         self._closing = threading.Event()
@@ -132,6 +134,7 @@ class FileQueueTransport:
         Args:
             taken: What was brought by the one before.
         """
+        goes_on = self._env.capabilities.duplex if self._streams is None else self._streams
         nonce = secrets.token_hex(16)
         collected = CollectedRequests(nonce)
         brought: list[str] = []
@@ -143,7 +146,7 @@ class FileQueueTransport:
                 if number not in taken:
                     self._workers.put(len(line), partial(self._call, number, line))
 
-        command = collecting_command(self._queue, taken, nonce, self._goes_on)
+        command = collecting_command(self._queue, taken, nonce, goes_on)
         with contextlib.suppress(GarbledError):
             self._env.execute_own(command, timeout=math.inf, on_output=take)
         return brought if brought or collected.ended else None

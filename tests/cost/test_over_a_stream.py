@@ -12,9 +12,12 @@ from cost.budget import OVER_A_STREAM, excess
 from cost.counted_stream import Traffic, counted
 from environments import BaseEnvironment
 from environments.conformance import Subject
+from environments.conformance.check import wait_until
 from environments.registry import backend_class
 
 TIMES = 4
+SHELLS = 3
+"""The session's, one for what runs beside it, and one that is opened soon to end others."""
 _LAST_PROCESS = "/proc/sys/kernel/ns_last_pid"
 """What holds the number of the process that was started last among those that a target sees."""
 _CALLING = f"""
@@ -93,6 +96,8 @@ def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         for _ in range(3):  # what is opened along with the first command is there behind the next ones
             env.execute("true")
             env.execute_oneshot("true")
+        wait_until(lambda: traffic.streams == SHELLS, 60)
+        assert traffic.streams == SHELLS
         yield Engine(env, traffic, counts_processes=request.param != "ssh")
 
 

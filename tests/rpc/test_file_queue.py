@@ -11,8 +11,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from targets.per_command_local import PerCommandLocal
 
-from environments import CommandResult, EnvironmentLostError, TerminalError
+from environments import CommandResult, EnvironmentLostError, TerminalError, load_settings
 from rpc import MAX_MESSAGE_BYTES, Dispatcher, FileQueueTransport, Request, Response
 from rpc.collecting import IN_ALL, MAX_COLLECTED, CollectedRequest, CollectedRequests, GarbledError
 from rpc.workers import MAX_THREADS
@@ -25,6 +26,10 @@ class FaultyEnvironment:
         self._env = env
         self._intervene = intervene
         self.commands = []
+
+    @property
+    def capabilities(self):
+        return self._env.capabilities
 
     def execute_own(self, command, **options):
         self.commands.append(command)
@@ -332,6 +337,15 @@ def test_where_output_does_not_come_as_it_is_printed_each_command_brings_what_th
     line = open_line({"echo": echo}, env, streams=False)
     assert line.run("print(h.echo(1), h.echo('x' * 20_000) == 'x' * 20_000, h.echo(3))") == "1 True 3\n"
     assert sum("req_*" in command for command in env.commands) == 4
+
+
+def test_whether_output_comes_as_it_is_printed_is_asked_of_the_environment(open_line, tmp_path):
+    with PerCommandLocal(load_settings("local", cwd=str(tmp_path))) as short_commands:
+        env = FaultyEnvironment(short_commands, lambda command: None)
+        line = open_line({"echo": echo}, env)
+        assert line.run("print(h.echo(1), h.echo(2))") == "1 2\n"
+        line.close()
+    assert sum("req_*" in command for command in env.commands) >= 3
 
 
 def test_an_answer_is_renamed_by_who_is_told_of_it_and_otherwise_by_a_program(open_line, local_env):
