@@ -184,6 +184,7 @@ class Driver:
                 self._events.put(partial(self._ended, worker, failed(task.id, error, began=False)))
 
     def _begins(self, task: Task, go: Go) -> None:
+        self._starts.begun()  # it has its environment, though its end may be long in coming
         self._beginning.append((task, go))
 
     def _let_begin(self) -> None:

@@ -244,6 +244,33 @@ def test_a_batch_is_given_up_when_no_environment_starts_and_its_tasks_stay_to_be
     assert run_batch(tasks(1000), "local", engine=lambda _: ScriptedEngine(well), out=tmp_path / "out").ok
 
 
+class RefusingEngine(PunctualEngine):
+    """Has an environment for the first task alone."""
+
+    def start(self, worker: int, task: Task, done: Done) -> None:
+        if task.id != "0":
+            done(worker, Result(task.id, "error", error="no room", began=False))
+            return
+        super().start(worker, task, done)
+        self.waiting.pop("0")()
+
+
+def test_some_environments_that_do_not_start_end_no_batch_in_which_one_is_at_work(start) -> None:
+    engine = RefusingEngine(lambda *_: None)
+
+    def when_one_has_begun() -> Iterator[dict[str, object]]:
+        first, *rest = tasks(6)
+        yield first
+        assert wait_until(lambda: engine.held == ["0"], 30)
+        yield from rest
+
+    ended: list[Result] = []
+    batch = start(when_one_has_begun(), workers=2, engine=engine, on_result=ended.append)
+    assert wait_until(lambda: len(ended) == 5, 30)
+    engine.end("0")
+    assert batch.ended().counts == {"success": 1, "error": 5}
+
+
 def test_a_lost_task_is_run_again_only_if_that_is_asked_for() -> None:
     def act(task: Task, times: int) -> Result:
         return Result(task.id, "lost", error="container removed") if times == 1 else Result(task.id, "success")
