@@ -6,7 +6,7 @@ WORKERS ?= 8
 # Tests start Python by the hundred: what one has compiled is there for the next, also where that is switched off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-live test-plugs engines check compare docs picture bench fuzz soak clean
+.PHONY: run test test-live test-plugs engines check compare docs picture bench fleet fuzz soak clean
 
 run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
@@ -43,6 +43,9 @@ picture: .venv/ready     ## docs/picture.svg, the README's terminal, from comman
 
 bench: .venv/ready       ## what things cost, beside their least and what others cost: docs/performance.md; a part: make bench ARGS=docker
 	$(BIN)/python -m benchmarks $(ARGS)
+
+fleet: .venv/ready       ## what a batch's driver bears, 10 to 10,000 workers: docs/fleet.md
+	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
 fuzz: .venv/ready        ## what reads others' bytes, each for SECONDS (60), or one: make fuzz ARGS=framing
 	$(BIN)/pip install --quiet --editable '.[fuzz]'

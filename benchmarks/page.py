@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.chart import Chart, svg_of
@@ -49,8 +49,23 @@ def written(text: str, findings: Findings) -> str:
     """
     goals = [row for row in findings.rows if row.ours is None or row.goal is not None or row.limit is not None]
     more = [row for row in findings.rows if row not in goals]
-    parts = {"machine": _machine(findings), "goals": _costs(goals), "more": _costs(more), "beside": _beside(findings)}
-    parts |= {f"chart {chart.name}": _picture(chart) for chart in findings.charts}
+    parts = {
+        "machine": _measured_on(findings),
+        "goals": _costs(goals),
+        "more": _costs(more),
+        "beside": _beside(findings),
+    }
+    parts |= {f"chart {chart.name}": picture(chart, FOLDER) for chart in findings.charts}
+    return filled(text, parts)
+
+
+def filled(text: str, parts: Mapping[str, str]) -> str:
+    """Return a page with something else between its marks.
+
+    Args:
+        text: The page as it is.
+        parts: What belongs there, by the name in the mark. One that is missing was not measured.
+    """
 
     def part(found: re.Match[str]) -> str:
         return f"{found[1]}\n{parts.get(found[2], 'Not measured.')}\n\n{found[3]}"
@@ -58,14 +73,18 @@ def written(text: str, findings: Findings) -> str:
     return _PART.sub(part, text)
 
 
-def _machine(findings: Findings) -> str:
-    kinds = ", ".join(
+def machine_text(machine: Mapping[str, str]) -> str:
+    """Return for people what kind of machine this is."""
+    return ", ".join(
         f"{value} {name}" if name in {"cores", "memory"} else value if name == "kernel" else f"{name} {value}"
-        for name, value in findings.machine.items()
+        for name, value in machine.items()
     )
+
+
+def _measured_on(findings: Findings) -> str:
     return (
-        f"Measured on {findings.date}: {kinds}. Before it began, {findings.load:.1f} processes wanted a core; "
-        f"it took {findings.seconds / 60:.0f} minutes."
+        f"Measured on {findings.date}: {machine_text(findings.machine)}. Before it began, {findings.load:.1f} "
+        f"processes wanted a core; it took {findings.seconds / 60:.0f} minutes."
     )
 
 
@@ -144,9 +163,10 @@ def _missing(findings: Findings) -> Iterator[str]:
             yield f"- {name}, {_code(row.what)}: {' '.join(why.split())}"
 
 
-def _picture(chart: Chart) -> str:
+def picture(chart: Chart, folder: str) -> str:
+    """Return what shows a chart that lies in a folder beside the page."""
     note = f"\n\n{chart.note}" if chart.note else ""
-    return f"![{chart.says}]({FOLDER}/{chart.name}.svg)" + note
+    return f"![{chart.says}]({folder}/{chart.name}.svg)" + note
 
 
 def _code(what: str) -> str:

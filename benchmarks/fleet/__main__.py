@@ -1,0 +1,11 @@
+"""`python -m benchmarks.fleet`: run all fleets and write docs/fleet.md, its charts and its numbers."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.fleet import page
+from benchmarks.fleet.survey import Survey
+
+if __name__ == "__main__":
+    page.write(page.read() if sys.argv[1:] == ["page"] else Survey.made())

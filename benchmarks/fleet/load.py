@@ -1,0 +1,172 @@
+"""What the driver of a batch bears: the real one, with its journal, its limits and its progress."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from benchmarks.fleet.engine import Fate, Fleet, SimulatedEngine
+from benchmarks.memory import resident_bytes
+from hermes_env.batch import Plan, Result, run_batch
+
+SETTLING = 1.5
+"""How many times what one task takes the fleet runs before it is measured: at first all begin together."""
+SAMPLE = 2000
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """How one fleet ran."""
+
+    workers: int
+    rate: float
+    """Results in a second."""
+    wanted: float
+    """How many there would be if the driver took no time."""
+    driver: float
+    """How much of a core the driver's thread took."""
+    simulation: float
+    """How much of a core the simulated engine took of the same process, which real engines do not."""
+    delays: tuple[float, float, float]
+    """Seconds from the end of a task to its result in the file: what one in ten is below, half, one in ten above."""
+    memory: float
+    """Bytes that the driver's process took more than before, with all workers at work."""
+
+
+class _Watch:
+    """Looks on from the driver's thread, which calls it with each result.
+
+    Args:
+        begins: When to begin, on the monotonic clock.
+    """
+
+    def __init__(self, begins: float) -> None:
+        self._begins = begins
+        self.engine: SimulatedEngine | None = None
+        self.delays: list[float] = []
+        self._first: tuple[float, float, float] | None = None
+        self._last = (0.0, 0.0, 0.0)
+
+    def result(self, result: Result) -> None:
+        """Take note of a result."""
+        now = time.monotonic()
+        told = self.engine.told.pop(result.id, None) if self.engine else None
+        if told is None or now < self._begins or self.engine is None:
+            return
+        self._last = (now, time.thread_time(), self.engine.cpu_seconds)
+        if self._first is None:
+            self._first = self._last
+        else:
+            self.delays.append(now - told)
+
+    def taken(self) -> tuple[float, float, float]:
+        """Return seconds in all, of the driver, and of the engine."""
+        first = self._first or self._last
+        seconds, driver, engine = (last - before for last, before in zip(self._last, first, strict=True))
+        return max(seconds, 1e-9), driver, engine
+
+
+def loaded(fleet: Fleet, workers: int, seconds: float) -> Load:
+    """Run a fleet for a while, and return how that went.
+
+    Args:
+        fleet: What is simulated.
+        workers: How many environments.
+        seconds: How long to measure. Before that, the fleet runs until it is no longer in step.
+    """
+    cycle = _cycle(fleet)
+    settling = max(2.0, SETTLING * cycle)
+    before = resident_bytes()
+    watch = _Watch(time.monotonic() + settling)
+    memory: list[int] = []
+
+    def engine(plan: Plan) -> SimulatedEngine:
+        watch.engine = fleet.engine(plan)
+        return watch.engine
+
+    sampler = threading.Timer(settling, lambda: memory.append(resident_bytes()))
+    sampler.start()
+    with tempfile.TemporaryDirectory() as folder:
+        run_batch(
+            _tasks(), "local", workers=workers, engine=engine, out=Path(folder) / "results.jsonl",
+            on_result=watch.result, progress=lambda _: None, budget=settling + seconds,
+        )  # fmt: skip
+    sampler.join()
+    taken, driver, simulation = watch.taken()
+    deciles = statistics.quantiles(watch.delays, n=10) if len(watch.delays) > 1 else [0.0] * 9
+    return Load(
+        workers,
+        len(watch.delays) / taken,
+        workers / cycle,
+        driver / taken,
+        simulation / taken,
+        (deciles[0], deciles[4], deciles[8]),
+        max(memory) - before,
+    )
+
+
+def _cycle(fleet: Fleet) -> float:
+    """Return what a task takes a worker, on average."""
+    chance = random.Random(fleet.seed)  # not secret
+    return statistics.fmean(Fate.of(fleet, str(chance.random())).freed for _ in range(SAMPLE))
+
+
+def _tasks() -> Iterator[dict[str, object]]:
+    for number in itertools.count():
+        yield {"id": str(number), "command": "make test"}
+
+
+@dataclass(frozen=True, slots=True)
+class RealLoad:
+    """What a process takes that has so many real environments of this machine at work at once."""
+
+    workers: int
+    memory: float
+    """Bytes."""
+    threads: int
+    rate: float
+    """Tasks in a second, each in an environment of its own, on this machine's cores."""
+
+
+def really_loaded(workers: int) -> RealLoad:
+    """Have so many environments of this machine at work at once, and return what that takes.
+
+    Args:
+        workers: How many.
+    """
+    before, threads = resident_bytes(), threading.active_count()
+    found: list[tuple[int, int]] = []
+    all_run = threading.Event()
+    begun = itertools.count(1)
+
+    def wait_for_all(env: object, task: object) -> None:
+        env.execute("true")  # type: ignore[attr-defined]
+        if next(begun) == workers:
+            found.append((resident_bytes() - before, threading.active_count() - threads))
+            all_run.set()
+        all_run.wait()
+
+    began = time.monotonic()
+    tasks = [{"id": str(number)} for number in range(workers)]
+    summary = run_batch(tasks, "local", wait_for_all, workers=workers)
+    assert summary.counts == {"success": workers}
+    (memory, more_threads), taken = found[0], time.monotonic() - began
+    return RealLoad(workers, memory, more_threads, workers / taken)
+
+
+def in_fresh_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Call a function where no memory lies free from before, and no thread of another run is left."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        return fresh.submit(function, *args, **kwargs).result()

@@ -1,0 +1,74 @@
+"""All fleets that `make fleet` runs, and their numbers as they are kept in a file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from benchmarks.fleet.costs import BACKENDS, Spread
+from benchmarks.fleet.engine import Fleet
+from benchmarks.fleet.load import Load, RealLoad, in_fresh_process, loaded, really_loaded
+from benchmarks.machine import machine
+
+WORKERS = (10, 100, 1_000, 3_000, 10_000)
+REAL_WORKERS = (100, 300, 1_000)
+SECONDS = 4.0
+"""How long each fleet is measured."""
+FLEETS = {
+    "Modal, tasks of 1 s": Fleet(BACKENDS["modal"], Spread(1, 3)),
+    "Docker, tasks of 1 s": Fleet(BACKENDS["docker"], Spread(1, 3)),
+    "Docker, tasks of 0.1 s": Fleet(BACKENDS["docker"], Spread(0.1, 0.3)),
+    "SSH, tasks of 0.1 s": Fleet(BACKENDS["ssh"], Spread(0.1, 0.3)),
+    "local, tasks of 0.01 s": Fleet(BACKENDS["local"], Spread(0.01, 0.03)),
+}
+"""By name; a task's time is the median, and one in ten takes three times as long."""
+SEEN = "Docker, tasks of 1 s"
+"""The one whose memory is shown: that of all is the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What was found, when, and on what."""
+
+    date: str
+    machine: dict[str, str]
+    seconds: float
+    """How long it took."""
+    loads: Mapping[str, Sequence[Load]]
+    """By the fleet's name, for each number of workers."""
+    real: Sequence[RealLoad]
+
+    @classmethod
+    def made(cls) -> Self:
+        """Run all of them, one after the other, each in a process of its own."""
+        began = time.monotonic()
+        loads = {
+            name: [in_fresh_process(loaded, fleet, workers, SECONDS) for workers in WORKERS]
+            for name, fleet in FLEETS.items()
+        }
+        real = [in_fresh_process(really_loaded, workers) for workers in REAL_WORKERS]
+        return cls(
+            date=datetime.now(UTC).strftime("%Y-%m-%d"),
+            machine=machine(),
+            seconds=round(time.monotonic() - began),
+            loads=loads,
+            real=real,
+        )
+
+    def to_json(self) -> str:
+        """Return it as text."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def of_json(cls, text: str) -> Self:
+        """Return what `to_json` was called of."""
+        kept = json.loads(text)
+        loads = {
+            name: [Load(**{**load, "delays": tuple(load["delays"])}) for load in of_fleet]
+            for name, of_fleet in kept.pop("loads").items()
+        }
+        return cls(loads=loads, real=[RealLoad(**load) for load in kept.pop("real")], **kept)

@@ -1,0 +1,58 @@
+"""The simulated fleet, on the driver that every batch has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.fleet import page
+from benchmarks.fleet.costs import Costs, Spread
+from benchmarks.fleet.engine import Fleet
+from benchmarks.fleet.load import loaded, really_loaded
+from benchmarks.fleet.survey import WORKERS
+from hermes_env.batch import Result, Summary, read_results, run_batch
+
+SHORT = Spread(0.002, 0.006)
+FLEET = Fleet(Costs(SHORT, SHORT, SHORT, refused=0.02, lost=0.02, source="none"), SHORT)
+TASKS = [{"id": str(number), "command": "true"} for number in range(500)]
+
+
+def ran(out: Path, fleet: Fleet = FLEET) -> tuple[Summary, dict[str, Result]]:
+    summary = run_batch(TASKS, "local", workers=50, engine=fleet.engine, out=out)
+    results = list(read_results(out))
+    assert Counter(result.id for result in results) == {task["id"]: 1 for task in TASKS}
+    return summary, {result.id: result for result in results}
+
+
+def test_each_task_of_a_fleet_has_one_result_and_the_same_in_each_run(tmp_path: Path) -> None:
+    summary, first = ran(tmp_path / "first")
+    assert summary.stopped is None
+    assert set(summary.counts) == {"success", "error", "lost"}
+    assert ran(tmp_path / "again")[1] == first
+    assert ran(tmp_path / "other", Fleet(FLEET.costs, FLEET.work, seed=2))[1] != first
+
+
+def test_a_fleet_says_what_its_driver_took() -> None:
+    load = loaded(FLEET, workers=20, seconds=0.5)
+    assert load.workers == 20
+    assert load.rate > 0 and load.wanted > 0 and load.driver > 0 and load.simulation > 0
+    assert 0 < load.delays[0] <= load.delays[1] <= load.delays[2]
+
+
+def test_real_environments_are_there_at_the_same_time() -> None:
+    load = really_loaded(3)
+    assert load.threads >= 3 and load.rate > 0
+
+
+def test_the_page_is_what_its_numbers_make_it_and_shows_each_chart(tmp_path: Path) -> None:
+    survey = page.read()
+    text = (page.DOCS / page.PAGE).read_text()
+    assert page.written(text, survey) == text, "make fleet ARGS=page writes it anew"
+    assert "Not measured." not in text
+    assert all([load.workers for load in loads] == list(WORKERS) for loads in survey.loads.values())
+    (tmp_path / page.PAGE).write_text(text)
+    page.write(survey, tmp_path)
+    for chart in page.charts_of(survey):
+        assert f"({page.FOLDER}/{chart.name}.svg)" in text
+        drawn = (tmp_path / page.FOLDER / f"{chart.name}.svg").read_text()
+        assert drawn == (page.DOCS / page.FOLDER / f"{chart.name}.svg").read_text()
