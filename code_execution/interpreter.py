@@ -11,7 +11,7 @@ import posixpath
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from code_execution.script_start import OLDEST
@@ -20,6 +20,10 @@ from environments.errors import UnsupportedError
 
 CHOSEN, NUMBER = "hermes_python", "hermes_number"
 """Shell variables: the Python that was chosen, and its number among the candidates, which is empty if there is none."""
+PYTHON = f'"${CHOSEN}"'
+"""Shell text: the Python that was chosen."""
+NOT_FOUND = 127
+"""Exit code when there is none."""
 _CHECK = f"import sys; sys.exit(sys.version_info < {OLDEST})"
 
 _doubtful: WeakKeyDictionary[BaseEnvironment, set[str]] = WeakKeyDictionary()
@@ -33,13 +37,11 @@ class Pythons:
         candidates: Paths and names, the best first.
         search_path: The PATH to look for names on, before the shell's own; empty is its own alone.
         doubtful: Those that did not begin an earlier script.
-        known: The paths of names that have been looked up.
     """
 
     candidates: tuple[str, ...]
     search_path: str = ""
     doubtful: frozenset[str] = frozenset()
-    known: Mapping[str, str] = field(default_factory=dict)
 
     def choosing(self) -> str:
         """Return shell text that chooses one. It starts no process where all have paths and none is doubtful."""
@@ -48,7 +50,7 @@ class Pythons:
 
     def _can_be(self, name: str) -> str:
         """Return a condition that also sets `CHOSEN`."""
-        word = shlex.quote(self.known.get(name, name))
+        word = shlex.quote(name)
         if "/" in word:
             condition = f"{CHOSEN}={word}; [ -x {word} ] && [ ! -d {word} ]"
         else:
@@ -59,29 +61,9 @@ class Pythons:
             condition += f' && "${CHOSEN}" -c {shlex.quote(_CHECK)} </dev/null >/dev/null 2>&1'
         return condition
 
-    def looking(self) -> str:
-        """Return shell text that chooses one and prints which, for `found`."""
-        return f'{self.choosing()}printf "%s %s" "${NUMBER}" "${CHOSEN}"'
-
-    def found(self, said: str, env: BaseEnvironment) -> Pythons:
-        """Return the same where the path of one is known.
-
-        Args:
-            said: What the text of `looking` printed.
-            env: Where it did.
-
-        Raises:
-            UnsupportedError: There was none to choose.
-        """
-        number, _, path = said.partition(" ")
-        if not number.isdecimal() or int(number) >= len(self.candidates):
-            raise self.none_works(env)
-        return replace(self, known={self.candidates[int(number)]: path})
-
-    @property
-    def likely(self) -> str:
-        """The path or name of one that was found, or of our own."""
-        return next(iter(self.known.values()), self.candidates[-1])
+    def choosing_or_ending(self) -> str:
+        """Return shell text that chooses one, or ends the shell."""
+        return f'{self.choosing()}[ -n "${NUMBER}" ] || exit {NOT_FOUND}\n'
 
     def none_works(self, env: BaseEnvironment) -> UnsupportedError:
         """Return the error for a target that has none of them."""

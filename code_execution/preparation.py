@@ -70,6 +70,7 @@ class Preparation:
 
         Raises:
             OutOfTimeError: The script's time is over.
+            CallCancelledError: Nobody waits any more.
         """
         self._check()
         self._doing = doing
@@ -84,8 +85,6 @@ class Preparation:
         """
         while True:
             self._check()
-            if self._interruption.has_come():
-                raise CallCancelledError("nobody waits for the script any more")
             left = self.deadline - time.monotonic()
             pause = LOOK_INTERVAL if self._interruption.may_come else left
             if wait((future,), min(left, pause, threading.TIMEOUT_MAX)).done:
@@ -103,6 +102,8 @@ class Preparation:
     def _check(self) -> None:
         if time.monotonic() >= self.deadline:
             raise OutOfTimeError
+        if self._interruption.has_come():
+            raise CallCancelledError("nobody waits for the script any more")
 
     @property
     def left(self) -> float:

@@ -84,12 +84,15 @@ class ScriptCall:
 
     def _to_its_end(self, tools: Tools, began: float) -> ExecutionResult:
         view, check = self.env.model_view(), self.env.tool_call_check(self.callbacks.before_tool_call)
+        asks = True
         while True:
             output = ScriptOutput(self.limits.settings, self.callbacks.on_output, view)
             calls = ToolCallLog(self.callbacks.on_tool_call, view.output)
-            run = ScriptRun(self.env, tools, self.limits, self.interruption, output, check, calls)
+            run = ScriptRun(self.env, tools, self.limits, self.interruption, output, check, calls, asks=asks)
             if result := run.execute(self.code, self.argv, began):
-                return result  # else a Python that does not work was chosen, which is passed over from now on
+                return result
+            # A Python that does not work was chosen, which is passed over from now on, or none could be forked.
+            asks = False
 
 
 def checked_tools(tools: Tools) -> Tools:

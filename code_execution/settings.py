@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 Mode = Literal["project", "strict"]
+Warm = Literal["auto", "off", False]
+"""What YAML makes of `off` without quotes is False."""
 
 SECTION = "code_execution"
 
@@ -32,6 +34,8 @@ class CodeExecutionSettings:
     `return` a result with `error`, as a tool that fails does, or `raise` ToolError."""
     mode: Mode = "project"
     """`project`: the session's working directory and its active Python; `strict`: a directory and Python apart."""
+    warm: Warm = "auto"
+    """`auto`: a Python that waits in the target forks for each script, where it can; `off`: each script starts one."""
     max_stdout_bytes: PositiveInt = 50_000
     """Bytes of standard output that are kept."""
     max_stderr_bytes: PositiveInt = 10_000

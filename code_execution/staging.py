@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from code_execution.beginning import NO_DIRECTORY, NO_FILES, Beginning
 from environments.base import BaseEnvironment
 from environments.cancellation import in_no_scope
 from environments.errors import TerminalError
-from environments.observation.seam import unobserved
 from environments.removal import remove_tree, removing
 
+_PROBLEMS = {
+    NO_DIRECTORY: "no directory for the script could be made",
+    NO_FILES: "the script could not be written",
+}
 START = "start-script"
 """The program that becomes the script. No module of a project has a name that it could hide."""
 
@@ -26,44 +30,58 @@ class Staging:
     """The directory."""
 
     path: str
-    said: str = ""
-    """What the command printed that was run along with making it."""
+    local: bool
+    """Whether it is on this machine, where no command is needed: one costs as much as a tenth of starting Python."""
+    exists: bool = False
+    """Whether there may be anything to remove."""
     removal_limit: float = 10.0
     """Seconds to remove it."""
 
+    def make(self, env: BaseEnvironment, timeout: float) -> None:
+        """Make it now, if what makes the files in it is not to do so as well.
+
+        Raises:
+            TerminalError: It could not be made.
+        """
+        self.exists = True
+        if self.local:
+            try:
+                Path(self.path).mkdir(mode=0o700)
+            except OSError as error:
+                raise TerminalError(f"no directory for the script could be made: {error}") from error
+        else:
+            made = env.execute_own(f"mkdir -m 700 -- {shlex.quote(self.path)}", timeout=timeout)
+            if not made.ok:
+                env.check_usable()
+                raise not_staged(env, NO_DIRECTORY, made.output)
+
+    @property
+    def making(self) -> str:
+        """Shell text that makes it, and fails if it cannot be made. Others may do so at the same time."""
+        word = shlex.quote(self.path)
+        there = f"[ -d {word} ]"
+        return f"{{ {there} || mkdir -m 700 -- {word} 2>/dev/null || {there} || mkdir -m 700 -- {word}; }}"
+
 
 @contextlib.contextmanager
-def staging_directory(env: BaseEnvironment, timeout: float, along: str = "") -> Iterator[Staging]:
-    """Make a directory in the target that only its user can enter, and remove it after the block.
-
-    On this machine it is made without a command, which would cost as much as a tenth of starting Python.
-
-    Args:
-        env: Where.
-        timeout: Seconds to make it.
-        along: Shell text to run with the command that makes it, where there is one.
+def staging_directory(env: BaseEnvironment) -> Iterator[Staging]:
+    """Name a directory in the target that only its user can enter, and remove it after the block.
 
     Raises:
-        TerminalError: It could not be made.
+        TerminalError: There is no place for it.
     """
-    staging = Staging(f"{env.scratch_directory()}/script-{os.urandom(4).hex()}")
-    local = env.capabilities.same_machine
-    if local:
-        try:
-            Path(staging.path).mkdir(mode=0o700)
-        except OSError as error:
-            raise TerminalError(f"no directory for the script could be made: {error}") from error
-    else:
-        make = f"mkdir -m 700 -- {shlex.quote(staging.path)} || exit\n{along}"
-        staging.said = _run(env, make, timeout, "no directory for the script could be made")
+    path = f"{env.scratch_directory()}/script-{os.urandom(4).hex()}"
+    staging = Staging(path, env.capabilities.same_machine)
     try:
         yield staging
     finally:
-        if local:
+        if not staging.exists:
+            pass
+        elif staging.local:
             remove_tree(Path(staging.path), staging.removal_limit)
         else:
             with in_no_scope(), contextlib.suppress(TerminalError):  # whoever has cancelled it wants it away, too
-                _run(env, removing(staging.path), staging.removal_limit, "the script's directory could not be removed")
+                env.execute_own(removing(staging.path), timeout=staging.removal_limit)
 
 
 @cache
@@ -72,33 +90,58 @@ def start_source() -> str:
     return resources.files("code_execution").joinpath("script_start.py").read_text("utf-8")
 
 
-def stage(env: BaseEnvironment, directory: str, files: Mapping[str, str], timeout: float) -> None:
-    """Write text files into the directory.
-
-    On another machine all of them travel in one command, since there each file written costs a round trip.
+def stage(staging: Staging, files: Mapping[str, str], pipes: Sequence[str], beginning: Beginning) -> str:
+    """Write text files into the directory, and make named pipes in it.
 
     Args:
-        env: Where the directory is.
-        directory: Its path.
+        staging: The directory. On this machine it is there already.
         files: Texts, by the names of the files.
-        timeout: Seconds for all of it.
+        pipes: The names of the pipes.
+        beginning: Says what could not be done.
+
+    Returns:
+        Shell text that does so, to stand in front of what makes use of them; empty if it is done.
 
     Raises:
         TerminalError: They could not be written.
     """
-    if env.capabilities.same_machine or any("\0" in text for text in files.values()):
-        with unobserved():
-            for name, text in files.items():
-                env.write_bytes(f"{directory}/{name}", text.encode())
-        return
-    writes = [f"printf %s {shlex.quote(text)} >{name}" for name, text in files.items()]
-    command = " && ".join([f"cd -- {shlex.quote(directory)}", *writes])
-    _run(env, command, timeout, "the script could not be written")
+    if not staging.local:
+        return _staging_text(staging, files, pipes, beginning)
+    try:
+        for name, text in files.items():
+            Path(staging.path, name).write_bytes(text.encode())
+        for name in pipes:
+            os.mkfifo(f"{staging.path}/{name}", 0o600)
+    except OSError as error:
+        raise TerminalError(f"{_PROBLEMS[NO_FILES]}: {error}") from error
+    return ""
 
 
-def _run(env: BaseEnvironment, command: str, timeout: float, problem: str) -> str:
-    result = env.execute_own(command, timeout=timeout)
-    if not result.ok:
-        env.check_usable()
-        raise TerminalError(f"{problem} on backend {env.settings.env!r}: {result.output.strip()}")
-    return result.output
+def _staging_text(staging: Staging, files: Mapping[str, str], pipes: Sequence[str], beginning: Beginning) -> str:
+    """Return it. It makes the directory, too: each command that is waited for is a round trip."""
+    staging.exists = True
+    place = shlex.quote(staging.path)
+    writes = [f"{_printing(text)} >{place}/{name}" for name, text in files.items()]
+    if pipes:
+        writes.append(f"mkfifo -m 600 {' '.join(f'{place}/{name}' for name in pipes)}")
+    failed = beginning.failing
+    return f"{staging.making} || {failed(NO_DIRECTORY)}\n{' && '.join(writes)} || {failed(NO_FILES)}\n"
+
+
+def _printing(text: str) -> str:
+    """Return the command that prints a text. A shell has no words with a zero byte in them."""
+    if "\0" not in text:
+        return f"printf %s {shlex.quote(text)}"
+    escaped = text.replace("\\", "\\\\").replace("\0", "\\0000")
+    return f"printf %b {shlex.quote(escaped)}"
+
+
+def not_staged(env: BaseEnvironment, what: str, said: str) -> TerminalError:
+    """Return the error for a script that could not be put into the target.
+
+    Args:
+        env: Where.
+        what: `NO_DIRECTORY` or `NO_FILES`.
+        said: What the target said.
+    """
+    return TerminalError(f"{_PROBLEMS[what]} on backend {env.settings.env!r}: {said.strip()}")

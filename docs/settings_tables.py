@@ -41,6 +41,7 @@ KINDS = {
     "float": "number",
     "int": "number",
     "Mode": "text",
+    "Warm": "text",
     "Kind": "text",
     "ProviderName": "text",
     "ToolErrors": "text",

@@ -82,6 +82,20 @@ def running_with_exports(variables: Mapping[str, str], argv: str, path: str = ""
     return _exports(allowed) + others + running_clean(program, path)
 
 
+def clean_arguments(variables: Mapping[str, str], path: str = "") -> str:
+    """Return shell text that makes what such a program sees the arguments of the shell, as `NAME=VALUE`, in order.
+
+    They show in no process list, where the shell hands them on by its builtins alone.
+
+    Args:
+        variables: See `running_clean_with`.
+        path: See `running_clean`.
+    """
+    given = {"PATH": path, **variables} if path else variables
+    words = " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
+    return f'{_COLLECT}\nset -- "$@" {words}\n'
+
+
 def exporting(variables: Mapping[str, str]) -> str:
     """Return shell text that exports variables, a line for each."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())

@@ -31,37 +31,74 @@ class RelayTransport:
     A few threads answer them. While these are all busy, the stream is not read, and the script has to wait.
     """
 
-    def __init__(self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str, python: str) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        env: BaseEnvironment,
+        directory: str,
+        python: str,
+        before: str = "",
+        waking: str = "",
+    ) -> None:
         """Use a socket in a directory of the target.
 
         Args:
             dispatcher: What answers the requests.
             env: Where the script runs.
             directory: An absolute path there, which only the script's user can enter; its maker removes it.
-            python: A Python there, 3.8 or later.
+            python: Shell text: a Python there, 3.8 or later.
+            before: Shell text that comes first: it makes the directory, or finds out what that Python is.
+            waking: The name of a pipe in the directory, if the script is to ask there for the relay, see `wake`: most
+                scripts that do not so much as name the tools' module have no use for one.
         """
         self._dispatcher = dispatcher
         self._env = env
         self._directory = directory
         self._python = python
+        self._before = before
+        self._waking = waking
+        self._may_remove = False
         self._process: Process | None = None
+        self._sink = _Requests(dispatcher.prefix, self._take)
         self._workers = Workers()
         self._write_lock = threading.Lock()
+        self._start_lock = threading.Lock()
         self._closing = threading.Event()
 
     @property
     def client_source(self) -> str:
         """The script's side, as in `Transport`."""
         return target_source(
-            "unix_socket_client.py", _SOCKET_PATH=f"{self._directory}/socket", _CONNECT_SECONDS=CONNECT_SECONDS
+            "unix_socket_client.py",
+            _SOCKET_PATH=f"{self._directory}/socket",
+            _CONNECT_SECONDS=CONNECT_SECONDS,
+            _WAKING=f"{self._directory}/{self._waking}" if self._waking else "",
         )
 
     def start(self) -> None:
-        """Start the relay, without waiting until it listens.
+        """Start the relay, without waiting until it listens, unless the script asks for it.
 
         Raises:
             TerminalError: It could not be started.
         """
+        if not self._waking:
+            self._start()
+
+    @property
+    def waits_for_script(self) -> bool:
+        """Whether the relay is started only when the script asks for it."""
+        return bool(self._waking)
+
+    def wake(self) -> None:
+        """Start the relay now that the script has asked for it. This does not wait, as whoever reads that may not."""
+        threading.Thread(target=self._start_awake, name="hermes-rpc-call", daemon=True).start()
+
+    def _start_awake(self) -> None:
+        with self._start_lock, contextlib.suppress(TerminalError):  # the script's call then says that nothing listens
+            if not self._closing.is_set() and not self._process:
+                self._start()
+
+    def _start(self) -> None:
         program = target_source(
             "relay_program.py",
             SOCKET_PATH=f"{self._directory}/socket",
@@ -69,16 +106,27 @@ class RelayTransport:
             TOO_LARGE=Response("", error=too_large()).encode().decode().rstrip("\n"),
         )
         # Without the site module, which the relay has no use for, Python starts in half the time.
-        command = shlex.join([self._python, "-IS", "-c", f"{program}main()\n"])
-        sink = _Requests(self._dispatcher.prefix, self._take)
-        self._process = self._env.start_own(command, stdin="consumed", sink=sink, grace=RELAY_GRACE)
+        command = f"{self._before}exec {self._python} -IS -c {shlex.quote(f'{program}main()')}"
+        self._process = self._env.start_own(command, stdin="consumed", sink=self._sink, grace=RELAY_GRACE)
+
+    def remove_directory(self) -> None:
+        """Have the relay remove the directory as it ends, which is one round trip less. `removed` says if it has."""
+        self._may_remove = True
+
+    @property
+    def removed(self) -> bool:
+        """Whether the relay has removed the directory."""
+        return self._sink.removed
 
     def close(self) -> None:
         """End as `Transport.close` says."""
-        process = self._process
-        if process is None or self._closing.is_set():
+        with self._start_lock:
+            if self._closing.is_set():
+                return
+            self._closing.set()
+            process = self._process
+        if process is None:
             return
-        self._closing.set()
         self._workers.close()
         # A relay that was stopped takes nothing, and whoever tells it something waits until it is killed.
         teller = threading.Thread(target=self._tell_to_end, args=(process,), name="hermes-rpc-call", daemon=True)
@@ -91,7 +139,7 @@ class RelayTransport:
 
     def _tell_to_end(self, process: Process) -> None:
         with self._write_lock, contextlib.suppress(BrokenPipeError, TerminalError):
-            process.write(b"\n")
+            process.write(b"-\n" if self._may_remove else b"\n")
 
     def _take(self, request: RelayedRequest) -> None:
         """Have a request answered. While there are too many, this waits, and with it the reading of the stream."""
@@ -114,10 +162,12 @@ class _Requests:
     def __init__(self, prefix: bytes, take: Callable[[RelayedRequest], None]) -> None:
         self._lines = RelayLines(prefix)
         self._take = take
+        self.removed = False
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes. What is said on standard error is of no use to anybody."""
+        """Take the next bytes. On standard error is said that the directory is gone, and nothing else of any use."""
         if channel is Channel.STDERR:
+            self.removed = data == b"-"
             return
         for request in self._lines.feed(data):
             self._take(request)

@@ -1,7 +1,7 @@
 """The relay: a program in the target that joins scripts' connections to one stream, for Python 3.8 and no library.
 
 It speaks lines. `7 {...}` on its output is a request of connection 7, and the same on its input is the answer to it. It
-ends with its input, or at an empty line: then it has read all of it.
+ends with its input, or at an empty line: then it has read all of it. At a line `-` it also removes its directory.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def main() -> None:
     listener.listen(128)
     threading.Thread(target=_accept, args=(listener,), daemon=True).start()
     for line in iter(sys.stdin.buffer.readline, b""):
-        if line == b"\n":
+        if line in (b"\n", b"-\n"):
+            if line != b"\n":
+                _remove(os.path.dirname(SOCKET_PATH))  # noqa: PTH120
             break
         number, _, answer = line.partition(b" ")
         connection = _connections.get(int(number))
@@ -69,3 +71,14 @@ def main() -> None:
             with contextlib.suppress(OSError):  # the script died; nobody waits for the answer
                 connection.sendall(answer)
     os._exit(0)
+
+
+def _remove(directory: str) -> None:
+    """Remove the directory that the socket is in, if there is no other in it, and say so."""
+    try:
+        for name in os.listdir(directory):  # noqa: PTH208
+            os.unlink(f"{directory}/{name}")  # noqa: PTH108
+        os.rmdir(directory)  # noqa: PTH106
+        os.write(2, b"-")
+    except OSError:
+        pass

@@ -10,6 +10,8 @@ import time as _time
 _SOCKET_PATH = ""
 _CONNECT_SECONDS = 0.0
 _ATTEMPTS = 20
+_WAKING = ""
+# A pipe in which to ask for what listens, if that starts only then.
 
 _local = _threading.local()
 
@@ -39,12 +41,25 @@ def _connect() -> _Connection:
             connected.connect(_SOCKET_PATH)
         except OSError:
             connected.close()
+            _wake()
             if _time.monotonic() >= give_up:
                 raise
             _time.sleep(0.001)
         else:
             _has_connected = True
             return _Connection(connected)
+
+
+def _wake() -> None:
+    global _WAKING
+    path, _WAKING = _WAKING, ""
+    if path:
+        try:
+            pipe = _os.open(path, _os.O_WRONLY | _os.O_NONBLOCK)
+            _os.write(pipe, b"tools\n")
+            _os.close(pipe)
+        except OSError:
+            pass
 
 
 def _exchange(request_line: bytes) -> bytes:

@@ -71,7 +71,10 @@ def _figures(env: BaseEnvironment, name: str) -> Figures:
         threads=threading.active_count(),
         descriptors=len(list(_DESCRIPTORS.iterdir())),
         shells=len(visible.shells(name)),
-        processes=sum(not visible.is_ours(marker) for marker in visible.marked(name).values()),
+        processes=sum(
+            not visible.is_ours(marker) and not visible.waits_for_scripts(pid)
+            for pid, marker in visible.marked(name).items()
+        ),
         scratch=in_scratch,
         files=max(in_target, len(visible.files_here())),
     )

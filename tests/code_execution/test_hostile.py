@@ -228,6 +228,7 @@ terminal("export VIRTUAL_ENV=$PWD/fake; touch seen")
     assert execute_code("print('ours')", env=anywhere).output == "ours\n"
 
 
+@pytest.mark.parametrize("python_start", ["cold"], indirect=True)
 def test_an_interpreter_of_the_sessions_own_that_hangs_costs_no_more_than_the_limit(tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path)) as env:
         env.execute("mkdir -p bin; printf '#!/bin/sh\\nsleep 600\\n' >bin/python; chmod +x bin/python")

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from targets.plain_local import PlainLocal
 
-from code_execution import execute_code, script_run, staging
+from code_execution import execute_code, script_run
 from code_execution.beginning import Beginning
 from code_execution.interruption import Interruption
 from code_execution.preparation import OutOfTimeError, Preparation
 from environments import BaseEnvironment, CancelScope, EnvironmentStartError, load_settings
 from environments.cancellation import in_no_scope
 from environments.errors import TerminalError
+from rpc import generate_stub
 
 
 class SlowToStart(PlainLocal):
@@ -72,11 +73,11 @@ def test_a_scope_that_is_cancelled_while_a_script_is_got_ready_is_no_failure(
 ) -> None:
     scope = CancelScope()
 
-    def sources() -> str:
+    def stub(*given: object) -> str:
         scope.cancel()
-        return staging.start_source()
+        return generate_stub(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(script_run, "start_source", sources)
+    monkeypatch.setattr(script_run, "generate_stub", stub)
     with backend(load_settings("local", cwd=str(tmp_path))) as env, scope.active():
         result = execute_code("open('ran', 'w')", env=env)
         assert (result.status, result.exit_code) == ("interrupted", None)
