@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 SCRIPT = "script.py"
 STUB = "hermes_tools.py"
@@ -21,8 +22,12 @@ class ShortPaths:
         behind = b'"' if in_tracebacks else b""
         self._place = directory.encode() + b"/"
         self._long = [before + self._place + name.encode() + behind for name in (SCRIPT, STUB)]
-        self._pattern = re.compile(b"|".join(map(re.escape, self._long)))
         self._held = b""
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[bytes]:
+        """Made only for an output that names the directory: it takes as long as half of all that we do for a script."""
+        return re.compile(b"|".join(map(re.escape, self._long)))
 
     def feed(self, data: bytes, final: bool = False) -> bytes:
         """Take the next bytes and return what can be shown.

@@ -48,8 +48,9 @@ def asking(server: Server, directory: str, job: str, variables: str, word: str) 
     place, pipe = shlex.quote(directory), shlex.quote(f"{server.directory}/ask")
     # The line break in front ends what somebody may have left there. The pipes are opened for both, which never waits;
     # the second time `in` is opened so that the death of who speaks there is its end, and not if it was taken away.
+    # A process that has ended is in /proc until somebody waits for it, but has no program any more.
     return f"""\
-read -r hermes_me hermes_rest </proc/self/stat && [ -p {pipe} ] && [ -d /proc/{server.pid} ] || exit 1
+read -r hermes_me hermes_rest </proc/self/stat && [ -p {pipe} ] && [ -e /proc/{server.pid}/exe ] || exit 1
 {variables}IFS=' '
 printf '%s\\0' {shlex.quote(job)} "$@" >{place}/job && exec 3<>{place}/in 4<>{place}/go 9<>{pipe} || exit 1
 printf '\\n%s\\n' "$hermes_me "{place} >&9

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 
 from code_execution.script_start import ProjectsOwn, set_path
 from code_execution.warm.choosing import chosen
@@ -34,6 +35,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SURVIVED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Signals to the script's group, or to all processes that may be signalled."""
 _MARKER = b"HERMES_COMMAND="
+GRACE, KILL_LIMIT = 5.0, 2.0
+"""Seconds between TERM and KILL for what a script has left, and those in which KILL must have ended it."""
 START = "start-script"
 """What is shown of a script's start, as of one without us."""
 
@@ -238,6 +241,28 @@ def _see_to_its_end(directory: str, status: int, adopts: bool) -> None:
     if adopts and _is_childless():
         left = b"" if _removes(directory) else b"files"
     os.write(status, b"%d %s%s\n" % (code, secret, left))
+    if left == b"processes" and adopts:
+        _end_what_is_left()
+
+
+def _end_what_is_left() -> None:
+    """End also what nobody else finds, as it has shed all signs of ours."""
+    grace = time.monotonic() + GRACE
+    told: set[int] = set()
+    while not _is_childless() and time.monotonic() < grace + KILL_LIMIT:
+        is_over = time.monotonic() > grace
+        for child in _children():
+            if is_over or child not in told:
+                told.add(child)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL if is_over else signal.SIGTERM)
+        time.sleep(0.02)
+
+
+def _children() -> list[int]:
+    """Return those of this process: what one that is ended leaves is among them at the next look."""
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+        return [int(child) for child in file.read().split()]
 
 
 def _is_childless() -> bool:

@@ -130,12 +130,6 @@ class WarmServers:
         if words:
             words.ended.wait(timeout)
 
-    @property
-    def count(self) -> int:
-        """How many there are, or are being started."""
-        with self._lock:
-            return sum(bool(kept.server or kept.starting) for kept in self._kept.values())
-
     def close(self) -> None:
         """Keep none any more. They have ended with the environment."""
         with self._lock:
