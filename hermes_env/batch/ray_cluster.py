@@ -15,6 +15,7 @@ from typing import Any
 
 from environments.errors import EnvironmentStartError, SettingsError
 from environments.extras import missing_library
+from environments.plain_number import plain_number
 from environments.validation import closest
 
 REACHED_IN = 10.0
@@ -127,7 +128,7 @@ def _nowhere(asked: Mapping[str, float], nodes: list[Mapping[str, float]]) -> Se
         options = {option for option, name in _OPTIONS.items() if name in there}
         told = f"{unknown!r}{closest(unknown, there | options)}"
         return SettingsError(f"no node of the Ray cluster has {told}; start one that does, or see `ray status`")
-    wanted = ", ".join(f"{name} {amount:g}" for name, amount in asked.items())
+    wanted = ", ".join(f"{name} {plain_number(amount)}" for name, amount in asked.items())
     return SettingsError(
         f"no node of the Ray cluster has {wanted}, which one environment takes; take less, or start one that does"
     )

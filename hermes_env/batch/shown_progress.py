@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from environments.plain_number import plain_number
 from hermes_env.batch.summary import BatchProgress
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def described(progress: BatchProgress) -> str:
     if progress.failed:
         parts.insert(1, f"{progress.failed} failed")
     if progress.rate:
-        parts.append(f"{progress.rate:.3g}/s")
+        parts.append(f"{plain_number(round(progress.rate, 2))}/s")
     if progress.seconds_left is not None:
         parts.append(f"{clock(progress.seconds_left)} left")
     return ", ".join(parts)
