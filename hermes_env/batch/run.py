@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -96,39 +97,60 @@ def run_batch(
         ValueError: An argument has a value that is not allowed.
         KeyboardInterrupt: The batch was interrupted by Ctrl-C.
     """
-    began = time.monotonic()
     statuses = _statuses(retry)
     check_count("workers", workers)
     ends = math.inf if budget is None else check_seconds("budget", budget)
     limit = None if timeout is None else check_seconds("timeout", timeout)
     plan = Plan(workers, settings, work, limit, check_count("uses", uses), address, resources or {})
-    kinds = Kinds(settings)
-    with ExitStack() as stack:
-        source = Source(tasks, kinds, has_work=work is not None)
-        stack.callback(source.close)
-        waiting = Waiting(limits or {})
-        runs_on = make_engine(engine, plan)
-        stack.callback(runs_on.close)
-        journal = MemoryJournal(keeps=on_result is None) if out is None else Journal(Path(out))
-        stack.callback(journal.close)
-        if journal.follows_a_kill:
-            remove_leftovers(kinds.backends)
-        journal.resume(statuses, source.ids)
-        earlier = Counter(journal.done[name] for name in source.ids or () if name in journal.done)
-        total = None if source.total is None else source.total - earlier.total()
-        terms = Terms(workers, ends, "lost" in statuses, total, on_result, progress)
-        driver = Driver(source, journal, lambda task: kinds.of(task).places, waiting, runs_on, terms)
-        _run(driver, interrupt, stack)
-        left = None if total is None else max(0, total - driver.counts.total())
-    return Summary(
-        counted(driver.counts),
-        counted(driver.passed_over if source.ids is None else earlier),
-        0 if left is None and driver.has_seen_all else left,
-        time.monotonic() - began,
-        driver.stopped,
-        None if out is None else Path(out),
-        tuple(journal.results),
-    )
+    file = None if out is None else Path(out)
+    return _Batch(tasks, plan, engine, file, statuses, ends, limits or {}, progress, on_result).run(interrupt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """What `run_batch` was asked for, with arguments that are in order."""
+
+    tasks: Tasks
+    plan: Plan
+    engine: str | Callable[[Plan], Engine]
+    out: Path | None
+    statuses: frozenset[Status]
+    """Those of tasks that run again."""
+    budget: float
+    limits: Mapping[str, int]
+    progress: Callable[[BatchProgress], object] | None
+    on_result: Callable[[Result], object] | None
+
+    def run(self, interrupt: threading.Event | None) -> Summary:
+        """Bring the parts of the batch together, and run it to its end."""
+        began = time.monotonic()
+        plan, kinds = self.plan, Kinds(self.plan.settings)
+        with ExitStack() as stack:
+            source = Source(self.tasks, kinds, has_work=plan.work is not None)
+            stack.callback(source.close)
+            waiting = Waiting(self.limits)
+            runs_on = make_engine(self.engine, plan)
+            stack.callback(runs_on.close)
+            journal = MemoryJournal(keeps=self.on_result is None) if self.out is None else Journal(self.out)
+            stack.callback(journal.close)
+            if journal.follows_a_kill:
+                remove_leftovers(kinds.backends)
+            journal.resume(self.statuses, source.ids)
+            earlier = Counter(journal.done[name] for name in source.ids or () if name in journal.done)
+            total = None if source.total is None else source.total - earlier.total()
+            terms = Terms(plan.workers, self.budget, "lost" in self.statuses, total, self.on_result, self.progress)
+            driver = Driver(source, journal, lambda task: kinds.of(task).places, waiting, runs_on, terms)
+            _run(driver, interrupt, stack)
+            left = None if total is None else max(0, total - driver.counts.total())
+        return Summary(
+            counted(driver.counts),
+            counted(driver.passed_over if source.ids is None else earlier),
+            0 if left is None and driver.has_seen_all else left,
+            time.monotonic() - began,
+            driver.stopped,
+            self.out,
+            tuple(journal.results),
+        )
 
 
 def _statuses(retry: str | Collection[Status]) -> frozenset[Status]:
