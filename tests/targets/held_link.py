@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 from pathlib import Path
-from typing import Self
 
-PIECE = 64 * 1024
+from targets.engine_link import EngineLink
 
 
-class HeldLink:
-    """A Unix socket that leads to another one.
-
-    Args:
-        path: Where it is to be.
-        target: The other one.
-    """
+class HeldLink(EngineLink):
+    """One that holds back a request, or the answer to it. Arguments are those of `EngineLink`."""
 
     def __init__(self, path: Path, target: str) -> None:
-        self._target = target
         self._words, self._answers = b"", False
         self.holds = threading.Event()
         """Set when something is held back."""
         self._released = threading.Event()
-        self._server = socket.socket(socket.AF_UNIX)
-        self._server.bind(str(path))
-        self._server.listen()
-        self._sockets: list[socket.socket] = [self._server]
-        self._threads: list[threading.Thread] = []
-        self._run(self._accept)
+        self._held: set[socket.socket] = set()
+        super().__init__(path, target)
 
     def hold(self, words: str, *, answers: bool = False) -> None:
         """Hold back the next request with these words, or the answer to it, until `release`."""
@@ -41,51 +29,21 @@ class HeldLink:
         self._words = b""
         self._released.set()
 
-    def _run(self, work: object, *arguments: object) -> None:
-        thread = threading.Thread(target=work, args=arguments)  # type: ignore[arg-type]
-        self._threads.append(thread)
-        thread.start()
+    def requested(self, here: socket.socket, data: bytes) -> bool:
+        """Hold the request back, if it is the one."""
+        if self._words and self._words in data:
+            self._words = b""
+            self._held.add(here)
+            self.holds.set()
+            if not self._answers:
+                self._released.wait()
+        return True
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                here, _ = self._server.accept()
-                there = socket.socket(socket.AF_UNIX)
-                there.connect(self._target)
-                self._sockets += [here, there]
-                held = threading.Event()
-                self._run(self._pump, here, there, held)
-                self._run(self._pump_back, there, here, held)
+    def answered(self, here: socket.socket) -> None:
+        """Hold the answer back, if it is the one."""
+        if self._answers and here in self._held:
+            self._released.wait()
 
-    def _pump(self, here: socket.socket, there: socket.socket, held: threading.Event) -> None:
-        with contextlib.suppress(OSError):
-            while data := here.recv(PIECE):
-                if self._words and self._words in data:
-                    self._words = b""
-                    held.set()
-                    self.holds.set()
-                    if not self._answers:
-                        self._released.wait()
-                there.sendall(data)
-            there.shutdown(socket.SHUT_WR)
-
-    def _pump_back(self, there: socket.socket, here: socket.socket, held: threading.Event) -> None:
-        with contextlib.suppress(OSError):
-            while data := there.recv(PIECE):
-                if held.is_set() and self._answers:
-                    self._released.wait()
-                here.sendall(data)
-            here.shutdown(socket.SHUT_WR)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *ended: object) -> None:
         self.release()
-        for end in self._sockets:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join()
-        for end in self._sockets:
-            end.close()
+        super().__exit__(*ended)
