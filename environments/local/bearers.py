@@ -14,14 +14,14 @@ def has_none(marker: str, but: Collection[int] = ()) -> bool:
     """Whether it is certain that no process which this user may look at has a marker in its environment.
 
     Args:
-        marker: The value of the marker variable, or a part of it.
+        marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
         but: The ids of processes that are not meant.
     """
-    wanted, others = marker.encode(), {str(pid) for pid in but}
+    wanted, others = marker.encode().split(b"\n"), {str(pid) for pid in but}
     return all(_sees_none(wanted, others) for _ in range(LOOKS))
 
 
-def _sees_none(wanted: bytes, others: Collection[str]) -> bool:
+def _sees_none(wanted: list[bytes], others: Collection[str]) -> bool:
     try:
         if not _environment_of("self"):
             return False  # where processes cannot be looked at, nothing is certain
@@ -31,11 +31,12 @@ def _sees_none(wanted: bytes, others: Collection[str]) -> bool:
     return not any(_bears(pid, wanted) for pid in pids if pid not in others)
 
 
-def _bears(pid: str, wanted: bytes) -> bool:
+def _bears(pid: str, wanted: list[bytes]) -> bool:
     try:
-        return wanted in _environment_of(pid)
+        environment = _environment_of(pid)
     except OSError:  # it has ended, or is another user's
         return False
+    return any(each in environment for each in wanted)
 
 
 def _environment_of(pid: str) -> bytes:

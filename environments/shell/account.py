@@ -114,7 +114,15 @@ class Account:
         self.requests = Requests(self.shells, self.scratch)
         self._crowd_lock = threading.Lock()
         self._crowd: Crowd | None = None
-        self.runner = Runner(self.shells, self.processes, life, GRACE, host.why_killed, settings.max_output_bytes)
+        self.runner = Runner(
+            self.shells,
+            self.processes,
+            life,
+            GRACE,
+            host.why_killed,
+            settings.max_output_bytes,
+            self.has_no_process,
+        )
         self.leftovers = Leftovers(self.shells, self.run_control)
         self.beside, self.ours = (
             Beside(self.shells, pool, self.requests, self.runner, life, settings, origin, variables)
@@ -149,6 +157,10 @@ class Account:
     def variable_of_ours(self, name: str) -> str:
         """Return a variable that commands of our own go by."""
         return self._host.variable_of_ours(name)
+
+    def has_no_process(self, marker: str, but: Collection[int] = ()) -> bool:
+        """Whether it is certain, without asking in the target, that no process but some there has a marker."""
+        return self._host.has_no_process(marker, but)
 
     # What is the same.
 
@@ -189,13 +201,9 @@ class Account:
             self.control.give_up_reserve()
             spare = self.control.idle[-1:]  # the one that is taken next: any other would be waited for
             self.shells.end_all(but=spare)
-            if not self.has_left_nothing([shell.pid for shell in spare]):
+            if not self.has_no_process(f"{self._host.id}/", [shell.pid for shell in spare]):
                 self.end_processes()
         self.shells.end_all()  # which another user's account, that comes next, would wait for
-
-    def has_left_nothing(self, but: Collection[int]) -> bool:
-        """Whether it is certain, without asking in the target, that no process but some is left of its commands."""
-        return self._host.has_no_process(f"{self._host.id}/", but)
 
     def end_processes(self) -> None:
         """End all processes of the environment that this user may end."""

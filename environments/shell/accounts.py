@@ -61,8 +61,8 @@ class OtherAccount(Account):
         """Run a command of our own as that user."""
         return self.control.run(text, self._host.control_timeout if timeout is None else timeout)
 
-    def has_left_nothing(self, but: Collection[int]) -> bool:
-        """Whether it is certain that nothing is left: of another user's processes that is not known here."""
+    def has_no_process(self, marker: str, but: Collection[int] = ()) -> bool:
+        """Whether it is certain that no process has a marker: of another user's that is not known here."""
         return False
 
     def end_processes(self) -> None:

@@ -21,10 +21,17 @@ class ScopeRemains:
     Args:
         processes: Finds and ends the processes of a quarry.
         postpone: Takes what was raised where nobody can be told, see `Lifecycle.postpone`.
+        has_no_process: Whether it is certain without a look in the target that no process has any of these markers.
     """
 
-    def __init__(self, processes: Callable[[Quarry], ProcessTree], postpone: Callable[[TerminalError], object]) -> None:
+    def __init__(
+        self,
+        processes: Callable[[Quarry], ProcessTree],
+        postpone: Callable[[TerminalError], object],
+        has_no_process: Callable[[str], bool],
+    ) -> None:
         self._postpone = postpone
+        self._has_no_process = has_no_process
         self._processes_of = processes
         self._shell: Shell | None = None
         self._markers: list[str] = []
@@ -58,6 +65,6 @@ class ScopeRemains:
             process.kill()
         for tree in self._trees:
             tree.end(GRACE, running=False)
-        if self._shell:
-            quarry = Quarry("\n".join(self._markers), type(self._shell.dialect))
-            self._processes_of(quarry).end(GRACE, running=False)
+        markers = "\n".join(self._markers)
+        if self._shell and not self._has_no_process(markers):
+            self._processes_of(Quarry(markers, type(self._shell.dialect))).end(GRACE, running=False)

@@ -75,6 +75,7 @@ class Runner:
         grace: Seconds between TERM and KILL.
         why_killed: Says which limit has ended a process, see `BaseEnvironment.why_killed`.
         limit: Bytes of output to keep of a call that does not say.
+        has_no_process: Whether it is certain without a look in the target that no process has a marker.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Runner:
         grace: float,
         why_killed: Callable[[], str | None],
         limit: int,
+        has_no_process: Callable[[str], bool],
     ) -> None:
         self._shells = shells
         self._processes = processes
@@ -92,6 +94,7 @@ class Runner:
         self._grace = grace
         self._why_killed = why_killed
         self._limit = limit
+        self._has_no_process = has_no_process
         self._running: set[RunningCommand] = set()
 
     @property
@@ -126,7 +129,7 @@ class Runner:
     def _new_remains(self) -> ScopeRemains:
         from environments.shell.remains import ScopeRemains  # most commands are no script's
 
-        return ScopeRemains(self._processes, self._life.postpone)
+        return ScopeRemains(self._processes, self._life.postpone, self._has_no_process)
 
     def command(self, sent: Sent, on_cancel: Callable[[], None] | None, grace: float | None = None) -> RunningCommand:
         """Return the means to end a request."""
