@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from contextvars import ContextVar
-from typing import TypeVar
+from contextvars import ContextVar, Token
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-@contextlib.contextmanager
-def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
-    """Give a context variable a value in the block, and behind it the one it had."""
-    token = variable.set(value)
-    try:
-        yield
-    finally:
-        variable.reset(token)
+class holding(Generic[T]):  # noqa: N801  # it is called as a function is
+    """Give a context variable a value in the block, and behind it the one it had.
+
+    It is used once. A generator would cost several times as much, and a command enters some of these.
+    """
+
+    __slots__ = ("_token", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[T], value: T) -> None:
+        self._variable = variable
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._token: Token[T] = self._variable.set(self._value)
+
+    def __exit__(self, *_: object) -> None:
+        self._variable.reset(self._token)

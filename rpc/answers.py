@@ -15,13 +15,14 @@ class Answer:
     """Where the answer to one request will be."""
 
     def __init__(self) -> None:
-        self._there = threading.Event()
+        self._missing = threading.Lock()  # held until it is there; an Event would cost a call twice as much
+        self._missing.acquire()
         self._line: bytes | None = None
 
     def give(self, line: bytes) -> None:
-        """Let everybody have it who waits for it."""
+        """Let everybody have it who waits for it. It is given once."""
         self._line = line
-        self._there.set()
+        self._missing.release()
 
     def forget(self) -> None:
         """Free what it takes. Whoever asks from now on is told that it is gone."""
@@ -34,9 +35,10 @@ class Answer:
 
     def wait(self, ended: threading.Event) -> bytes | None:
         """Wait until it is there, and return it; None if it is not kept any more, or will not come."""
-        while not self._there.wait(WAIT_POLL):
+        while not self._missing.acquire(timeout=WAIT_POLL):
             if ended.is_set():
-                break
+                return self._line
+        self._missing.release()
         return self._line
 
 

@@ -43,6 +43,9 @@ class IncomingLines:
             RefusedError: A line begins with something else.
             TooLargeError: A line does not end within the limit.
         """
+        if not self._begun and data.find(_END) == len(data) - 1 and data.startswith(self._prefix):
+            self._check_size(len(data))
+            return [data]  # as it is mostly
         self._begun += data
         lines = []
         while (end := self._begun.find(_END, self._searched)) >= 0:
@@ -58,5 +61,8 @@ class IncomingLines:
         known = min(size, len(self._prefix))
         if self._begun[:known] != self._prefix[:known]:
             raise RefusedError
+        self._check_size(size)
+
+    def _check_size(self, size: int) -> None:
         if size > self._limit:
             raise TooLargeError

@@ -125,7 +125,7 @@ def too_large(size: int | None = None) -> str:
 
 def _encode(fields: dict[str, JsonValue]) -> bytes:
     try:
-        line = json.dumps(fields, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+        line = _ENCODER.encode(fields).encode("ascii") + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
         raise MessageError(f"JSON can't carry it: {error}") from error
     if len(line) > MAX_MESSAGE_BYTES:
@@ -139,7 +139,7 @@ def _decode(line: bytes) -> dict[str, JsonValue]:
     _check_values(line)
     try:
         # Given bytes, json would guess at UTF-16 and others, in which `_check_values` counts wrong.
-        fields = json.loads(line.decode(), parse_constant=_refuse_constant)
+        fields = _DECODER.decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise MessageError(f"the message is not JSON ({type(error).__name__})") from error
     if not isinstance(fields, dict):
@@ -170,6 +170,11 @@ def _check_values(line: bytes) -> None:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+# `dumps` and `loads` make one of these for each message.
+_ENCODER = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _field(fields: dict[str, JsonValue], name: str, kind: type[_T]) -> _T:

@@ -20,6 +20,7 @@ __all__ = ["ToolError", "json_parse", "retry", "shell_quote"]
 _TOKEN = ""
 _MAX_MESSAGE_BYTES = 0
 _RAISES = False
+_ENCODER = _json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
 class ToolError(Exception):
@@ -149,7 +150,7 @@ def _answer(tool: str, identity: str, line: bytes) -> object:
 
 
 def _dump(value: object) -> bytes:
-    return _json.dumps(value, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+    return _ENCODER.encode(value).encode("ascii") + b"\n"
 
 
 def _unsendable(arguments: dict[str, object]) -> str:

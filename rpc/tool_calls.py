@@ -47,8 +47,9 @@ class ToolCallLog:
         self._shown = shown
         self._lock = threading.Lock()
         self._began = time.monotonic()
-        self._calls: list[ToolCall] = []
-        self._running: dict[int, float] = {}
+        self._calls: list[ToolCall | None] = []
+        """None for those that still run."""
+        self._running: dict[int, tuple[str, float]] = {}
         self._closed = False
 
     def begin(self) -> None:
@@ -59,9 +60,9 @@ class ToolCallLog:
         """Note a call, and return its number."""
         now = time.monotonic()
         with self._lock:
-            self._calls.append(ToolCall(name, now - self._began, 0.0))
-            number = len(self._calls) - 1
-            self._running[number] = now
+            number = len(self._calls)
+            self._calls.append(None)
+            self._running[number] = (name, now)
             return number
 
     def ended(self, number: int, error: str | None) -> None:
@@ -84,10 +85,9 @@ class ToolCallLog:
             self._closed = True
             for number in list(self._running):
                 self._finish(number, NOT_ENDED)
-            return tuple(self._calls)
+            return tuple(call for call in self._calls if call)
 
     def _finish(self, number: int, error: str | None) -> ToolCall:
-        begun = self._calls[number]
-        seconds = time.monotonic() - self._running.pop(number)
-        call = self._calls[number] = ToolCall(begun.name, begun.start, seconds, error)
+        name, began = self._running.pop(number)
+        call = self._calls[number] = ToolCall(name, began - self._began, time.monotonic() - began, error)
         return call
