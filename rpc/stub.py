@@ -27,6 +27,8 @@ _path, _library = _sys.path[:], _os.path.dirname(_os.__file__)
 _sys.path[:] = [_entry for _entry in _path if _entry.startswith(_library)]
 """
 _WHOLE_PATH_AGAIN = "_sys.path[:] = _path\n"
+OWN = "# What follows is this script's own.\n"
+"""What is in front of it is the same for each script with the same tools, so that it may have been compiled before."""
 _TRACEBACKS = "stub_tracebacks.py"
 CLIENTS = ("unix_socket_client.py", "file_queue_client.py")
 """The transports' parts of the stub."""
@@ -74,16 +76,28 @@ def generate_stub(
     Raises:
         ValueError: A handler's name can't be used in the module.
     """
-    runtime = target_source(
-        "stub_runtime.py", _TOKEN=token, _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES, _RAISES=tool_errors == "raise"
-    )
     for name in handlers:
         check_name(name)
     functions = [_render_function(name, handler) for name, handler in handlers.items()]
     exported = f"__all__ = {sorted([*stub_runtime.__all__, *handlers])!r}\n"
-    fixed = [_STANDARD_LIBRARY_ALONE, runtime, target_source(_TRACEBACKS), client_source, _WHOLE_PATH_AGAIN]
-    parts = [*fixed, *functions, exported]
+    client, values = _without_values(client_source)
+    own = f"{OWN}_TOKEN = {token!r}\n{values}"
+    parts = [*_fixed(tool_errors == "raise"), client, _WHOLE_PATH_AGAIN, *functions, exported, own]
     return "\n\n".join([_HEADER + _FUTURE, *parts])
+
+
+@cache
+def _fixed(raises: bool) -> tuple[str, ...]:
+    runtime = target_source("stub_runtime.py", _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES, _RAISES=raises)
+    return _STANDARD_LIBRARY_ALONE, runtime, target_source(_TRACEBACKS)
+
+
+def _without_values(client_source: str) -> tuple[str, str]:
+    """Return what is the same in all sources of a transport's client, and the values behind it."""
+    for same in map(target_source, CLIENTS):
+        if client_source.startswith(same):
+            return same, client_source[len(same) :]
+    return client_source, ""
 
 
 @cache

@@ -15,6 +15,7 @@ import time
 
 from code_execution.script_start import ProjectsOwn, set_path
 from code_execution.warm.choosing import chosen
+from code_execution.warm.compiled_tools import CompiledTools
 from code_execution.warm.fingerprint import Fingerprint, library, shaping
 from code_execution.warm.own_memory import OwnMemory
 from code_execution.warm.ready_modules import Ready, forget_directories
@@ -54,6 +55,7 @@ class Known:
         self.directory = directory
         self.python = python
         self.ready = Ready()
+        self.tools = CompiledTools()
         self.path = [entry for entry in sys.path if entry != directory]
         given = self._given()
         self.shaping = shaping(given, os.fsencode(directory))
@@ -217,7 +219,7 @@ def _become(job: Job, known: Known, kept: tuple[int, ...]) -> None:
     sys.path[:] = known.path
     set_path(job.directory, job.mode)
     forget_directories(library())
-    known.ready.hide()
+    known.ready.hide(known.tools)
     sys.meta_path.insert(0, ProjectsOwn(script))  # type: ignore[arg-type]
     marked = sorted(dict.fromkeys(job.variables), key=lambda entry: not entry.startswith(_MARKER))
     known.memory.show([os.fsencode(each) for each in (known.python, "-u", *shown)], marked)

@@ -26,12 +26,16 @@ class Ready:
         loaded = {name: module for name, module in sys.modules.items() if name not in THERE}
         self._modules = {name: module for name, module in loaded.items() if _origin(module) not in _BUILT_IN}
 
-    def hide(self) -> None:
-        """Take them out of those that are there, and stand where modules are looked for in files."""
+    def hide(self, *others: object) -> None:
+        """Take them out of those that are there, and stand where modules are looked for in files.
+
+        Args:
+            others: Finders that stand there, too.
+        """
         for name in self._modules:
             sys.modules.pop(name, None)
         files = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else len(sys.meta_path)
-        sys.meta_path.insert(files, self)  # type: ignore[arg-type]
+        sys.meta_path[files:files] = (self, *others)  # type: ignore[arg-type]
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> object:
         """Return where a module is, as finders do; None leaves it to the others."""

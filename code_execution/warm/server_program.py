@@ -90,6 +90,8 @@ def _next_script(ask: int, known: Known) -> Script:
             script = nursed(request, known) if forked else None
             if script:
                 return script
+            if known.tools.learn(os.fsdecode(request.partition(b" ")[2])):
+                gc.freeze()
 
 
 def _ready() -> Script:

@@ -6,9 +6,12 @@ import re
 from functools import cache
 from importlib import resources
 
+from rpc.stub import OWN
+
 _PARTS = (
     "script_start.py",
     "warm/ready_modules.py",
+    "warm/compiled_tools.py",
     "warm/choosing.py",
     "warm/fingerprint.py",
     "warm/own_memory.py",
@@ -31,4 +34,4 @@ def server_source() -> str:
     files = resources.files("code_execution")
     texts = [files.joinpath(part).read_text("utf-8") for part in _PARTS]
     bare = [_AS_A_PROGRAM.sub("", _AMONG_THEM.sub("", text)) for text in texts]
-    return "\n".join(["from __future__ import annotations\n", *bare, _START])
+    return "\n".join(["from __future__ import annotations\n", *bare, f"OWN = {OWN.encode()!r}", _START])

@@ -222,3 +222,36 @@ def test_a_python_that_runs_something_of_its_users_is_never_forked(env: BaseEnvi
     env.execute("python3 -m venv --without-pip venv && export VIRTUAL_ENV=$PWD/venv")
     env.execute("echo 'print(1)' >\"$(echo venv/lib/python3*/site-packages)/sitecustomize.py\"")
     assert [execute_code("print(2)", env=env).output for _ in range(3)] == ["1\n2\n"] * 3
+
+
+TOLD = """
+import sys, hermes_tools, inspect
+source = inspect.getsource(hermes_tools.note)
+loader = type(hermes_tools.__loader__).__name__, type(hermes_tools.__spec__.loader).__name__
+file = hermes_tools.note.__wrapped__.__code__.co_filename == hermes_tools.__file__ == hermes_tools.__spec__.origin
+print(loader, file, source, hermes_tools.note("x"), "__pycache__" in __import__("os").listdir(sys.path[0]))
+"""
+
+
+def test_tools_that_were_compiled_before_are_like_others(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    def note(text: str) -> list[str]:
+        """Return it."""
+        return [text]
+
+    def told() -> str:
+        result = execute_code(TOLD, env=env, tools={"note": note})
+        assert result.status == "success", result
+        return result.output
+
+    first = told()
+    server_of(env)
+    assert "['x']" in first
+    assert [told() for _ in range(3)] == [first] * 3
+
+
+def test_a_forked_script_leaves_nothing_of_its_tools_behind(env: BaseEnvironment) -> None:
+    server_of(env)
+    code = "import os, hermes_tools; print(os.path.exists(os.path.dirname(__file__) + '/__pycache__'))"
+    assert execute_code(code, env=env).output == "False\n"
