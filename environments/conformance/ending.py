@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 from environments.base import BaseEnvironment
 from environments.conformance.check import Check, Subject, expect, expect_output, running, unique, wait_until
@@ -145,11 +146,31 @@ def a_command_times_out_however_fast_its_output_comes(subject: Subject) -> None:
     expect_output(env, "echo after", "after\n")
 
 
+def a_command_is_ended_while_its_reader_is_away(subject: Subject) -> None:
+    """Its callback does not return before the command is gone, which leaves the session as it was."""
+    env, name, gone = subject.env, unique("V"), []
+    env.execute(f"export {name}=kept")
+    for arguments in ({"timeout": LIMIT}, {"interrupt": threading.Event()}):
+        word = unique()
+
+        def wait_for_the_end(_: str, word: str = word, arguments: dict[str, Any] = arguments) -> None:
+            if event := arguments.get("interrupt"):
+                event.set()
+            gone.append(wait_until(lambda: running(env, word) == 0, PATIENCE))
+
+        result = env.execute(f"echo so far; sh -c ': {word}; sleep 1000; :'", on_output=wait_for_the_end, **arguments)
+        expect(result.timed_out is ("timeout" in arguments) and not result.ok, "it was ended for its reason", result)
+        expect(result.output == "so far\n", "with the output so far", result)
+    expect(gone == [True, True], "nothing was left while the callback had not returned", gone)
+    expect_output(env, f"echo ${name}; unset {name}", "kept\n")
+
+
 CHECKS = tuple(
     Check(4, run)
     for run in (
         a_timeout_that_ends_a_child_leaves_the_shell,
         a_command_times_out_however_fast_its_output_comes,
+        a_command_is_ended_while_its_reader_is_away,
         a_timed_out_command_keeps_its_output_and_the_session,
         a_timeout_ends_the_whole_tree,
         a_loop_of_builtins_is_ended,

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from environments.capture import BoundedCapture, LiveText
 from environments.listener import LiveOutput, channel_name
+from environments.shell.watch import Watch
 from environments.sink import Channel
 
 
@@ -38,6 +41,16 @@ class CommandOutput:
         self._on_output = on_output
         self._live = {channel: LiveText() for channel in Channel} if on_output and not binary else {}
         self._frozen = False
+        self._watch: Watch | None = None
+
+    @property
+    def calls_back(self) -> bool:
+        """Whether there is a callback, which may take its time."""
+        return self._on_output is not None
+
+    def watched_by(self, watch: Watch) -> None:
+        """Have the command looked after while the callback has the reader's thread."""
+        self._watch = watch
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Take output of one channel. The callback's own errors are raised."""
@@ -48,7 +61,8 @@ class CommandOutput:
             return
         capture.add(data)
         if self._on_output and (piece := self._live[channel].feed(data) if self._live else data):
-            self._on_output(piece, channel_name(channel))
+            with self._watch or contextlib.nullcontext():
+                self._on_output(piece, channel_name(channel))
 
     def skip(self, channel: Channel, size: int) -> None:
         """Count bytes of the middle that a channel does not bring, see `BoundedCapture.skip`."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from environments.cancellation import ended_in_scope
 from environments.errors import TerminalError
+from environments.shell.output import CommandOutput
 from environments.shell.shell import Ended, Shell
+from environments.shell.watch import Watch
 from environments.sink import OutputSink
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class RunningCommand:
         self._killed_shell = False
         self._over: threading.Event | None = None  # as long as nobody waits for it, it need not be made
         self._thread: threading.Thread | None = None
+        self._watch: Watch | None = None
 
     def time_out(self) -> None:
         """Begin to end the command because its time is up."""
@@ -108,7 +111,7 @@ class RunningCommand:
                     tree.look()
                 self._on_cancel()
             self.survivors = tree.end(self._grace)
-            if not over.wait(LEAVE_TIMEOUT):
+            if not self._is_over_in(LEAVE_TIMEOUT, over):
                 self._killed_shell = True
                 tree.kill_shell()
         except TerminalError as error:
@@ -116,8 +119,22 @@ class RunningCommand:
             self._shell.close()  # the target does not answer: let the reader go
         from environments.shell.process_tree import KILL_LIMIT  # most commands end by themselves
 
-        if not over.wait(KILL_LIMIT):
+        if not self._is_over_in(KILL_LIMIT, over):
             self._shell.close()
+
+    def _is_over_in(self, limit: float, over: threading.Event) -> bool:
+        """Wait so many seconds for the command's end to be read. The time in which nobody reads does not count."""
+        was_away = True
+        while was_away:
+            was_away = self._reader_is_away
+            if over.wait(limit):
+                return True
+            was_away = was_away or self._reader_is_away
+        return False
+
+    @property
+    def _reader_is_away(self) -> bool:
+        return self._watch is not None and self._watch.is_away
 
     def read_to_end(self, output: OutputSink, timeout: float, interrupt: threading.Event | None = None) -> Ended:
         """Read until the command has ended, by itself or because of us, and nothing is left in the latter case.
@@ -138,6 +155,9 @@ class RunningCommand:
                 return min(deadline, now + INTERRUPT_POLL) if interrupt else deadline
             return None
 
+        if isinstance(output, CommandOutput) and output.calls_back:
+            self._watch = Watch(look)
+            output.watched_by(self._watch)
         try:
             with ended_in_scope(self.interrupt):
                 return self._shell.receive(output, look(), look)
@@ -156,6 +176,8 @@ class RunningCommand:
             thread = self._thread
             if self._over:
                 self._over.set()
+        if self._watch:
+            self._watch.end()
         if thread and thread is not threading.current_thread():
             thread.join()
             # The signal that makes it leave the command may reach it behind the command's end.
