@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
+import shutil
 import signal
 import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +18,16 @@ from environments.errors import EnvironmentStartError, SettingsError
 from environments.extras import missing_library
 from environments.plain_number import plain_number
 from environments.validation import closest
+from hermes_env.batch.ray_inside import (
+    MODE,
+    be_quiet,
+    found_at,
+    reached_from_here_alone,
+    session_folder,
+    talk_as_variables_say,
+    talk_with_token,
+)
+from hermes_env.batch.ray_probe import asks_for_token
 
 REACHED_IN = 10.0
 """Seconds in which a cluster has to answer. Ray itself waits for minutes, and then ends the process."""
@@ -25,6 +36,8 @@ LITTLE_CPU = 0.01
 """What an environment takes of a node's cores where nothing is said: Ray spreads only what takes something."""
 SHORT_FOLDER = "/tmp/ray"  # noqa: S108  # Ray's own default
 """Where a Ray of ours has its logs and sockets, if that of temporary files has a long name."""
+_SET_BY_RAY = (MODE, "PYTHONBREAKPOINT")
+"""Variables that Ray sets for good in a process that joins it, and that all it starts later would have."""
 _OPTIONS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 """What Ray has an option of its own for, and what a node calls it."""
 
@@ -54,6 +67,7 @@ class Cluster:
     def __init__(self, address: str | None) -> None:
         self._ray: Any = ray_library()
         self._is_ours = not self._ray.is_initialized()
+        self._folder: Path | None = None
         if self._is_ours:
             _check_address(address)
             self._join(address)
@@ -61,23 +75,34 @@ class Cluster:
             raise SettingsError(f"this process has joined the Ray at {joined}; leave out the address, or give that one")
 
     def _join(self, address: str | None) -> None:
-        _be_quiet()
+        be_quiet()
         with _own_signals(), _own_variables(RAY_USAGE_STATS_ENABLED="0"):
             try:
-                self._ray.init(
-                    address=address or "local",
-                    include_dashboard=None if address else False,
-                    _temp_dir=None if address else _short_folder(),
-                    log_to_driver=False,
-                    configure_logging=False,
-                )
+                if address is None:
+                    self._folder = self._start()
+                else:
+                    found = found_at(address)
+                    talk_with_token(asks_for_token(found))
+                    self._ray.init(address=found, log_to_driver=False, configure_logging=False)
             except (ConnectionError, ValueError) as error:
                 raise SettingsError(
                     f"no Ray cluster was found at address {address!r}; start one by `ray start --head`, or give the "
                     f"HOST:PORT of one: {_first_line(error)}"
                 ) from error
-            except RuntimeError as error:  # as versions that differ
+            except (RuntimeError, self._ray.exceptions.RayError) as error:  # as versions that differ
                 raise EnvironmentStartError(f"Ray could not be joined: {_first_line(error)}") from error
+
+    def _start(self) -> Path:
+        """Start a Ray of our own, and return the folder of its logs and sockets."""
+        with reached_from_here_alone():
+            self._ray.init(
+                address="local",
+                include_dashboard=False,
+                _temp_dir=_short_folder(),
+                log_to_driver=False,
+                configure_logging=False,
+            )
+        return session_folder()
 
     @property
     def nodes(self) -> list[Mapping[str, float]]:
@@ -89,6 +114,13 @@ class Cluster:
         if self._is_ours:
             with _own_signals():
                 self._ray.shutdown()
+            talk_as_variables_say()
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                latest = self._folder.with_name("session_latest")
+                if latest.readlink() == self._folder:
+                    latest.unlink()
 
 
 def placement(resources: Mapping[str, float | str], nodes: list[Mapping[str, float]]) -> dict[str, Any]:
@@ -177,20 +209,14 @@ def _own_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_variables(**variables: str) -> Iterator[None]:
-    """Set variables for what is started in the block, where the user has not."""
-    missing = [name for name in variables if name not in os.environ]
-    os.environ.update({name: variables[name] for name in missing})
+    """Set variables in the block, where the user has not, and take back those that Ray sets there."""
+    before = {name: os.environ.get(name) for name in (*variables, *_SET_BY_RAY)}
+    os.environ.update({name: value for name, value in variables.items() if before[name] is None})
     try:
         yield
     finally:
-        for name in missing:
-            os.environ.pop(name, None)
-
-
-def _be_quiet() -> None:
-    """Keep the terminal to the batch: what goes wrong with an actor is in the result of its task."""
-    from ray._private import worker
-
-    logging.getLogger("ray").setLevel(logging.CRITICAL)
-    if hasattr(worker, "_worker_logs_enabled"):
-        worker._worker_logs_enabled = False  # what nodes have to say is printed on stdout otherwise
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from environments import Pool
@@ -27,6 +28,8 @@ from hermes_env.batch.work_result import failed, not_begun
 
 SECTIONS = ("approvals", "code_execution", "web")
 """What of `config.yaml` holds where a task runs, and is no setting of its environment."""
+_STARTED_WITH = Path("/proc/self/environ")
+"""The variables of this process as they were in the beginning."""
 
 
 def installed_version() -> str:
@@ -82,6 +85,7 @@ class BatchHost:
     def __init__(self, setup: Setup) -> None:
         # Ray's processes have it blocked, and so would have whatever a task starts on this machine.
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        _drop_variables_of_ray()
         self._setup = setup
         self._work: Work | None = None
         self._pool: Pool | None = None
@@ -186,6 +190,18 @@ class BatchHost:
             lent.close()
         except TerminalError:  # what it leaves is told by its log, and removed when this process is gone
             return
+
+
+def _drop_variables_of_ray() -> None:
+    """Take out of the environment what tasks here are not to find: none of them is Ray's code.
+
+    A debugger of Ray's would wait for somebody for ever, and one thread for numeric libraries is what Ray sets for
+    those that take less than a core, as environments mostly do.
+    """
+    given = _STARTED_WITH.read_bytes().split(b"\0") if _STARTED_WITH.exists() else []
+    for name, value in (("PYTHONBREAKPOINT", "ray.util.rpdb.set_trace"), ("OMP_NUM_THREADS", "1")):
+        if os.environ.get(name) == value and f"{name}={value}".encode() not in given:
+            del os.environ[name]
 
 
 def _hooks(making: Making) -> Mapping[str, Any]:

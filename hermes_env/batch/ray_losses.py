@@ -36,4 +36,4 @@ def _said(error: Exception | None) -> str:
     """Return what Ray says, in a line: it tells of many things that are none of a user's."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if not line.startswith(("class_name:", "actor_id:", "namespace:", "pid:", "ip:"))]
-    return " ".join(told[:3])[:300] or type(error).__name__
+    return " ".join(told[:3]).partition(" Some common causes ")[0][:300] or type(error).__name__

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +16,9 @@ from targets.engines import PYTHON_IMAGE, require_docker
 from targets.processes import all_gone, having
 from targets.ray_cluster import RayCluster, ray_cluster
 
+from environments import EnvironmentStartError
 from environments.conformance.check import wait_until
-from hermes_env.batch import read_results
+from hermes_env.batch import ray_probe, read_results
 
 LONG = 100
 """Seconds for what takes few on a machine that is not loaded."""
@@ -161,6 +164,48 @@ def test_what_a_driver_that_is_killed_leaves_on_nodes_is_removed(start, out: Pat
     finally:
         engine.close()
     assert statuses(out) == {}
+
+
+def test_a_cluster_that_is_found_is_shown_a_token_only_where_it_asks_for_one(
+    cluster: RayCluster, start, out: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    token = tmp_path / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.write_text("0" * 64)  # as any Ray leaves one that was started by its own defaults
+    variables["HOME"], variables["RAY_ADDRESS"] = str(tmp_path), cluster.address
+    process = start({"1": "true"}, "--address", "auto")
+    said = process.communicate(timeout=LONG)
+    assert process.returncode == 0, said
+    assert statuses(out) == {"1": "success"}
+
+
+def test_a_ray_of_the_batchs_own_listens_here_alone_and_takes_all_with_it(
+    hermes_env, tmp_path: Path, out: Path
+) -> None:
+    head = "$(tr '\\0' '\\n' < /proc/$RAY_RAYLET_PID/cmdline | sed -n 's/^--gcs-address=//p')"
+    probe = "import sys; from hermes_env.batch.ray_probe import asks_for_token as a; print(sys.argv[1], a(sys.argv[1]))"
+    folder = "tr '\\0' '\\n' < /proc/$RAY_RAYLET_PID/cmdline | sed -n 's/^--session_dir=//p'"
+    command = f'"{sys.executable}" -c "{probe}" "{head}"; {folder}; echo "[$OMP_NUM_THREADS$PYTHONBREAKPOINT]"'
+    tasks = tmp_path / "tasks.jsonl"
+    tasks.write_text(json.dumps({"id": "1", "command": command}) + "\n")
+    done = hermes_env("batch", str(tasks), "--out", str(out), "--engine", "ray", "-b", "local")
+    assert done.returncode == 0, done
+    (result,) = read_results(out)
+    (address, is_safe), session, variables = [line.split() for line in result.output.splitlines()]
+    assert address.startswith("127.0.0.1:")
+    assert is_safe == "True"
+    assert variables == ["[]"]
+    assert session and not Path(session[0]).exists()
+
+
+def test_something_else_at_the_address_of_a_cluster_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_probe, "PATIENCE", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(
+            EnvironmentStartError, match=f"what answers at '{address}' is not the head of a Ray cluster"
+        ):
+            ray_probe.asks_for_token(address)
 
 
 def test_an_address_where_no_cluster_is_is_told(hermes_env, tmp_path: Path, out: Path) -> None:
