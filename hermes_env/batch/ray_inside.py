@@ -34,7 +34,7 @@ def found_at(address: str) -> str:
     """
     found: str | None = _module("services").canonicalize_bootstrap_address(address)
     if found is None:
-        raise ConnectionError("this machine is part of none")
+        raise ConnectionError
     return found
 
 
