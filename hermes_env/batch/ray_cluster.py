@@ -157,8 +157,9 @@ def _nowhere(asked: Mapping[str, float], nodes: list[Mapping[str, float]]) -> Se
     there = {name for node in nodes for name in node if not name.startswith("node:")}
     unknown = next((name for name in asked if name not in there), None)
     if unknown is not None:
-        options = {option for option, name in _OPTIONS.items() if name in there}
-        told = f"{unknown!r}{closest(unknown, there | options)}"
+        options = {option: name for option, name in _OPTIONS.items() if name in there}
+        option = next((option for option, name in _OPTIONS.items() if name == unknown), None)
+        told = repr(option) if option else f"{unknown!r}{closest(unknown, there | options.keys())}"
         return SettingsError(f"no node of the Ray cluster has {told}; start one that does, or see `ray status`")
     wanted = ", ".join(f"{name} {plain_number(amount)}" for name, amount in asked.items())
     return SettingsError(

@@ -149,6 +149,7 @@ def test_an_environment_takes_little_and_is_spread_over_the_nodes() -> None:
     [
         ({"num_cpus": 3, "fast": 2}, "no node of the Ray cluster has CPU 3, fast 2"),
         ({"num_cpu": 1}, "no node of the Ray cluster has 'num_cpu' (did you mean 'num_cpus'?)"),
+        ({"num_gpus": 1}, "no node of the Ray cluster has 'num_gpus'; start one that does"),
         ({"fast": -1}, "resources: fast is -1; it should be a number"),
         ({"scheduling_strategy": "spread"}, "scheduling_strategy is 'spread'; allowed: SPREAD, DEFAULT"),
     ],
