@@ -21,8 +21,9 @@ from hermes_env.options import Backend, Cwd, Record, Settings, Timeout, Verbose,
 
 if TYPE_CHECKING:
     from hermes_env.batch import Summary
+    from hermes_env.batch.arguments import Retry
+    from hermes_env.batch.engine import Work
     from hermes_env.batch.result import Status
-    from hermes_env.batch.run import Retry
 
 FAILED_EXIT_CODE, USAGE_EXIT_CODE = 1, 2
 Number = TypeVar("Number", int, float)
@@ -42,6 +43,13 @@ def batch_command(
         int, typer.Option("--workers", "-w", metavar="N", min=1, help="How many tasks run at once at most.")
     ] = 8,
     engine: Annotated[str, typer.Option(metavar="threads|ray", help="What runs them.")] = "threads",
+    work: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:FUNCTION",
+            help="Python code, of the current directory or installed, that works on each task as function(env, task).",
+        ),
+    ] = None,
     backend: Backend = None,
     cwd: Cwd = None,
     timeout: Timeout = None,
@@ -72,15 +80,15 @@ def batch_command(
     """Run many tasks, each in an environment, and write a result for each.
 
     A task is a line such as {"id": "1", "command": "make test"}, or with "script" in place of "command"; it may have
-    "timeout", "files" and "settings". A result is a line with "id", "status", "output", "exit_code" and
-    "duration_seconds".
+    "timeout", "files" and "settings". With --work it needs neither, and may have fields of its own. A result is a line
+    with "id", "status", "output", "exit_code" and "duration_seconds".
 
     The same command goes on with a batch that was ended, also by kill -9: what has a result is passed over, and what
     may have run is "lost", and not run again without --retry.
 
     The exit code is 0 if each task is a success, and 1 if not; 124 if the budget was over before the end, 130 after
-    Ctrl-C, 125 for an error of ours, and 2 for a task or an option that cannot be understood. A second Ctrl-C leaves at
-    once; `hermes-env gc`, or the next run, removes what is left then.
+    Ctrl-C, 125 for an error of ours or a wrong setting, and 2 for a task that is not in order. A second Ctrl-C leaves
+    at once; `hermes-env gc`, or the next run, removes what is left then.
     """
     from hermes_env.batch import run_batch
     from hermes_env.batch.shown_progress import ShownBatch
@@ -91,10 +99,11 @@ def batch_command(
     with ShownBatch() as shown, ShownProgress(verbose) as starts:
         if verbose and engine == "threads":  # what is sent to a cluster does not print here
             settings["on_progress"] = starts.tell
-        work = partial(
+        batch = partial(
             run_batch,
             tasks,
             settings,
+            _function(work),
             workers=workers,
             engine=engine,
             out=out,
@@ -108,9 +117,15 @@ def batch_command(
             address=address,
             resources=_numbers("--resource", resource, float),
         )
-        summary = _run(work, interrupt)
+        summary = _run(batch, interrupt)
     _say_how_it_ended(summary, as_json=as_json)
     raise typer.Exit(_exit_code_of(summary))
+
+
+def _function(name: str | None) -> Work | None:
+    from hermes_env.batch.named_work import work_named
+
+    return None if name is None else work_named(name)
 
 
 def _run(work: Callable[[], Summary], interrupt: threading.Event) -> Summary:
@@ -155,6 +170,8 @@ def _numbers(option: str, assignments: list[str] | None, kind: Callable[[str], N
     found = {}
     for assignment in assignments or []:
         name, _, text = assignment.rpartition("=")
+        if name in found:
+            raise SettingsError(f"{option} {name}: it is given twice; keep one")
         try:
             found[name] = kind(text)
         except ValueError:

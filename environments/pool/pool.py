@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
+from environments.arguments import check_count, check_patience, check_seconds
 from environments.base import BaseEnvironment
 from environments.cancellation import check_scope
 from environments.errors import TerminalError
@@ -32,7 +33,7 @@ class Pool:
         settings: A backend's name, all settings, or the arguments of `create_environment` by name, where `backend`
             names the backend; None is what is configured. Each environment gets a `task_id` of its own.
         min: How many are to be ready for whoever comes next.
-        max: How many there may be at once, with those that are being started or removed.
+        max: How many there may be at once, with those that are being started or removed, as these are still there.
         idle: Seconds after which one goes that nobody has needed, if there are more than `min`.
         uses: How many borrowers one may have, one after the other. For each but the first, what was started before is
             ended and a new session begins; the files are those that the borrowers before have left.
@@ -87,8 +88,12 @@ class Pool:
             EnvironmentStartError: One could not be started; a `StartStoppedError` if it took too long.
             CallCancelledError: The wait was interrupted, or the scope cancelled.
             TerminalError: The pool was closed, or belongs to another process.
+            TypeError: The timeout is no number.
+            ValueError: It is below 0.
         """
         self._check_process()
+        if timeout is not None:
+            timeout = check_patience(timeout)
         check_scope()
         self._keeper.begin()
         borrower = Borrower(self.settings.env, timeout, interrupt)
@@ -146,16 +151,17 @@ class Pool:
 def _check_numbers(
     least: int, most: int, idle: float, uses: int, start_rate: float | None, max_starting: int | None
 ) -> None:
-    for name, value, lowest in (("min", least, 0), ("max", most, 1), ("uses", uses, 1)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{name} is {value!r}; give a whole number")
-        if value < lowest:
-            raise ValueError(f"{name} is {value}; give at least {lowest}")
+    for name, value in (("max", most), ("uses", uses), ("max_starting", 1 if max_starting is None else max_starting)):
+        check_count(name, value)
+    if isinstance(least, bool) or not isinstance(least, int):
+        raise TypeError(f"min is of type {type(least).__name__}; give a whole number")
+    if least < 0:
+        raise ValueError(f"min is {least}; give at least 0")
     if least > most:
         raise ValueError(f"min is {least}, above max, which is {most}")
-    if not idle >= 0:
-        raise ValueError(f"idle is {idle}; give seconds from 0 on")
+    if idle != 0 or isinstance(idle, bool):
+        check_seconds("idle", idle)
+    if start_rate is not None and (isinstance(start_rate, bool) or not isinstance(start_rate, int | float)):
+        raise TypeError(f"start_rate is of type {type(start_rate).__name__}; give a number of starts in a second")
     if start_rate is not None and not start_rate > 0:
         raise ValueError(f"start_rate is {start_rate}; give starts in a second, above 0")
-    if max_starting is not None and max_starting < 1:
-        raise ValueError(f"max_starting is {max_starting}; give at least 1")

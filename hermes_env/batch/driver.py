@@ -108,7 +108,9 @@ class Driver:
         self._has_more = True
         self._source_error: BaseException | None = None
         self._waiting = waiting
-        self._free = list(range(terms.workers))[::-1]
+        self._unused = iter(range(terms.workers))
+        """Workers that have had no task: there may be more than there will ever be tasks."""
+        self._free: list[int] = []
         self._running: dict[int, tuple[Task, Places]] = {}
         self._attempts: Counter[str] = Counter()
         self._starts = FailedStarts(terms.workers)
@@ -170,8 +172,9 @@ class Driver:
 
     def _begin_tasks(self) -> None:
         begun: list[tuple[int, Task, Places]] = []
-        while self._free and not self._is_stopping and (found := self._waiting.next()):
-            begun.append((self._free.pop(), *found))
+        room = self._terms.workers - len(self._running)
+        while len(begun) < room and not self._is_stopping and (found := self._waiting.next()):
+            begun.append((self._free.pop() if self._free else next(self._unused), *found))
         if not self._says_begin:
             self._journal.begin([task.id for _, task, _ in begun])
         for worker, task, places in begun:

@@ -33,7 +33,8 @@ class Journal:
         path: The file of results, one JSON object a line. It is made, or added to.
 
     Raises:
-        TerminalError: It cannot be written, another run has it, or it holds something else. It stays as it was.
+        TerminalError: It cannot be written, another run has it, it holds something else, or it is gone and the marks
+            are not. It stays as it was.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,6 +54,11 @@ class Journal:
             self._results = AppendedFile(path)
             try:
                 self._read()
+                if is_new and self._open:
+                    raise TerminalError(
+                        f"{path} is gone, and {marks.name} beside it says that tasks have begun; bring it back to go "
+                        "on, or remove that, too, to begin anew"
+                    )
             except BaseException:
                 self._results.close()
                 if is_new:

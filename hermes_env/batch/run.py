@@ -12,10 +12,18 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from environments.arguments import check_count, check_seconds
 from environments.cancellation import ended_in_scope
+from hermes_env.batch.arguments import (
+    Retry,
+    check_calls,
+    check_interrupt,
+    checked_mapping,
+    checked_out,
+    checked_retry,
+    checked_work,
+)
 from hermes_env.batch.driver import Driver, Terms
 from hermes_env.batch.engine import Engine, Plan, Settings, Work, make_engine
 from hermes_env.batch.journal import Journal
@@ -23,15 +31,12 @@ from hermes_env.batch.kinds import Kinds
 from hermes_env.batch.leftovers import remove_leftovers
 from hermes_env.batch.limits import Waiting
 from hermes_env.batch.memory_journal import MemoryJournal
-from hermes_env.batch.result import STATUSES, Result, Status
+from hermes_env.batch.result import Result, Status
 from hermes_env.batch.source import Source, Tasks
 from hermes_env.batch.summary import BatchProgress, Summary, counted
 
-Retry = Literal["never", "always"]
 _LOOK = 0.1
 """Seconds between looks whether the batch is to be interrupted."""
-_ALWAYS: frozenset[Status] = frozenset(("lost", "interrupted"))
-"""What `retry="always"` runs again."""
 
 
 def run_batch(
@@ -65,7 +70,8 @@ def run_batch(
         settings: The environments: a backend's name, what `load_settings` returns, or arguments of
             `create_environment` by name, with `backend`. None is what is configured. A task's own go over them.
         work: Python code that works on a task, called as `work(env, task)` in place of the task's command or script.
-            It returns text, a mapping of fields of the result, or what `execute` or `execute_code` returns.
+            It returns text, a mapping of fields of the result, or what `execute` or `execute_code` returns; it may be
+            an `async def`.
         workers: How many tasks run at once at most.
         engine: `"threads"` of this process, or `"ray"`; or what makes an engine of one's own of a `Plan`.
         out: The file that results are added to, one JSON object a line. Without it the summary has them, unless
@@ -97,13 +103,16 @@ def run_batch(
         ValueError: An argument has a value that is not allowed.
         KeyboardInterrupt: The batch was interrupted by Ctrl-C.
     """
-    statuses = _statuses(retry)
+    statuses, file = checked_retry(retry), checked_out(out)
     check_count("workers", workers)
+    check_calls(progress=progress, on_result=on_result)
+    check_interrupt(interrupt)
+    most, taken = checked_mapping("limits", limits), checked_mapping("resources", resources)
     ends = math.inf if budget is None else check_seconds("budget", budget)
     limit = None if timeout is None else check_seconds("timeout", timeout)
-    plan = Plan(workers, settings, work, limit, check_count("uses", uses), address, resources or {})
-    file = None if out is None else Path(out)
-    return _Batch(tasks, plan, engine, file, statuses, ends, limits or {}, progress, on_result).run(interrupt)
+    code = None if work is None else checked_work(work)
+    plan = Plan(workers, settings, code, limit, check_count("uses", uses), address, taken)
+    return _Batch(tasks, plan, engine, file, statuses, ends, most, progress, on_result).run(interrupt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +162,6 @@ class _Batch:
         )
 
 
-def _statuses(retry: str | Collection[Status]) -> frozenset[Status]:
-    """Return the statuses of results whose tasks run again."""
-    if isinstance(retry, str):
-        if retry not in ("never", "always"):
-            raise ValueError(f"retry is {retry!r}; give 'never', 'always', or a list of statuses")
-        return _ALWAYS if retry == "always" else frozenset()
-    for status in retry:
-        if status not in STATUSES:
-            raise ValueError(f"retry names the status {status!r}; there are: {', '.join(STATUSES)}")
-    return frozenset(retry)
-
-
 def _run(driver: Driver, interrupt: threading.Event | None, stack: ExitStack) -> None:
     """Run a driver in a thread of its own, so that Ctrl-C finds this one waiting and holding nothing.
 
@@ -185,9 +182,12 @@ def _run(driver: Driver, interrupt: threading.Event | None, stack: ExitStack) ->
         else:
             ended.set_result(None)
 
-    threading.Thread(target=work, name="hermes-batch", daemon=True).start()
     is_told = has_interrupted = False
     with ended_in_scope(driver.interrupt):
+        if interrupt and interrupt.is_set():  # before any task begins
+            is_told = True
+            driver.interrupt()
+        threading.Thread(target=work, name="hermes-batch", daemon=True).start()
         while not ended.done():
             try:
                 wait([ended], timeout=_LOOK)

@@ -62,6 +62,8 @@ class Source:
         try:
             if path != "-":
                 return Path(path).open("rb")
+            if sys.stdin is None:
+                raise TerminalError("standard input is closed; give a file of tasks, or send them there")
             kept: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
             shutil.copyfileobj(sys.stdin.buffer, kept)
         except OSError as error:
@@ -100,7 +102,9 @@ class Source:
         try:
             if isinstance(item, bytes):
                 return Task.of_line(item, has_work=self._has_work)
-            return item if isinstance(item, Task) else Task.of(item, has_work=self._has_work)
+            if isinstance(item, Task):
+                return item.checked(has_work=self._has_work)
+            return Task.of(item, has_work=self._has_work)
         except TaskError as error:
             raise TaskError(f"{where}: {error}") from None
 

@@ -58,6 +58,8 @@ class Summary:
         return self.left == 0 and not self.stopped and not (self.counts.keys() | self.earlier.keys()) - {"success"}
 
     def __str__(self) -> str:
+        if not (self.counts or self.earlier or self.stopped) and self.left == 0:
+            return "there were no tasks"
         text = f"{_listed(self.counts) or 'nothing was run'} in {self.seconds:.1f} s"
         if self.earlier:
             text += f"; not run again: {_listed(self.earlier)}"

@@ -76,6 +76,11 @@ class Task:
             raise TaskError(f"it is not valid JSON: {error}") from None
         return cls.of(fields, has_work=has_work)
 
+    def checked(self, *, has_work: bool = False) -> Self:
+        """Return itself, if what it holds is in order. Arguments and errors are those of `of`."""
+        type(self).of({key: getattr(self, key) for key in KEYS}, has_work=has_work)
+        return self
+
     def to_line(self) -> str:
         """Return it as one line of JSON, with its newline. Raises TypeError if `data` holds what JSON does not."""
         files = {
@@ -107,7 +112,23 @@ def _checked_text(fields: Mapping[str, object], key: str) -> str | None:
     text = fields.get(key)
     if text is not None and not isinstance(text, str):
         raise TaskError(f"{key} is {_kind(text)}; it should be text")
+    if text is not None:
+        _check_sendable(key, text)
     return text
+
+
+def _check_sendable(called: str, text: str) -> None:
+    if "\0" in text:
+        raise TaskError(f"{called} holds a NUL character, which no shell can take; leave it out")
+    _check_bytes(called, text)
+
+
+def _check_bytes(called: str, text: str) -> None:
+    try:
+        text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        raise TaskError(f"{called} holds half of a character, {half!a}, for which there are no bytes") from None
 
 
 def _checked_timeout(timeout: object) -> float | None:
@@ -128,7 +149,13 @@ def _checked_files(fields: Mapping[str, object]) -> dict[str, str | bytes]:
 
 
 def _checked_contents(path: str, contents: object) -> str | bytes:
-    if isinstance(contents, str | bytes):
+    if not path:
+        raise TaskError("files has an empty path; give each file one")
+    _check_sendable(f"the path {path!r} of files", path)
+    if isinstance(contents, str):
+        _check_bytes(f"files[{path!r}]", contents)
+        return contents
+    if isinstance(contents, bytes):
         return contents
     if isinstance(contents, Mapping) and contents.keys() == {"base64"} and isinstance(contents["base64"], str):
         try:

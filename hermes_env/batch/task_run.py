@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import math
 import threading
 import time
@@ -39,9 +40,9 @@ def run_task(
         with scope.active():
             run.write_files()
             result = result_of(task.id, run.by_itself() if work is None else run.by(work))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # asyncio's cancellation is no Exception, and ends no more than its task
         result = failed(task.id, error, began=run.has_begun or not isinstance(error, EnvironmentStartError))
-        if not isinstance(error, TerminalError):
+        if work and not isinstance(error, TerminalError):
             result = replace(result, output=traceback.format_exc())
     if work and scope.cancelled:
         result = timed_out(result, run.limit) if run.is_over else interrupted(result)
@@ -66,7 +67,8 @@ class _TaskRun:
     def write_files(self) -> None:
         """Write the task's files."""
         for path, contents in self._task.files.items():
-            self._env.write_bytes(path, contents.encode() if isinstance(contents, str) else contents)
+            data = contents.encode("utf-8", "surrogateescape") if isinstance(contents, str) else contents
+            self._env.write_bytes(path, data)
             self.has_begun = True
 
     def by_itself(self) -> object:
@@ -81,7 +83,12 @@ class _TaskRun:
         """Have Python code work on the task, and return what it returns."""
         self.has_begun = True
         with self._limited():
-            return work(self._env, self._task)
+            returned = work(self._env, self._task)
+            if not inspect.iscoroutine(returned):
+                return returned
+            import asyncio  # which takes a tenth of a second to import
+
+            return asyncio.run(returned)
 
     @contextlib.contextmanager
     def _limited(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 from environments import Pool
 from environments.cancellation import CancelScope
-from environments.errors import TerminalError
+from environments.errors import SettingsError, TerminalError
 from hermes_env.batch.engine import Done, Plan, at_once
 from hermes_env.batch.kinds import Kind, Kinds
 from hermes_env.batch.result import Result
@@ -36,6 +36,9 @@ class ThreadsEngine:
     """
 
     def __init__(self, plan: Plan) -> None:
+        if plan.address is not None or plan.resources:
+            name = "resources" if plan.address is None else "an address"
+            raise SettingsError(f"{name}: the engine 'threads' runs all in this process; give them with engine 'ray'")
         self.begins = at_once
         """See `PunctualEngine`."""
         self._plan = plan
@@ -91,7 +94,7 @@ class ThreadsEngine:
                     return not_begun(task.id)
                 has_begun = True
                 return run_task(env, task, work=self._plan.work, timeout=self._plan.timeout, scope=scope)
-        except Exception as error:  # whatever it is, the task has to come to an end
+        except BaseException as error:  # whatever it is, the task has to come to an end
             return failed(task.id, error, began=has_begun)
 
     def _may_begin(self, task: Task) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -313,12 +314,13 @@ def test_a_pool_that_nobody_closes_is_closed_at_exit(tmp_path: Path, nap: str) -
     ("named", "says"),
     [
         ({"min": -1}, "min is -1; give at least 0"),
-        ({"max": 0}, "max is 0; give at least 1"),
+        ({"max": 0}, "max is 0; give a number from 1 on"),
         ({"min": 3, "max": 2}, "min is 3, above max, which is 2"),
-        ({"uses": 0}, "uses is 0; give at least 1"),
-        ({"idle": -1.0}, "idle is -1.0; give seconds from 0 on"),
+        ({"uses": 0}, "uses is 0; give a number from 1 on"),
+        ({"idle": -1.0}, "idle is -1.0 s; give a positive number"),
+        ({"idle": math.nan}, "idle is nan s; give a positive number"),
         ({"start_rate": 0}, "start_rate is 0; give starts in a second, above 0"),
-        ({"max_starting": 0}, "max_starting is 0; give at least 1"),
+        ({"max_starting": 0}, "max_starting is 0; give a number from 1 on"),
     ],
 )
 def test_a_number_that_cannot_be_is_refused(named, says: str) -> None:
@@ -326,6 +328,14 @@ def test_a_number_that_cannot_be_is_refused(named, says: str) -> None:
         Pool("local", **named)
 
 
-def test_what_is_no_number_is_refused() -> None:
-    with pytest.raises(TypeError, match="max is '8'; give a whole number"):
-        Pool("local", max="8")  # type: ignore[arg-type]
+@pytest.mark.parametrize("name", ["min", "max", "idle", "uses", "start_rate", "max_starting"])
+@pytest.mark.parametrize("value", ["8", True])
+def test_what_is_no_number_is_refused(name: str, value: object) -> None:
+    with pytest.raises(TypeError, match=f"{name} is of type {type(value).__name__}; give "):
+        Pool("local", **{name: value})
+
+
+@pytest.mark.parametrize(("timeout", "error"), [(-1, ValueError), (math.nan, ValueError), ("8", TypeError)])
+def test_a_wait_of_no_time_is_refused(make, timeout: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="timeout is "), make().environment(timeout):
+        pass

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+import subprocess
 import sys
 import threading
 import traceback
@@ -15,9 +17,11 @@ from targets.engines import PYTHON_IMAGE, require_docker
 from targets.processes import all_gone, having
 from targets.pseudo_terminal import Person
 
+from environments import SettingsError
 from environments.conformance.check import wait_until
 from hermes_env.batch import read_results
 from hermes_env.batch.journal import BEGUN
+from hermes_env.batch.named_work import work_named
 from hermes_env.foreground import run_interruptibly
 
 
@@ -83,12 +87,68 @@ def test_tasks_come_by_standard_input(hermes_env, out: Path) -> None:
     assert (done.returncode, statuses(out)) == (0, {"a": "success"})
 
 
+def test_standard_input_that_is_closed_is_told(out: Path, variables: dict[str, str], tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "hermes_env", "batch", "-", "--out", str(out)]
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *words]
+    done = subprocess.run(closed, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert done.stderr == "hermes-env: standard input is closed; give a file of tasks, or send them there\n"
+
+
+def test_no_tasks_are_told_and_are_no_failure(hermes_env, out: Path) -> None:
+    done = hermes_env("batch", "-", "--out", str(out), stdin="\n")
+    assert (done.returncode, done.stderr) == (0, "hermes-env: there were no tasks\n")
+
+
+ROLLOUTS = """
+import asyncio
+
+async def work(env, task):
+    await asyncio.sleep(0)
+    answer = env.execute(["expr", str(task.data["a"]), "+", "1"]).output
+    return {"output": answer, "reward": float(int(answer) == task.data["want"])}
+"""
+
+
+def test_python_code_of_the_current_directory_works_on_tasks(hermes_env, write, out: Path, tmp_path: Path) -> None:
+    (tmp_path / "rollouts.py").write_text(ROLLOUTS)
+    tasks = write({"id": "a", "a": 1, "want": 2}, {"id": "b", "a": 3, "want": 3})
+    done = hermes_env("batch", tasks, "--out", str(out), "--work", "rollouts:work", PYTHONSAFEPATH="1")
+    assert done.returncode == 0, done.stderr
+    assert {result.id: (result.output, result.data) for result in read_results(out)} == {
+        "a": ("2\n", {"reward": 1.0}),
+        "b": ("4\n", {"reward": 0.0}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("rollouts", "give module:function, such as rollouts:work for that in rollouts.py here"),
+        ("no_such:work", "no_such cannot be imported: ModuleNotFoundError: No module named 'no_such'"),
+        ("broken:work", "broken cannot be imported: ZeroDivisionError: division by zero"),
+        ("json:loafs", "json has no loafs (did you mean 'loads'?); it is "),
+        ("json:loads", "work cannot be called as work(env, task): too many positional arguments"),
+        ("json:__name__", "work is of type str; give a function"),
+    ],
+)
+def test_a_name_that_stands_for_no_code_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "broken.py").write_text("1 / 0")
+    with pytest.raises(SettingsError, match=re.escape(f"--work {name}: {said}")):
+        work_named(name)
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         ([], 2, "line 1: a task has no field 'comand' (did you mean 'command'?)"),
         (["--engine", "thread"], 125, "there is no engine 'thread' (did you mean 'threads'?)"),
         (["--retry", "sometimes"], 125, "--retry sometimes: there is no such status"),
+        (["--limit", "local=1", "--limit", "local=2"], 125, "--limit local: it is given twice; keep one"),
         (["--limit", "docker"], 125, "--limit docker: it should be a name, = and a number above 0"),
         (["--budget", "0"], 125, "--budget 0: it should be greater than 0"),
     ],

@@ -135,6 +135,10 @@ def test_no_more_tasks_run_than_there_are_workers(start) -> None:
     assert batch.engine.most == 2
 
 
+def test_workers_that_no_task_needs_cost_nothing() -> None:
+    assert run_batch(tasks(3), "local", workers=10**15, engine=lambda _: ScriptedEngine(well)).ok
+
+
 def test_a_limit_of_a_place_holds_and_keeps_no_others_waiting(start) -> None:
     there = [
         {"id": f"ssh{count}", "command": "true", "settings": {"backend": "ssh", "host": "h", "user": "u"}}

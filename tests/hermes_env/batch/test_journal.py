@@ -155,6 +155,18 @@ def test_marks_of_something_else_are_refused(path: Path) -> None:
     assert not path.exists()
 
 
+def test_results_that_are_gone_while_tasks_have_begun_are_asked_for(path: Path) -> None:
+    written(path)
+    path.unlink()
+    marks = begun_file(path).read_bytes()
+    with pytest.raises(TerminalError, match=r"is gone, and .* says that tasks have begun; bring it back"):
+        Journal(path)
+    assert not path.exists()
+    assert begun_file(path).read_bytes() == marks
+    begun_file(path).unlink()
+    Journal(path).close()
+
+
 @pytest.mark.parametrize("name", ["missing/results.jsonl", "folder"])
 def test_what_cannot_be_written_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import signal
 import sys
@@ -100,6 +101,45 @@ def test_python_code_works_on_tasks_and_returns_what_it_likes() -> None:
     assert found["exits"].status == "error"
     assert "cannot be written as JSON" in (found["odd"].error or "")
     assert "something of type int" in (found["wrong"].error or "")
+
+
+def test_python_code_may_be_awaited_and_ends_at_its_time_limit(nap: str) -> None:
+    async def work(env: BaseEnvironment, task: Task) -> str:
+        await asyncio.sleep(0)
+        return env.execute(task.command or "").output
+
+    found = came({"id": "a", "command": "echo hi"}, {"id": "b", "command": f"sleep {nap}", "timeout": 1}, work=work)
+    assert (found["a"].status, found["a"].output) == ("success", "hi\n")
+    assert found["b"].status == "timeout"
+    assert all_gone(nap)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
+def test_what_is_no_exception_ends_its_task_alone(error: type[BaseException]) -> None:
+    def work(env: BaseEnvironment, task: Task) -> None:
+        if task.id == "a":
+            raise error("mine")
+
+    found = came({"id": "a"}, {"id": "b"}, work=work)
+    assert (found["a"].status, found["a"].error) == ("error", f"{error.__name__}: mine")
+    assert found["b"].status == "success"
+
+
+def test_an_error_of_a_command_shows_nothing_of_ours() -> None:
+    found = came({"id": "a", "script": "\udc80"})
+    assert (found["a"].status, found["a"].output) == ("error", "")
+    assert "lone surrogate" in (found["a"].error or "")
+
+
+def test_nothing_begins_behind_an_interrupt(tmp_path: Path) -> None:
+    interrupt, scope = threading.Event(), CancelScope()
+    tasks = [{"id": "a", "command": f"touch {tmp_path}/ran"}]
+    interrupt.set()
+    assert run_batch(tasks, "local", interrupt=interrupt).left == 1
+    scope.cancel()
+    with scope.active():
+        assert run_batch(tasks, "local").stopped == "interrupted"
+    assert not (tmp_path / "ran").exists()
 
 
 def test_python_code_ends_at_its_time_limit_whatever_it_makes_of_that(nap: str) -> None:

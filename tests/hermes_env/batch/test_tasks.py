@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from environments import load_settings
-from environments.errors import SettingsError
+from environments.errors import SettingsError, TerminalError
 from hermes_env.batch import Result, Task, TaskError, run_batch
 from hermes_env.batch.kinds import Kinds
 from hermes_env.batch.source import Source
@@ -31,6 +31,11 @@ def line(**fields: object) -> str:
         (line(id="a", command="true", files=["x"]), "files is a list; it should be an object"),
         (line(id="a", command="true", files={"x": 1}), "files['x'] is a number; it should be text"),
         (line(id="a", command="true", files={"x": {"base64": "?"}}), "files['x'] is not valid base64"),
+        (line(id="a", command="a\0b"), "command holds a NUL character, which no shell can take; leave it out"),
+        (line(id="a", script="\ud800"), "script holds half of a character, '\\ud800', for which there are no bytes"),
+        (line(id="a", command="true", files={"": "x"}), "files has an empty path; give each file one"),
+        (line(id="a", command="true", files={"a\0": "x"}), "the path 'a\\x00' of files holds a NUL character"),
+        (line(id="a", command="true", files={"x": "\ud800"}), "files['x'] holds half of a character"),
         (line(id="a", command="true", settings="docker"), "settings is text; it should be an object"),
         (line(id="a", command="true", settings={"timout": 1}), "argument timout: no such setting"),
         (line(id="a", command="true", settings={"backend": "dokcer"}), "unknown backend 'dokcer'"),
@@ -54,6 +59,19 @@ def test_a_wrong_line_is_named_before_anything_runs(tmp_path: Path, text: str, s
 def test_a_wrong_task_of_a_list_is_named_by_its_place(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="task 2: a task has no id"):
         run_batch([{"id": "a", "command": "true"}, {}], "local", out=tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        (Task("", "true"), "the id of a task is ''; give it text"),
+        (Task("a"), "task 'a' has neither a command nor a script"),
+        (Task("a", "true", timeout=-1), "timeout is -1 s; it should be greater than 0"),
+    ],
+)
+def test_a_task_that_python_code_has_made_is_looked_at_too(task: Task, said: str) -> None:
+    with pytest.raises(TaskError, match=f"task 1: {said}"):
+        run_batch([task], "local")
 
 
 def test_a_task_is_the_same_after_a_line_and_after_a_pickle() -> None:
@@ -114,6 +132,16 @@ def test_own_settings_of_the_same_backend_leave_its_others_as_they_are() -> None
         ({"settings": "dokcer"}, SettingsError, "unknown backend 'dokcer'"),
         ({"settings": 3}, SettingsError, "settings is of type int; give a backend"),
         ({"tasks": 3}, TypeError, "tasks is of type int"),
+        ({"retry": 3}, TypeError, "retry is of type int; give 'never', 'always', or a list of statuses"),
+        ({"limits": ["docker"]}, TypeError, "limits is of type list; give a mapping"),
+        ({"resources": 3}, TypeError, "resources is of type int; give a mapping"),
+        ({"progress": 3}, TypeError, "progress is of type int; give a function"),
+        ({"work": 3}, TypeError, "work is of type int; give a function"),
+        ({"work": lambda env: env}, TypeError, r"work cannot be called as work\(env, task\): too many positional"),
+        ({"interrupt": 3}, TypeError, r"interrupt is of type int; give a threading\.Event"),
+        ({"out": "-"}, TerminalError, "results cannot go to '-'; give a file"),
+        ({"address": "auto"}, SettingsError, "an address: the engine 'threads' runs all in this process"),
+        ({"resources": {"num_cpus": 1}}, SettingsError, "resources: the engine 'threads' runs all in this process"),
     ],
 )
 def test_a_wrong_argument_is_refused(tmp_path: Path, arguments: dict, error: type[Exception], said: str) -> None:
