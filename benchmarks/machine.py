@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _ENGINES = {
     "Docker": (("docker", "version", "--format", "{{.Server.Version}}"), r"[\d.]+"),
@@ -25,6 +25,14 @@ def machine() -> dict[str, str]:
     }
     versions = {name: _version(*asked) for name, asked in _ENGINES.items()}
     return {**found, **{name: version for name, version in versions.items() if version}}
+
+
+def machine_text(machine: Mapping[str, str]) -> str:
+    """Return for people what kind of machine this is."""
+    return ", ".join(
+        f"{value} {name}" if name in {"cores", "memory"} else value if name == "kernel" else f"{name} {value}"
+        for name, value in machine.items()
+    )
 
 
 def _version(argv: Sequence[str], pattern: str) -> str:

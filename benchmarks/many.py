@@ -6,11 +6,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
-from typing import TypeVar
 
+from benchmarks.fresh_process import in_fresh_process
 from benchmarks.measure import Times, timed
 from benchmarks.memory import resident_bytes
 from benchmarks.raw_process import NOTHING, PipedProcess
@@ -23,7 +22,6 @@ SECONDS = 1.0
 """How long all run commands in one round."""
 GOAL = 10_000
 """Commands a second."""
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +55,6 @@ def rows() -> Iterator[Row]:
         limit=1 / GOAL,
         note=f"{rates}; {each}",
     )
-
-
-def in_fresh_process(measure: Callable[[], T]) -> T:
-    """Call a function of a module in a process that has done nothing before."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(measure).result()
 
 
 def seconds_each(actions: Sequence[Callable[[], object]], seconds: float = SECONDS) -> float:

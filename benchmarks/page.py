@@ -3,82 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.chart import Chart, svg_of
 from benchmarks.findings import Findings
+from benchmarks.machine import machine_text
+from benchmarks.marked_page import DOCS, MarkedPage
 from benchmarks.table import NONE, Row, beside_text, ratio_text, seconds_text
 
-DOCS = Path(__file__).parents[1] / "docs"
-PAGE, FOLDER, DATA = "performance.md", "performance", "measured.json"
-_PART = re.compile(r"(<!-- measured: ([a-z -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PERFORMANCE = MarkedPage("performance.md", "performance")
 _PEERS = ("hermes-agent", "SWE-ReX", "inspect_ai")
 
 
 def write(findings: Findings, docs: Path = DOCS) -> None:
-    """Write the page anew, with its charts and what they are made of.
-
-    Args:
-        findings: What it is to say.
-        docs: Where the page is.
-
-    Raises:
-        MissingExtraError: What draws the charts is not installed.
-    """
-    folder = docs / FOLDER
-    folder.mkdir(exist_ok=True)
-    for chart in findings.charts:
-        (folder / f"{chart.name}.svg").write_text(svg_of(chart))
-    (folder / DATA).write_text(findings.to_json())
-    page = docs / PAGE
-    page.write_text(written(page.read_text(), findings))
+    """Write the page anew, see `MarkedPage.write`."""
+    PERFORMANCE.write(_parts(findings), findings.charts, findings.to_json(), docs)
 
 
 def read(docs: Path = DOCS) -> Findings:
     """Return what the page says now."""
-    return Findings.of_json((docs / FOLDER / DATA).read_text())
+    return Findings.of_json(PERFORMANCE.numbers(docs))
 
 
 def written(text: str, findings: Findings) -> str:
-    """Return the page with what was measured between its marks. A part that was not measured says so.
+    """Return the page with what was measured between its marks, see `MarkedPage.written`."""
+    return PERFORMANCE.written(text, _parts(findings), findings.charts)
 
-    Args:
-        text: The page as it is.
-        findings: What it is to say.
-    """
+
+def _parts(findings: Findings) -> dict[str, str]:
     goals = [row for row in findings.rows if row.ours is None or row.goal is not None or row.limit is not None]
     more = [row for row in findings.rows if row not in goals]
-    parts = {
+    return {
         "machine": _measured_on(findings),
         "goals": _costs(goals),
         "more": _costs(more),
         "beside": _beside(findings),
     }
-    parts |= {f"chart {chart.name}": picture(chart, FOLDER) for chart in findings.charts}
-    return filled(text, parts)
-
-
-def filled(text: str, parts: Mapping[str, str]) -> str:
-    """Return a page with something else between its marks.
-
-    Args:
-        text: The page as it is.
-        parts: What belongs there, by the name in the mark. One that is missing was not measured.
-    """
-
-    def part(found: re.Match[str]) -> str:
-        return f"{found[1]}\n{parts.get(found[2], 'Not measured.')}\n\n{found[3]}"
-
-    return _PART.sub(part, text)
-
-
-def machine_text(machine: Mapping[str, str]) -> str:
-    """Return for people what kind of machine this is."""
-    return ", ".join(
-        f"{value} {name}" if name in {"cores", "memory"} else value if name == "kernel" else f"{name} {value}"
-        for name, value in machine.items()
-    )
 
 
 def _measured_on(findings: Findings) -> str:
@@ -161,12 +121,6 @@ def _missing(findings: Findings) -> Iterator[str]:
     for row in findings.rows:
         for name, why in row.missing.items():
             yield f"- {name}, {_code(row.what)}: {' '.join(why.split())}"
-
-
-def picture(chart: Chart, folder: str) -> str:
-    """Return what shows a chart that lies in a folder beside the page."""
-    note = f"\n\n{chart.note}" if chart.note else ""
-    return f"![{chart.says}]({folder}/{chart.name}.svg)" + note
 
 
 def _code(what: str) -> str:

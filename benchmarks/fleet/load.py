@@ -8,12 +8,9 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from benchmarks.fleet.engine import Fate, Fleet, SimulatedEngine
 from benchmarks.memory import resident_bytes
@@ -22,8 +19,6 @@ from hermes_env.batch import Plan, Result, run_batch
 SETTLING = 1.5
 """How many times what one task takes the fleet runs before it is measured: at first all begin together."""
 SAMPLE = 2000
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +159,3 @@ def really_loaded(workers: int) -> RealLoad:
     assert summary.counts == {"success": workers}
     (memory, more_threads), taken = found[0], time.monotonic() - began
     return RealLoad(workers, memory, more_threads, workers / taken)
-
-
-def in_fresh_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
-    """Call a function where no memory lies free from before, and no thread of another run is left."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        return fresh.submit(function, *args, **kwargs).result()

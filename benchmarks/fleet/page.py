@@ -5,51 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.chart import Chart, Line, Point, svg_of
+from benchmarks.chart import Chart, Line, Point
 from benchmarks.fleet.costs import BACKENDS, Spread
 from benchmarks.fleet.load import Load
 from benchmarks.fleet.survey import SEEN, WORKERS, Survey
-from benchmarks.page import DOCS, filled, machine_text, picture
+from benchmarks.machine import machine_text
+from benchmarks.marked_page import DOCS, MarkedPage
 from benchmarks.table import seconds_text
 
-PAGE, FOLDER, DATA = "fleet.md", "fleet", "measured.json"
+FLEET = MarkedPage("fleet.md", "fleet")
 _TICKS = [(float(workers), f"{workers:,}") for workers in WORKERS]
 
 
 def write(survey: Survey, docs: Path = DOCS) -> None:
-    """Write the page anew, with its charts and what they are made of.
-
-    Args:
-        survey: What it is to say.
-        docs: Where the page is.
-
-    Raises:
-        MissingExtraError: What draws the charts is not installed.
-    """
-    folder = docs / FOLDER
-    folder.mkdir(exist_ok=True)
-    for chart in charts_of(survey):
-        (folder / f"{chart.name}.svg").write_text(svg_of(chart))
-    (folder / DATA).write_text(survey.to_json())
-    page = docs / PAGE
-    page.write_text(written(page.read_text(), survey))
+    """Write the page anew, see `MarkedPage.write`."""
+    FLEET.write(_parts(survey), list(charts_of(survey)), survey.to_json(), docs)
 
 
 def read(docs: Path = DOCS) -> Survey:
     """Return what the page says now."""
-    return Survey.of_json((docs / FOLDER / DATA).read_text())
+    return Survey.of_json(FLEET.numbers(docs))
 
 
 def written(text: str, survey: Survey) -> str:
-    """Return the page with what was found between its marks.
+    """Return the page with what was found between its marks, see `MarkedPage.written`."""
+    return FLEET.written(text, _parts(survey), list(charts_of(survey)))
 
-    Args:
-        text: The page as it is.
-        survey: What it is to say.
-    """
-    parts = {"machine": _machine(survey), "summary": _summary(survey), "loads": _loads(survey), "costs": _costs()}
-    parts |= {"real": _real(survey)}
-    return filled(text, parts | {f"chart {chart.name}": picture(chart, FOLDER) for chart in charts_of(survey)})
+
+def _parts(survey: Survey) -> dict[str, str]:
+    return {
+        "machine": _machine(survey),
+        "summary": _summary(survey),
+        "loads": _loads(survey),
+        "costs": _costs(),
+        "real": _real(survey),
+    }
 
 
 def charts_of(survey: Survey) -> Iterator[Chart]:

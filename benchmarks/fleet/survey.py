@@ -11,7 +11,8 @@ from typing import Self
 
 from benchmarks.fleet.costs import BACKENDS, Spread
 from benchmarks.fleet.engine import Fleet
-from benchmarks.fleet.load import Load, RealLoad, in_fresh_process, loaded, really_loaded
+from benchmarks.fleet.load import Load, RealLoad, loaded, really_loaded
+from benchmarks.fresh_process import in_fresh_process
 from benchmarks.machine import machine
 
 WORKERS = (10, 100, 1_000, 3_000, 10_000)

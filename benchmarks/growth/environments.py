@@ -6,7 +6,8 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.chart import Chart, Line, Point
-from benchmarks.many import command_of, in_fresh_process, raw_of, seconds_each
+from benchmarks.fresh_process import in_fresh_process
+from benchmarks.many import command_of, raw_of, seconds_each
 from benchmarks.measure import CannotDoError, Times
 from benchmarks.peers.peer import HERMES_AGENT, Peer, opened_peers
 from benchmarks.raw_process import PipedProcess

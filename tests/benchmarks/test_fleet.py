@@ -10,6 +10,7 @@ from benchmarks.fleet.costs import Costs, Spread
 from benchmarks.fleet.engine import Fleet
 from benchmarks.fleet.load import loaded, really_loaded
 from benchmarks.fleet.survey import WORKERS
+from benchmarks.marked_page import DOCS
 from hermes_env.batch import Result, Summary, read_results, run_batch
 
 SHORT = Spread(0.002, 0.006)
@@ -46,13 +47,13 @@ def test_real_environments_are_there_at_the_same_time() -> None:
 
 def test_the_page_is_what_its_numbers_make_it_and_shows_each_chart(tmp_path: Path) -> None:
     survey = page.read()
-    text = (page.DOCS / page.PAGE).read_text()
+    text = (DOCS / page.FLEET.name).read_text()
     assert page.written(text, survey) == text, "make fleet ARGS=page writes it anew"
     assert "Not measured." not in text
     assert all([load.workers for load in loads] == list(WORKERS) for loads in survey.loads.values())
-    (tmp_path / page.PAGE).write_text(text)
+    (tmp_path / page.FLEET.name).write_text(text)
     page.write(survey, tmp_path)
     for chart in page.charts_of(survey):
-        assert f"({page.FOLDER}/{chart.name}.svg)" in text
-        drawn = (tmp_path / page.FOLDER / f"{chart.name}.svg").read_text()
-        assert drawn == (page.DOCS / page.FOLDER / f"{chart.name}.svg").read_text()
+        assert f"({page.FLEET.folder}/{chart.name}.svg)" in text
+        drawn = (tmp_path / page.FLEET.folder / f"{chart.name}.svg").read_text()
+        assert drawn == (DOCS / page.FLEET.folder / f"{chart.name}.svg").read_text()

@@ -14,6 +14,7 @@ from benchmarks import page
 from benchmarks.chart import Chart, Line, Point, svg_of
 from benchmarks.findings import Findings
 from benchmarks.machine import machine
+from benchmarks.marked_page import DOCS
 from benchmarks.measure import Times
 from benchmarks.table import Row
 
@@ -93,9 +94,9 @@ def test_what_was_measured_stands_between_the_marks_and_the_rest_stays() -> None
 
 
 def test_the_page_its_charts_and_its_numbers_are_written_together(tmp_path: Path) -> None:
-    (tmp_path / page.PAGE).write_text(MARKED)
+    (tmp_path / page.PERFORMANCE.name).write_text(MARKED)
     page.write(FINDINGS, tmp_path)
-    assert "reached" in (tmp_path / page.PAGE).read_text()
+    assert "reached" in (tmp_path / page.PERFORMANCE.name).read_text()
     assert (tmp_path / "performance/environments.svg").read_text() == svg_of(CHART)
     assert page.read(tmp_path) == FINDINGS
 
@@ -112,7 +113,7 @@ def test_a_chart_says_what_it_shows_and_keeps_its_text_as_text() -> None:
 
 
 def test_the_page_has_a_place_for_each_chart_and_is_what_its_numbers_make_it() -> None:
-    text = (page.DOCS / page.PAGE).read_text()
+    text = (DOCS / page.PERFORMANCE.name).read_text()
     findings = page.read()
     assert {chart.name for chart in findings.charts} == set(re.findall(r"<!-- measured: chart ([a-z-]+) -->", text))
     assert page.written(text, findings) == text, "make bench ARGS=page writes it anew"
