@@ -54,7 +54,7 @@ class Known:
         self._prctl = _prctl()
         self.directory = directory
         self.python = python
-        self.ready = Ready()
+        self.ready = Ready(library())
         self.tools = CompiledTools()
         self.path = [entry for entry in sys.path if entry != directory]
         given = self._given()

@@ -99,6 +99,8 @@ def _ready() -> Script:
     directory, word, python = sys.argv[1:4]
     if is_customized() or len(os.listdir("/proc/self/task")) != 1:  # noqa: PTH208
         sys.exit("this Python runs something of its own as it starts")
+    if not os.path.samefile(python, "/proc/self/exe"):  # noqa: PTH121
+        sys.exit("what starts this Python may set variables, and choose another elsewhere")
     for name in WANTED:
         __import__(name)
     known = Known(directory, python)
