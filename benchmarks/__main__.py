@@ -31,6 +31,7 @@ SUBJECTS = (
     "modal",
     "daytona",
     "growth.environments",
+    "growth.containers",
     "growth.results",
     "growth.calls",
     "growth.distance",
@@ -86,9 +87,13 @@ def points_of(chart: Chart) -> Table:
     for line in chart.lines:
         table.add_column(line.name, justify="right")
     for at in sorted({point.at for line in chart.lines for point in line.points}):
-        values = [{point.at: f"{point.value:,.3g}" for point in line.points}.get(at, NONE) for line in chart.lines]
+        values = [{point.at: _number(point.value) for point in line.points}.get(at, NONE) for line in chart.lines]
         table.add_row(f"{at:,.0f}", *values)
     return table
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def main() -> None:

@@ -57,7 +57,7 @@ def rows() -> Iterator[Row]:
         import docker
 
         api = docker.APIClient()
-        bash = ExecProcess(api, container, "bash")
+        bash, cat = ExecProcess(api, container, "bash"), ExecProcess(api, container, "cat")
 
         def put_archive(file: Path) -> None:
             archive = io.BytesIO()
@@ -75,6 +75,7 @@ def rows() -> Iterator[Row]:
                         raw_python=python_in(bash),
                         raw_call=calls_from(bash),
                         raw_call_is=STREAM_CALL,
+                        cat=cat,
                         transport="relay",
                         clients={
                             "`docker exec`": lambda words: subprocess.run(
@@ -90,6 +91,7 @@ def rows() -> Iterator[Row]:
                 )
         finally:
             bash.close()
+            cat.close()
             api.close()
 
 

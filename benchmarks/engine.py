@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measure import CannotDoError, Measured, Timer, clocked, in_turn, seldom
+from benchmarks.measure import CannotDoError, Measured, Timer, clocked, in_turn, seldom, timed
 from benchmarks.peers.peer import Peer, timers_of
 from benchmarks.peers.scripts import CALLING, PRINTING
 from benchmarks.raw_process import NOTHING, RawProcess
@@ -22,8 +22,10 @@ from environments import BaseEnvironment
 FILE_SIZE = 100_000_000
 CALLS, FILE_CALLS = 100, 20
 STREAM_CALL = "a JSON round trip between a Python there and this one, over one stream"
+LINE = f"{RAW}: a line"
 SELDOM = 25
 """Turns of a command here for one of what takes a hundred times as long."""
+_MESSAGE = b'{"tool":"noop"}\n'
 _TARGET_FILE = "/var/tmp/hermes-benchmark"
 
 
@@ -50,6 +52,8 @@ class Engine:
     raw_call: Timer
     """Makes JSON round trips between a Python there and this one."""
     raw_call_is: str
+    cat: RawProcess | None = None
+    """A `cat` in the target, for the least that a line there and back can cost."""
     transport: TransportName
     """The quickest way of a tool call."""
     clients: Mapping[str, Callable[[Sequence[str]], object]]
@@ -76,6 +80,11 @@ def python_in(bash: RawProcess) -> Timer:
 def calls_from(bash: RawProcess) -> Timer:
     """Make a timer of as many round trips over a shell's stream as a script makes calls."""
     return lambda: stream_times(bash, CALLS)
+
+
+def lines_through(cat: RawProcess) -> Timer:
+    """Make a timer of as many lines through a `cat` in a target as a script makes calls."""
+    return lambda: [timed(lambda: cat.round_trip(_MESSAGE)) for _ in range(CALLS)]
 
 
 def rows_of(engine: Engine) -> Iterator[Row]:
@@ -117,6 +126,7 @@ def _tool_calls(engine: Engine) -> Iterator[Row]:
     measured = in_turn(
         {
             RAW: engine.raw_call,
+            **({LINE: lines_through(engine.cat)} if engine.cat else {}),
             OURS: lambda: tool_call_times(env, engine.transport, CALLS),
             f"{OURS}: file": lambda: tool_call_times(env, "file", FILE_CALLS),
             **{name: of(peer) for name, peer in engine.peers.items() if "tool_calls" in peer.works},
@@ -127,6 +137,9 @@ def _tool_calls(engine: Engine) -> Iterator[Row]:
     )
     what = f"tool call, {engine.name}, "
     yield Row.of(f"{what}{engine.transport}", measured, goal=goals.call, raw_is=raw_is)
+    if engine.cat:
+        line_is = "a line through a `cat` there, again and again"
+        yield Row.of(f"{what}{engine.transport}, beside a `cat`", measured, raw=LINE, raw_is=line_is, alone=True)
     ours = f"{OURS}: file"
     yield Row.of(f"{what}file queue", measured, ours=ours, goal=goals.queued_call, raw_is=raw_is, alone=True)
 

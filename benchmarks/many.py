@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from benchmarks.fresh_process import in_fresh_process
 from benchmarks.measure import Times, timed
 from benchmarks.memory import resident_bytes
-from benchmarks.raw_process import NOTHING, PipedProcess
+from benchmarks.raw_process import NOTHING, PipedProcess, RawProcess
 from benchmarks.table import Row
 from environments import BaseEnvironment, create_environment
 
@@ -84,7 +84,7 @@ def command_of(env: BaseEnvironment) -> Callable[[], object]:
     return lambda: env.execute("true")
 
 
-def raw_of(bash: PipedProcess) -> Callable[[], object]:
+def raw_of(bash: RawProcess) -> Callable[[], object]:
     """Return the same action of a bare shell."""
     return lambda: bash.round_trip(NOTHING)
 

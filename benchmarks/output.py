@@ -13,6 +13,8 @@ from environments import create_environment
 COMMAND = "head -c 1000000000 /dev/zero"
 READ_SIZE = 256 * 1024
 ROUNDS = 3
+MOST = 20e6
+"""Bytes that this process may grow by."""
 
 
 def rows() -> Iterator[Row]:
@@ -25,13 +27,14 @@ def rows() -> Iterator[Row]:
             before = forget_peak()
             ours.append(timed(lambda: env.execute(COMMAND)))
             grown.append(peak_bytes() - before)
+    missed = ", **missed**" if max(grown) > MOST else ""
     yield Row(
         what="output of 1 GB, local",
         raw=Times.of(raw),
         ours=Times.of(ours),
         goal=1.3,
         raw_is="reading the pipe",
-        note=f"this process grew by {max(grown) / 1e6:.0f} MB at most (goal: 20 MB)",
+        note=f"this process grew by {max(grown) / 1e6:.0f} MB at most (goal: {MOST / 1e6:.0f} MB{missed})",
     )
 
 

@@ -39,6 +39,7 @@ def _rows(env: BaseEnvironment, name: str) -> Iterator[Row]:
     with (
         opened_peers(asked) as (peers, missing),
         PipedProcess([*inside, "bash"]) as bash,
+        PipedProcess([*inside, "cat"]) as cat,
     ):
         yield from rows_of(
             Engine(
@@ -48,6 +49,7 @@ def _rows(env: BaseEnvironment, name: str) -> Iterator[Row]:
                 raw_python=python_in(bash),
                 raw_call=calls_from(bash),
                 raw_call_is=STREAM_CALL,
+                cat=cat,
                 transport="relay",
                 clients={
                     "`exec instance://`": lambda words: subprocess.run(

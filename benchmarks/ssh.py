@@ -81,6 +81,7 @@ def rows() -> Iterator[Row]:
                 raw_python=python_in(bash),
                 raw_call=calls_from(bash),
                 raw_call_is=STREAM_CALL,
+                cat=ChannelProcess(transport, "cat"),
                 transport="relay",
                 clients=host.ways,
                 peers=peers,

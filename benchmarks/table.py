@@ -14,7 +14,7 @@ NONE = "-"
 """What stands where there is no number."""
 T = TypeVar("T")
 RAW, OURS = "raw", "ours"
-"""What `Row.of` takes for the least cost, and for this package; what begins with the latter is this package, too."""
+"""What `Row.of` takes for the least cost, and for this package, as it does all that begins with either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class Row:
         measured: Measured,
         *,
         ours: str = OURS,
+        raw: str = RAW,
         raw_is: str = "",
         goal: float | None = None,
         limit: float | None = None,
@@ -53,18 +54,19 @@ class Row:
 
         Args:
             what: The work.
-            measured: With the raw cost as `raw`.
+            measured: What they took.
             ours: The name that this package has there, which begins with `ours`.
+            raw: The name that the raw cost has there, which begins with `raw`.
             raw_is: As in the row, as are `goal`, `limit` and `note`.
             goal: See there.
             limit: See there.
             note: See there.
             alone: Leave out what is beside it, which another row has.
         """
-        failed = [why for name, why in measured.missing.items() if name in {RAW, ours}]
+        failed = [why for name, why in measured.missing.items() if name in {raw, ours}]
         return cls(
             what=what,
-            raw=measured.times.get(RAW),
+            raw=measured.times.get(raw),
             raw_is=raw_is,
             ours=measured.times.get(ours),
             goal=goal,
@@ -98,7 +100,7 @@ class Row:
 
 
 def _others(by_name: Mapping[str, T]) -> dict[str, T]:
-    return {name: each for name, each in by_name.items() if name != RAW and not name.startswith(OURS)}
+    return {name: each for name, each in by_name.items() if not name.startswith((RAW, OURS))}
 
 
 def table_of(rows: Iterable[Row]) -> Table:

@@ -11,7 +11,7 @@ import pytest
 from targets.engines import PYTHON_IMAGE, require_docker, require_sshd
 
 from benchmarks import docker, engine, lifecycle, local, many, output, ssh, startup
-from benchmarks.growth import calls, distance, environments, results
+from benchmarks.growth import calls, containers, distance, environments, results
 from benchmarks.measure import Measured, Timer, in_turn
 from benchmarks.peers.peer import Kind, Peer
 
@@ -120,9 +120,21 @@ def test_a_container_is_measured_in_use_and_in_its_life(monkeypatch: pytest.Monk
     rows = {row.what: row for row in [*docker.rows(), *lifecycle.rows()]}
     assert all(row.raw and row.ours for row in rows.values())
     assert rows['execute("true"), Docker'].beside.keys() == {"`docker exec`"}
+    by_cat, by_python = rows["tool call, Docker, relay, beside a `cat`"], rows["tool call, Docker, relay"]
+    assert by_cat.ours == by_python.ours and by_cat.raw != by_python.raw
     assert rows["put_file of 100 MB, Docker"].raw_is == "a tar to put_archive"
     assert rows["create, first command, cleanup, Docker"].missing == ENDED
     assert rows["first command from a pool, Docker"].limit == 0.02
+
+
+def test_containers_are_measured_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_docker().close()
+    monkeypatch.setattr(containers, "docker_image", lambda: PYTHON_IMAGE)
+    for name, value in (("COUNTS", (1, 2)), ("ROUNDS", 1), ("SECONDS", 0.05)):
+        monkeypatch.setattr(containers, name, value)
+    (chart,) = containers.charts()
+    assert [line.name for line in chart.lines] == ["bare shells", "this package", "docker exec"]
+    assert all(point.value > 0 for line in chart.lines for point in line.points)
 
 
 @pytest.mark.usefixtures("once")
