@@ -76,8 +76,10 @@ def main() -> None:
 def _remove(directory: str) -> None:
     """Remove the directory that the socket is in, if there is no other in it, and say so."""
     try:
-        for name in os.listdir(directory):  # noqa: PTH208
-            os.unlink(f"{directory}/{name}")  # noqa: PTH108
+        # The script may have put a link in its place, and what that leads to stays as it is.
+        place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        for name in os.listdir(place):  # noqa: PTH208
+            os.unlink(name, dir_fd=place)
         os.rmdir(directory)  # noqa: PTH106
         os.write(2, b"-")
     except OSError:

@@ -279,10 +279,16 @@ def _is_childless() -> bool:
 def _removes(directory: str) -> bool:
     """Remove the script's directory, if it holds nothing but files, and nobody else uses it, and return whether."""
     try:
-        if "keep" in os.listdir(directory):  # noqa: PTH208
-            return False
-        for name in os.listdir(directory):  # noqa: PTH208
-            os.unlink(f"{directory}/{name}")  # noqa: PTH108
+        # The script may have put a link in its place, and what that leads to stays as it is.
+        place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            names = os.listdir(place)  # noqa: PTH208
+            if "keep" in names:
+                return False
+            for name in names:
+                os.unlink(name, dir_fd=place)
+        finally:
+            os.close(place)
         os.rmdir(directory)  # noqa: PTH106
     except OSError:
         return False

@@ -1,0 +1,40 @@
+"""What a forked script makes of the directories that it was put into, and of the server's, harms nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from targets.backends import docker, local
+from targets.ready_python import server_of
+
+from code_execution import execute_code
+from environments import BaseEnvironment
+
+A_LINK_IN_ITS_PLACE = """
+import os, shutil
+os.mkdir("kept"), open("kept/file", "w").close()
+place = os.path.dirname(__file__)
+shutil.rmtree(place)
+os.symlink(os.path.abspath("kept"), place)
+"""
+
+
+@pytest.fixture
+def python_start() -> None:
+    """These are about scripts that are forked."""
+
+
+@pytest.fixture(params=[local, docker], ids=["local", "docker"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
+    with request.param(tmp_path) as subject, subject.make() as env:
+        yield env
+
+
+@pytest.mark.parametrize("tools", ["", "import hermes_tools; hermes_tools.terminal('true')"], ids=["", "with tools"])
+def test_what_a_link_in_the_place_of_its_directory_leads_to_stays(target: BaseEnvironment, tools: str) -> None:
+    server_of(target)
+    assert execute_code(tools + A_LINK_IN_ITS_PLACE, env=target).status == "success"
+    assert target.execute("ls kept").output == "file\n"
+    assert target.execute_oneshot(f"ls {target.scratch_directory()} | grep -c script").output == "0\n"
