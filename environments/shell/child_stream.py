@@ -8,6 +8,7 @@ import fcntl
 import os
 import select
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -114,10 +115,10 @@ class ChildStream:
 
     def read(self, timeout: float | None) -> Chunk | None:
         """Wait for bytes, see `Stream.read`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = time.monotonic() + timeout if timeout else None
+        left = timeout and timeout * 1000
         with self._read_lock:
             while not self._closed:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
                 ready = [descriptor for descriptor, _ in self._poll.poll(left)]
                 if not ready:
                     if timeout == 0:  # nobody waits for output
@@ -134,6 +135,8 @@ class ChildStream:
                 # The child is gone and has left nothing to read; its own children may hold the pipe open for hours.
                 if ready == [self._end]:
                     break
+                if deadline is not None:
+                    left = max(0.0, deadline - time.monotonic()) * 1000
         return Chunk(Channel.STDOUT, b"")
 
     def _size_pipes(self, size: int) -> None:
@@ -165,6 +168,17 @@ class ChildStream:
                     room = select.poll()
                     room.register(self._stdin, select.POLLOUT)
                     room.poll(WRITE_POLL * 1000)
+
+    def unread_bytes(self) -> int | None:
+        """Return how much of what was written is still in the pipe, see `CountingStream`."""
+        if self._terminal:
+            return None
+        import termios  # for most streams nobody asks
+
+        with self._write_lock:
+            if self._stdin < 0:
+                return 0
+            return int.from_bytes(fcntl.ioctl(self._stdin, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def close_write(self) -> None:
         """Let the process see end of file: close the pipe, or type control-D on a terminal."""

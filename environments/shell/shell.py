@@ -13,12 +13,13 @@ from typing import NamedTuple
 from environments.errors import TerminalError
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.bash import Bash
+from environments.shell.dialect.bash_state import USUAL_OPTIONS
 from environments.shell.framing import FIELDS_OF, FrameScanner, Kind, Message
 from environments.shell.harmless import changes_nothing
 from environments.shell.output import Nowhere
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState, StateReports
-from environments.shell.stream import Chunk, Stream
+from environments.shell.stream import Chunk, CountingStream, Stream
 from environments.sink import Channel, OutputSink
 
 ANSWER_TIMEOUT = 60.0
@@ -88,11 +89,13 @@ class Shell:
         reported: SessionState,
         lags: bool = False,
     ) -> None:
+        self._counts: CountingStream | None = None
         self.stream = stream
         self.dialect = dialect
         self.pid = pid
         self.home = home
         self.variables = dict(variables)
+        self._told: tuple[Kind, tuple[bytes, ...]] | None = None
         self.state = ShellState.IDLE
         self.has_leftovers = False
         """Whether its last command left something running."""
@@ -117,6 +120,16 @@ class Shell:
         self._rests_since = -math.inf
         self.has_begun = True
         """Whether the request that it was sent last may have begun. What was killed while it was idle takes one too."""
+
+    @property
+    def stream(self) -> Stream:
+        """The streams of its process."""
+        return self._stream
+
+    @stream.setter
+    def stream(self, stream: Stream) -> None:
+        self._stream = stream
+        self._counting = stream if isinstance(stream, CountingStream) else None
 
     @property
     def reported(self) -> SessionState:
@@ -146,9 +159,12 @@ class Shell:
         self._number = number = self._count
         reports = not self._knows_that_nothing_changes(request)
         rested = time.monotonic() - self._rests_since > AT_ONCE
-        doubtful = rested or self.lags or self.is_noisy or self.dialect.on_terminal
-        announced = doubtful and not request.where.takes_input
-        text = self.dialect.request(request, number, announced=announced, reports=reports)
+        takes_input = request.where.takes_input
+        self._counts = self._counting if rested and not takes_input else None
+        doubtful = (rested and not self._counts) or self.lags or self.is_noisy or self.dialect.on_terminal
+        announced = doubtful and not takes_input
+        literal = not reports and self.reported.options <= USUAL_OPTIONS
+        text = self.dialect.request(request, number, announced=announced, reports=reports, literal=literal)
         self._waiting = set(_BOTH if request.separate else _ONE)
         self.has_begun = not announced
         if announced:
@@ -305,6 +321,7 @@ class Shell:
                 continue
             if not chunk.data:
                 self.state = ShellState.ENDED
+                self.has_begun = self.has_begun and not (self._counts and self._counts.unread_bytes())
                 for channel in self._waiting:
                     output.add(channel, self._scanners[channel].rest())
                 self._ended = None if self._waiting else self._ended  # of one channel something may be missing
@@ -349,7 +366,8 @@ class Shell:
             return None
         if kind is Kind.BEGIN or message.number != self._number or self.state is ShellState.IDLE:
             return None
-        if names := FIELDS_OF.get(kind):
+        if (names := FIELDS_OF.get(kind)) and self._told != (kind, message.fields[3:]):
+            self._told = kind, message.fields[3:]
             values = (message.text(index) for index in range(3, len(message.fields)))
             self.variables = {**self.variables, **dict(zip(names, values, strict=True))}
         if kind in (Kind.EXIT, Kind.SESSION_EXIT):

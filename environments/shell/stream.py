@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from environments.sink import Channel
 from environments.terminal import Terminal
 
-__all__ = ["Channel", "Chunk", "SkippingStream", "Stream", "StreamOpener", "Terminal"]
+__all__ = ["Channel", "Chunk", "CountingStream", "SkippingStream", "Stream", "StreamOpener", "Terminal"]
 
 
 class Chunk(NamedTuple):
@@ -49,6 +49,14 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """Give up the stream and free what it holds here. A local child is killed and reaped."""
+
+
+@runtime_checkable
+class CountingStream(Stream, Protocol):
+    """A stream that knows how much of what was written is not read yet, also when the process has ended."""
+
+    def unread_bytes(self) -> int | None:
+        """Return how many bytes the process has left unread; None if that can't be known."""
 
 
 @runtime_checkable

@@ -42,27 +42,27 @@ def most(why: str, **counts: float) -> Budget:
 
 ON_THIS_MACHINE: dict[str, Budget] = {
     "execute, builtin": most(
-        "one line to bash, one back, and a look at the leash; bash reads a line byte by byte",
-        processes=0, programs=0, threads=0, calls_here=10, calls_there=270,
+        "one line to bash, one back, and a look at the leash; bash reads a line byte by byte, and there are 56 in it",
+        processes=0, programs=0, threads=0, calls_here=6, calls_there=75,
     ),
     "execute, program": most(
-        "the program itself", processes=1, programs=1, threads=0, calls_here=10, calls_there=330,
+        "the program itself", processes=1, programs=1, threads=0, calls_here=6, calls_there=90,
     ),
     "execute, output": most(
-        "100 KB through a pipe that holds 64", processes=0, programs=0, threads=0, calls_here=260, calls_there=450,
+        "100 KB through a pipe that holds 64", processes=0, programs=0, threads=0, calls_here=260, calls_there=320,
     ),
     "execute_oneshot, builtin": most(
         "the subshell that keeps the shell as it was",
-        processes=1, programs=0, threads=0, calls_here=12, calls_there=360,
+        processes=1, programs=0, threads=0, calls_here=6, calls_there=95,
     ),
     "execute_oneshot, program": most(
-        "the subshell, and the program", processes=2, programs=1, threads=0, calls_here=12, calls_there=370,
+        "the subshell, and the program", processes=2, programs=1, threads=0, calls_here=6, calls_there=105,
     ),
     "execute_oneshot, text": most(
-        "the subshell", processes=1, programs=0, threads=0, calls_here=14, calls_there=370,
+        "the subshell", processes=1, programs=0, threads=0, calls_here=9, calls_there=110,
     ),
     "start and wait": most(
-        "the subshell, and the thread that reads", processes=1, programs=0, threads=1, calls_here=50, calls_there=350,
+        "the subshell, and the thread that reads", processes=1, programs=0, threads=1, calls_here=30, calls_there=110,
     ),
     "tool call, socket": most(
         "a line to our socket and one back; a thread that waits for all connections, and one more while that is busy",
@@ -74,7 +74,7 @@ ON_THIS_MACHINE: dict[str, Budget] = {
     ),
     "tool call, file": most(
         "the subshell that writes the answer; a thread may still see to that when the next request comes",
-        processes=1, programs=0, threads=1, calls_here=45, calls_there=450,
+        processes=1, programs=0, threads=1, calls_here=45, calls_there=160,
     ),
     "idle": most("nobody looks at anything", processes=0, programs=0, threads=0, calls_here=0, calls_there=0),
 }  # fmt: skip

@@ -184,7 +184,15 @@ class Dialect(ABC):
         ready = f"'{self._head(Kind.READY)}%s\\0{self.name}\\0%s\\0{form}'"
         return text + f'{self.call} printf {ready} "$$" "${failed}" {values} >&{self.out}\nunset {failed}\n'
 
-    def request(self, request: Request, number: int, *, announced: bool = False, reports: bool = True) -> bytes:
+    def request(
+        self,
+        request: Request,
+        number: int,
+        *,
+        announced: bool = False,
+        reports: bool = True,
+        literal: bool = False,
+    ) -> bytes:
         """Return what makes the shell run a command.
 
         Args:
@@ -192,6 +200,7 @@ class Dialect(ABC):
             number: Which of its requests it is, from 1 on.
             announced: Whether the shell is to say where the output begins.
             reports: Whether the session's shell is to say what it holds then, see `harmless`.
+            literal: Whether a command behind which nothing is reported may stand in the script as it is.
         """
         before = self.exporting(request.exports, unless_set=True) + self._lending_terminal()
         before += self._saying_begin(number, request.separate) if announced else ""

@@ -1,0 +1,88 @@
+"""What a bash holds: how it reports that, and how another goes on from there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from abc import ABC
+from collections.abc import Collection
+
+from environments.shell.dialect.base import NEVER_RESTORED, Dialect
+from environments.shell.framing import Kind
+from environments.shell.state import SessionState
+
+COMMAND, NUMBER, CODE, LEFT, BEGIN, PLAIN, BUILTIN, FLAGS, PLACE, BEFORE, EXIT, LEAVE, SCRIPT = range(13)
+AGAIN, UNUSUAL, WORKS, IN_FORK, FIRST_TEXT = range(13, 18)
+"""What the elements of our array hold. One digit is read sooner than two."""
+STDIN, NULL_IN, NULL_OUT, OUT, ERR, LEASH, LEASH_END = 208, 209, 210, 211, 212, 29, 214
+"""The descriptors that are ours, out of a command's way."""
+_OURS = r"(?ms)^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n"
+_FUNCTION_FLAG = r"(?m)^(declare -f|alias )"
+_KEPT = ("_", "PWD", "OLDPWD", "SHLVL", "BASHOPTS", "SHELLOPTS")
+USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
+"""Options that a bash begins with. With these it shows nothing of what it reads, and goes on whatever fails."""
+
+
+class BashState(Dialect, ABC):
+    """The part of a bash that outlives it."""
+
+    def _item(self, index: int) -> str:
+        return f"{self.words}[{index}]" if index else self.words
+
+    def _value(self, index: int) -> str:
+        return f"${{{self.words}[{index}]-}}"
+
+    def _report(self, how: str) -> str:
+        """Return what reports the state on the channel that is not the command's, if it has one to spare."""
+        exports = "\\builtin declare -px;\\builtin umask -p"
+        functions = "\\builtin declare -pf;if [[ ${BASH_ALIASES[*]-} ]]; then \\builtin alias -p; fi"
+        number = self._value(NUMBER)
+        options = '"${SHELLOPTS-}" "${BASHOPTS-}"'
+        head = f"\\builtin printf '{self._head(Kind.STATE)}%s\\0%s\\0%s\\0' \"{number}\" {options}"
+        # With `set -a` the array would be among the exports, although it is not exported.
+        hide = f"if [[ ${{{self.words}@a}} = *x* ]]; then \\builtin export -n {self.words}; fi"
+        parts = f"{hide};{head};{exports};\\builtin printf '\\0';{functions};\\builtin printf '\\0%s\\0' \"{number}\""
+        plain = f"{{ {parts}; }} >&{ERR}\n"
+        if how == "merge" and not self.on_terminal:
+            return plain
+        # What is left of a command may write there as well, and nothing comes between the bytes of one short write.
+        line = f'\\builtin printf \'{self._head(Kind.PIECE)}%s\\0%s\\0%s\\0\' "{number}" $part "$l" >&{ERR}'
+        form = "%s\\0" * 5
+        count = f"\\builtin printf '{self._head(Kind.PIECES)}{form}' \"{number}\" {options} $n $c >&{ERR}"
+        loop = f"while IFS= \\builtin read -r l; do {line}; n=$((n+1)) c=$((c+${{#l}})); done"
+        pieces = f"({hide}; IFS=; n=0 c=0; part=1; {loop} < <({exports}); part=2; {loop} < <({functions}); {count})\n"
+        return f'if [[ "{self._value(LEFT)}" = 0 ]]; then {plain}else {pieces}fi\n'
+
+    @classmethod
+    def unsetting(cls, name: str, kept: Collection[str]) -> str:
+        """Return what unsets all exported variables but some, see `Dialect`."""
+        return (
+            f"for {name} in $(\\builtin compgen -e); do case ${name} in {'|'.join(kept)}) ;; "
+            f'*) \\builtin unset -v "${name}" ;; esac; done'
+        )
+
+    def restoring(self, state: SessionState, *, functions: bool) -> str:
+        """Return the text, see `Dialect`. Options go first as functions may not parse without them, or with them."""
+        if not state.reported:
+            return ""
+        name, value = f"{self.words}_n", f"{self.words}_v"
+        text = [
+            self.unsetting(name, _KEPT),
+            f"\\builtin eval {shlex.quote(state.exports)}",
+            "\\builtin set +o posix",
+        ]
+        if on := state.shell_options:
+            names = f'$(\\builtin shopt | while \\builtin read -r {name} {value}; do \\builtin echo "${name}"; done)'
+            text.append(
+                f"for {name} in {names}; do case ${name} in {'|'.join(sorted(on))}) \\builtin shopt -s ${name} ;; "
+                f"extdebug|login_shell|restricted_shell) ;; *) \\builtin shopt -u ${name} ;; esac; done"
+            )
+        if functions and state.functions:
+            named = re.sub(_FUNCTION_FLAG, r"\\builtin \1", re.sub(_OURS, "", state.functions))
+            text.append(f"\\builtin eval {shlex.quote(named)}")
+        text.append(f"\\builtin unset -v {name} {value}\n")
+        # Behind everything that they could disturb.
+        options = state.options - NEVER_RESTORED
+        changes = [f"\\builtin set -o {option}\n" for option in sorted(options - USUAL_OPTIONS)]
+        changes += [f"\\builtin set +o {option}\n" for option in sorted(USUAL_OPTIONS - options)]
+        return "\n".join(text) + "".join(changes)
