@@ -9,6 +9,8 @@ from typing import Protocol, runtime_checkable
 class Channel(Enum):
     """Which of the two output channels of a process bytes came from."""
 
+    __hash__ = object.__hash__  # see `Kind` of the messages
+
     STDOUT = 1
     STDERR = 2
 

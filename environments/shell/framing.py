@@ -17,6 +17,8 @@ from typing import NamedTuple
 class Kind(Enum):
     """What a message says."""
 
+    __hash__ = object.__hash__  # each is the only one of its kind, and to hash its name takes ten times as long
+
     READY = b"R"
     """The shell runs. Fields: its pid, its name, 1 if it could not enter the directory it was to start in, the home
     directory, then the watched variables."""
@@ -116,6 +118,9 @@ class FrameScanner:
             if self._missing > 0:
                 return []
             data = self._taken()
+        if b"\x1e" not in data:  # to look for one byte takes a fifth of the time, and of a large output is most of it
+            self._missing = 0
+            return [data] if data else []
         parts: list[bytes | Message] = []
         position = 0
         while (found := data.find(self._marker, position)) >= 0:
@@ -126,12 +131,14 @@ class FrameScanner:
                 self._hold(data[found:])
                 return parts
             parts.append(part)
+        self._missing = 0
+        if position == len(data):
+            return parts
         # Only the end of the piece can hold a marker cut in two: searching all of it again each time is what
         # makes large outputs quadratic.
         keep = self._marker_prefix(data, position)
         if keep > position:
             parts.append(data[position:keep])
-        self._missing = 0
         self._hold(data[keep:])
         return parts
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -112,8 +111,10 @@ class Runner:
             EnvironmentLostError: All shells that were tried were.
         """
         for _ in range(ATTEMPTS):
-            with contextlib.suppress(NotBegunError):
+            try:
                 return run()
+            except NotBegunError:
+                continue
         raise self._shells.lost("its shells end as soon as they are opened")
 
     def abandon_all(self) -> None:
