@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 from collections import deque
 from typing import NamedTuple
 
@@ -77,17 +78,27 @@ class BoundedCapture:
         self._tail_size -= size
         self._dropped += size
 
-    def _take_tail(self) -> bytearray:
-        """Return the tail, cut to its limit, and give it up."""
-        tail = bytearray()
-        while self._blocks:
-            tail += self._blocks.popleft()
-        tail += self._block
-        self._block.clear()
-        excess = max(0, len(tail) - self._tail_limit)
-        self._drop(excess)
-        del tail[:excess]
-        return tail
+    def _trim_tail(self) -> None:
+        """Cut the tail to its limit."""
+        self._close_block()
+        if (excess := self._tail_size - self._tail_limit) > 0:
+            self._cut(excess)
+
+    def _cut(self, size: int) -> None:
+        """Leave out bytes at the beginning of the tail, which has as many."""
+        self._drop(size)
+        while size > 0:
+            first = self._blocks.popleft()
+            if len(first) > size:
+                self._blocks.appendleft(first[size:])
+            size -= len(first)
+
+    def _cut_character(self) -> None:
+        """Leave out what the tail begins with of a character that was cut through."""
+        for _ in range(_CONTINUATION_LIMIT):
+            if not self._blocks or self._blocks[0][0] & 0xC0 != 0x80:
+                return
+            self._cut(1)
 
     def text(self, binary: bool = False) -> CapturedText:
         """Return what was kept, decoded as UTF-8 with replacement. It is given up here, as both may be large.
@@ -97,26 +108,31 @@ class BoundedCapture:
         Args:
             binary: Whether to return the bytes, too. Then a character that was cut through is left as it is.
         """
-        tail = self._take_tail()
+        if self._tail_size:
+            self._trim_tail()
         head, self._head = self._head, bytearray()
-        dropped = self._dropped
-        if not dropped:
-            head += tail
-            text = head.decode("utf-8", "replace")
-            return CapturedText(text, 0, len(text), bytes(head) if binary else None)
-        if binary:
-            text = head.decode("utf-8", "replace")
-            return CapturedText(text + tail.decode("utf-8", "replace"), dropped, len(text), bytes(head + tail))
-        cut = 0
-        while cut < min(_CONTINUATION_LIMIT, len(tail)) and tail[cut] & 0xC0 == 0x80:
-            cut += 1
-        del tail[:cut]
-        dropped += cut + incomplete_bytes(bytes(head[-4:]))
-        first = codecs.utf_8_decode(head, "replace", False)[0]
+        data = b"".join((head, *self._blocks)) if binary else None
+        if not self._tail_size and not self._dropped:
+            short = head.decode("utf-8", "replace")
+            return CapturedText(short, 0, len(short), data)
+        text = io.StringIO(newline="\n")  # to which pieces can be added without a copy of all
+        first, size = codecs.utf_8_decode(head, "replace", binary and self._dropped > 0)
+        text.write(first)
+        omitted_at, incomplete = len(first), bytes(head[size:])
+        del first
         head.clear()
-        last = tail.decode("utf-8", "replace")
-        tail.clear()
-        return CapturedText(first + last, dropped, len(first))
+        if self._dropped and not binary:
+            self._dropped += len(incomplete)
+            self._cut_character()
+            incomplete = b""
+        self._tail_size = 0
+        live = LiveText()
+        text.write(live.feed(incomplete))
+        while self._blocks:
+            text.write(live.feed(self._blocks.popleft()))
+        text.write(live.feed(b"", final=True))
+        whole = text.getvalue()
+        return CapturedText(whole, self._dropped, omitted_at if self._dropped else len(whole), data)
 
 
 def incomplete_bytes(end: bytes) -> int:
