@@ -20,7 +20,6 @@ from environments.result import CommandResult
 from environments.session import EnvironmentSession, SessionHost
 from environments.shell.account import Account
 from environments.shell.lifecycle import Lifecycle
-from environments.shell.process_tree import Quarry
 from environments.shell.seat import Seat
 from environments.shell.session import Session
 from environments.shell.shell import Shell
@@ -112,6 +111,8 @@ class NamedSession:
         shells = self._account.shells
         if not (self._host.life.is_open and shells.dialect):
             return
+        from environments.shell.process_tree import Quarry  # most programs need no second session
+
         quarry = Quarry(
             shells.markers(self._seat.word),
             shells.dialect,
