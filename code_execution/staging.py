@@ -46,21 +46,31 @@ class Staging:
         self.exists = True
         if self.local:
             try:
-                Path(self.path).mkdir(mode=0o700)
+                self._make_here()
             except OSError as error:
                 raise TerminalError(f"no directory for the script could be made: {error}") from error
         else:
-            made = env.execute_own(f"mkdir -m 700 -- {shlex.quote(self.path)}", timeout=timeout)
+            made = env.execute_own(self.making, timeout=timeout)
             if not made.ok:
                 env.check_usable()
                 raise not_staged(env, NO_DIRECTORY, made.output)
 
+    def _make_here(self) -> None:
+        place = Path(self.path)
+        try:
+            place.mkdir(mode=0o700)
+        except FileNotFoundError:  # a command like `rm -rf /tmp/*` has removed what it is to be in
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            place.mkdir(mode=0o700)
+
     @property
     def making(self) -> str:
-        """Shell text that makes it, and fails if it cannot be made. Others may do so at the same time."""
+        """Shell text that makes it, and fails if it cannot be made. Others may do so at the same time.
+
+        What it is to be in is made anew where a command like `rm -rf /tmp/*` has removed it.
+        """
         word = shlex.quote(self.path)
-        there = f"[ -d {word} ]"
-        return f"{{ {there} || mkdir -m 700 -- {word} 2>/dev/null || {there} || mkdir -m 700 -- {word}; }}"
+        return f"{{ [ -d {word} ] || mkdir -m 700 -- {word} 2>/dev/null || (umask 077; mkdir -p -- {word}); }}"
 
 
 @contextlib.contextmanager
