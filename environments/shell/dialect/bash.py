@@ -6,34 +6,7 @@ import re
 import shlex
 
 from environments.shell.dialect.base import FINISHING_NAMES, directory_word, finishing_name
-from environments.shell.dialect.bash_state import (
-    AGAIN,
-    BEFORE,
-    BEGIN,
-    BUILTIN,
-    CODE,
-    COMMAND,
-    ERR,
-    EXIT,
-    FIRST_TEXT,
-    FLAGS,
-    IN_FORK,
-    LEASH,
-    LEASH_END,
-    LEAVE,
-    LEFT,
-    NULL_IN,
-    NULL_OUT,
-    NUMBER,
-    OUT,
-    PLACE,
-    PLAIN,
-    SCRIPT,
-    STDIN,
-    UNUSUAL,
-    WORKS,
-    BashState,
-)
+from environments.shell.dialect.bash_state import BashState, Fd, Item
 from environments.shell.framing import Kind
 from environments.shell.request import Request, Where
 
@@ -54,28 +27,32 @@ class Bash(BashState):
     name = "bash"
     call = "\\builtin"
     stty = "\\builtin command -p stty"
-    out, err, leash, leash_end = OUT, ERR, LEASH, LEASH_END
+    out, err, leash, leash_end = Fd.OUT, Fd.ERR, Fd.LEASH, Fd.LEASH_END
     can_leave = True
 
     def definitions(self) -> str:
         """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
-        texts = {FIRST_TEXT + index: self._finishing_text(name) for index, name in enumerate(FINISHING_NAMES)}
-        texts |= {PLAIN: self._finishing_harmless(), BEGIN: self._beginning(), IN_FORK: self._forking()}
-        texts |= {EXIT: self._farewell(), LEAVE: self._leaving(), NUMBER: "0"}
+        texts = {Item.FIRST_TEXT + index: self._finishing_text(name) for index, name in enumerate(FINISHING_NAMES)}
+        texts |= {
+            Item.PLAIN: self._finishing_quickly(Kind.HARMLESS_END, self._value(Item.COMMAND)),
+            Item.BEGIN: self._beginning(),
+            Item.IN_FORK: self._forking(),
+        }
+        texts |= {Item.EXIT: self._farewell(), Item.LEAVE: self._leaving(), Item.NUMBER: "0"}
         behind = f'{self._behind} () {{ {self._taking_over()}\\builtin eval "${{{self.words}[$1]-}}"; }}'
-        texts |= {AGAIN: f"{behind}; {self._behind}", UNUSUAL: self._unusual()}
+        texts |= {Item.AGAIN: f"{behind}; {self._behind}", Item.UNUSUAL: self._unusual()}
         i = f"{self.words}_i"
         without = f"{self.words}[${i}]=${{{self.words}[${i}]//{self._hold_leash()}}}"
         return "\n".join(
             [
                 "\\builtin shopt -s expand_aliases",
-                f"\\exec {OUT}>&1 {ERR}>&2 {NULL_IN}</dev/null {NULL_OUT}>/dev/null",
-                f"\\exec 1>&{NULL_OUT} 2>&{NULL_OUT}",
+                f"\\exec {Fd.OUT}>&1 {Fd.ERR}>&2 {Fd.NULL_IN}</dev/null {Fd.NULL_OUT}>/dev/null",
+                f"\\exec 1>&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}",
                 f"{self.words}=()",
                 *(f"{self._item(index)}={shlex.quote(text)}" for index, text in texts.items()),
                 behind,
                 self.new_leash(),
-                f"[[ -p /proc/self/fd/{LEASH_END} ]] || for {i} in ${{!{self.words}[@]}}; do {without}; done",
+                f"[[ -p /proc/self/fd/{Fd.LEASH_END} ]] || for {i} in ${{!{self.words}[@]}}; do {without}; done",
                 f"\\builtin unset -v {i}",
                 self._arm(),
             ]
@@ -89,18 +66,18 @@ class Bash(BashState):
 
     def new_leash(self) -> str:
         """Return what makes a pipe, see `Dialect`. Before 5.1 a here-string is a file, and costs a fork to replace."""
-        end = LEASH_END
+        end = Fd.LEASH_END
         return (
             f"\\exec {end}<<<''; if [[ -p /proc/self/fd/{end} ]]; then \\builtin read -r -u {end}; "
-            f"else \\exec {end}< <(:); fi; if [[ -e /proc/self/fd/{LEASH} ]]; then :;{self._hold_leash()} fi\n"
+            f"else \\exec {end}< <(:); fi; if [[ -e /proc/self/fd/{Fd.LEASH} ]]; then :;{self._hold_leash()} fi\n"
         )
 
     @staticmethod
     def _hold_leash() -> str:
-        return f"\\exec {LEASH}>/proc/self/fd/{LEASH_END} || :;"
+        return f"\\exec {Fd.LEASH}>/proc/self/fd/{Fd.LEASH_END} || :;"
 
     def _count(self) -> str:
-        return f"{self._item(NUMBER)}=$(({self.words}[{NUMBER}]+1)); {self._mark(self._value(NUMBER))}\n"
+        return f"{self._item(Item.NUMBER)}=$(({self.words}[{Item.NUMBER}]+1)); {self._mark(self._value(Item.NUMBER))}\n"
 
     def _next(self) -> str:
         """Return what gets ready for the next command."""
@@ -108,37 +85,43 @@ class Bash(BashState):
 
     def first(self) -> str:
         """Return what gets ready for the first command, see `Dialect`."""
-        return f"if [[ -p /proc/self/fd/{LEASH_END} ]]; then {self._next()}else {self._count()}fi"
+        return f"if [[ -p /proc/self/fd/{Fd.LEASH_END} ]]; then {self._next()}else {self._count()}fi"
 
     def _arm(self) -> str:
         """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
-        return f"\\builtin trap '{self._exiting('$?')}' EXIT; \\builtin trap '{self._behind} {LEAVE}' USR1\n"
+        return f"\\builtin trap '{self._exiting('$?')}' EXIT; \\builtin trap '{self._behind} {Item.LEAVE}' USR1\n"
 
     def _exiting(self, code: str) -> str:
-        return f"{self._item(CODE)}={code} {self.words}=;{self._behind} {EXIT}"
+        return f"{self._item(Item.CODE)}={code} {self.words}=;{self._behind} {Item.EXIT}"
 
     def _finishing_text(self, name: str) -> str:
         where, _, how = name.partition("_")
-        number, code, left = self._value(NUMBER), self._value(CODE), self._value(LEFT)
+        if name == f"{Where.SUBSHELL.value}_merge":
+            return self._finishing_quickly(Kind.END, self._value(Item.CODE))
+        number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
         end = self._say(Kind.END, number, code, left)
-        aside = f"{end} >&{ERR}\n" if how == "separate" else ""
+        aside = f"{end} >&{Fd.ERR}\n" if how == "separate" else ""
         look = self._silencing_terminal() + self._look_for_leftovers()
         if where != Where.MAIN.value:
             # A command that fails may not have read all of its input, which must not be taken for script.
             leave = f'[[ "{code}" = 0 ]] || \\builtin exit\n' if where == Where.ATTACHED.value else ""
-            return f"{look}{aside}{end} >&{OUT}\n{leave}{self._next()}"
-        said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{OUT}\n"
+            return f"{look}{aside}{end} >&{Fd.OUT}\n{leave}{self._next()}"
+        said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{Fd.OUT}\n"
         return f"{look}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
 
-    def _finishing_harmless(self) -> str:
-        """Return what comes behind a command that can have changed nothing. Its exit code is where that one was."""
-        number, code, left = self._value(NUMBER), self._value(COMMAND), self._value(LEFT)
-        said = f"{self._say(Kind.HARMLESS_END, number, code, left)} >&{OUT}\n"
-        return f"{self._silencing_terminal()}{self._look_for_leftovers()}{said}{self._next()}"
+    def _finishing_quickly(self, kind: Kind, code: str) -> str:
+        """Return what comes behind a command that cannot have changed anything here, in few commands.
+
+        The exit code of what looks says whether anything is left, and the number is counted while it is said.
+        """
+        look = f"\\exec {Fd.LEASH}>&-; \\builtin read -t 0 -u {Fd.LEASH_END}\n"
+        said = self._say(kind, f"$(({self.words}[{Item.NUMBER}]++))", code, "$?")
+        ready = f"{self._mark(self._value(Item.NUMBER))}\n{self._hold_leash()}"
+        return f"{self._silencing_terminal()}{look}{said} >&{Fd.OUT}\n{ready}\n"
 
     def _beginning(self) -> str:
         """Return what says BEGIN of a command that can change nothing: read byte by byte, a call of it is shorter."""
-        return f"\\builtin printf '{self._head(Kind.BEGIN)}%s\\0' \"{self._value(NUMBER)}\" >&{OUT}\n"
+        return f"\\builtin printf '{self._head(Kind.BEGIN)}%s\\0' \"{self._value(Item.NUMBER)}\" >&{Fd.OUT}\n"
 
     @property
     def _behind(self) -> str:
@@ -147,9 +130,9 @@ class Bash(BashState):
 
     def _taking_over(self) -> str:
         """Return what begins that: it sees whether anything is in the way while we talk, which it mostly is not."""
-        works = self._item(WORKS)
-        usual = f"[[ {self._value(WORKS)}{self._value(BUILTIN)}{self._value(FLAGS)} = 1 ]]"
-        return f"{works}=; \\builtin printf -v '{works}' 1; {usual} || \\eval \"{self._value(UNUSUAL)}\"; "
+        works = self._item(Item.WORKS)
+        usual = f"[[ {self._value(Item.WORKS)}{self._value(Item.BUILTIN)}{self._value(Item.FLAGS)} = 1 ]]"
+        return f"{works}=; \\builtin printf -v '{works}' 1; {usual} || \\eval \"{self._value(Item.UNUSUAL)}\"; "
 
     def _unusual(self) -> str:
         """Return what takes away a function `builtin` of the user's, which our text would call, and undoes `_leaving`.
@@ -157,27 +140,29 @@ class Bash(BashState):
         The function is known by not doing what it should. The next command of the session that is evaluated begins with
         bringing it back; a harmless one does not meet it.
         """
-        saved, flags = self._item(BUILTIN), self._value(FLAGS)
+        saved, flags = self._item(Item.BUILTIN), self._value(Item.FLAGS)
         again = "".join(f"case {flags} in *{flag}*) \\builtin set -{flag} ;; esac; " for flag in "ET")
-        undo = f"\\builtin shopt -u extdebug; \\builtin trap - DEBUG; {again}{self._item(FLAGS)}="
+        undo = f"\\builtin shopt -u extdebug; \\builtin trap - DEBUG; {again}{self._item(Item.FLAGS)}="
         return (
-            f"if [[ ! {self._value(WORKS)} ]]; then "
+            f"if [[ ! {self._value(Item.WORKS)} ]]; then "
             f"{saved}=$(\\declare -f builtin)$'\\n'; \\unset -f builtin; "
-            f"[[ {self._value(BUILTIN)} = 'builtin ()'* ]] || {saved}=; "
-            f"elif [[ $1 -gt {PLAIN} ]]; then {saved}=; fi; "
+            f"[[ {self._value(Item.BUILTIN)} = 'builtin ()'* ]] || {saved}=; "
+            f"elif [[ $1 -gt {Item.PLAIN} ]]; then {saved}=; fi; "
             f"if [[ {flags} ]]; then {undo}; fi"
         )
 
     def _look_for_leftovers(self) -> str:
-        left = self._item(LEFT)
-        return f"\\exec {LEASH}>&-; {left}=1; \\builtin read -t 0 -u {LEASH_END} && {left}=0\n"
+        left = self._item(Item.LEFT)
+        return f"\\exec {Fd.LEASH}>&-; {left}=1; \\builtin read -t 0 -u {Fd.LEASH_END} && {left}=0\n"
 
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
-        number, code, left = self._value(NUMBER), self._value(CODE), self._value(LEFT)
-        quiet = f"\\exec 1>&{NULL_OUT} 2>&{NULL_OUT}\n\\builtin trap - EXIT DEBUG ERR\n{self._silencing_terminal()}"
-        aside = "" if self.on_terminal else f"{self._say(Kind.EXIT, number, code, left)} >&{ERR}\n"
-        said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{OUT}\n"
+        number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
+        quiet = (
+            f"\\exec 1>&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}\n\\builtin trap - EXIT DEBUG ERR\n{self._silencing_terminal()}"
+        )
+        aside = "" if self.on_terminal else f"{self._say(Kind.EXIT, number, code, left)} >&{Fd.ERR}\n"
+        said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{Fd.OUT}\n"
         return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{aside}{said}"
 
     def _leaving(self) -> str:
@@ -189,9 +174,9 @@ class Bash(BashState):
         With `set -e` the shell ends at a command that failed because it was ended, if not here. This may run in the
         middle of the trap on EXIT, so that what that has to say is said at once.
         """
-        saved = self._item(FLAGS)
-        out = f"{{ \\builtin break 999; \\builtin return 1; }} 2>&{NULL_OUT}"
-        runs = f"{self._value(COMMAND)} = *[!0-9]*"  # and not the exit code of one that has ended
+        saved = self._item(Item.FLAGS)
+        out = f"{{ \\builtin break 999; \\builtin return 1; }} 2>&{Fd.NULL_OUT}"
+        runs = f"{self._value(Item.COMMAND)} = *[!0-9]*"  # and not the exit code of one that has ended
         skip = f"[[ ! {runs} || $BASH_COMMAND == {self.words}* ]] || {out}"
         return (
             f"if [[ ! {runs} ]]; then :; "
@@ -211,13 +196,13 @@ class Bash(BashState):
         literal: bool = False,
     ) -> bytes:
         """Return what makes the shell run a command, see `Dialect`."""
-        begin = f"{self._behind} {BEGIN};" if announced else ""
+        begin = f"{self._behind} {Item.BEGIN};" if announced else ""
         if literal and not request.stdin_file and not self.on_terminal and len(request.command) <= LITERAL:
-            run = f"{{ {request.command}; }} <&{NULL_IN} >&{OUT} 2>&1;{self.words}=$?;{self._behind} {PLAIN}"
+            run = f"{{ {request.command}; }} <&{Fd.NULL_IN} >&{Fd.OUT} 2>&1;{self.words}=$?;{self._behind} {Item.PLAIN}"
             return f"{begin}{self.words}=x;{{ {run}; }}\n".encode()
         if number > 1 and self._is_usual_fork(request):
-            place = f"{self._item(PLACE)}={directory_word(request.cwd or '')}".encode("utf-8", "surrogateescape")
-            run = f';\\builtin eval "${{{self._item(IN_FORK)}}}"\n'
+            place = f"{self._item(Item.PLACE)}={directory_word(request.cwd or '')}".encode("utf-8", "surrogateescape")
+            run = f';\\builtin eval "${{{self._item(Item.IN_FORK)}}}"\n'
             return begin.encode() + self._loading(request) + place + run.encode()
         return super().request(request, number, announced=announced, reports=reports)
 
@@ -228,11 +213,11 @@ class Bash(BashState):
 
     def _forking(self) -> str:
         """Return what runs a command in a fork, from a directory on, and what comes behind it."""
-        entering = f'\\builtin cd -- "{self._value(PLACE)}" >&{NULL_OUT} 2>&{OUT}'
-        evaluating = f'\\builtin eval -- "{self._value(BUILTIN)}${self.words}"'
-        index = FIRST_TEXT + FINISHING_NAMES.index(f"{Where.SUBSHELL.value}_merge")
-        run = f"({entering} && {evaluating}) <&{NULL_IN} >&{OUT} 2>&1"
-        return f"{run};{self._item(CODE)}=$? {self.words}=;{self._behind} {index}"
+        entering = f'\\builtin cd -- "{self._value(Item.PLACE)}" >&{Fd.NULL_OUT} 2>&{Fd.OUT}'
+        evaluating = f'\\builtin eval -- "{self._value(Item.BUILTIN)}${self.words}"'
+        index = Item.FIRST_TEXT + FINISHING_NAMES.index(f"{Where.SUBSHELL.value}_merge")
+        run = f"({entering} && {evaluating}) <&{Fd.NULL_IN} >&{Fd.OUT} 2>&1"
+        return f"{run};{self._item(Item.CODE)}=$? {self.words}=;{self._behind} {index}"
 
     def _loading(self, request: Request) -> bytes:
         command = request.command.encode("utf-8", "surrogateescape")
@@ -243,7 +228,7 @@ class Bash(BashState):
             text = self._loading_long(command)
         if request.stdin_file:
             file = shlex.quote(request.stdin_file)
-            text += f"\\exec {STDIN}<{file};\\builtin command -p rm -f -- {file};".encode()
+            text += f"\\exec {Fd.STDIN}<{file};\\builtin command -p rm -f -- {file};".encode()
         return text
 
     def _loading_long(self, command: bytes) -> bytes:
@@ -252,42 +237,42 @@ class Bash(BashState):
             return f"\\builtin read -rN{len(command)} {self.words}\n".encode() + command
         escaped = re.sub(_ESCAPED, lambda found: b"\\%03o" % found[0][0], command)
         script = self.words.encode() + b"=$'" + escaped + b"'"
-        read = f"\\builtin read -rN{len(script)} {self._item(SCRIPT)}\n"
-        return read.encode() + script + f'\\builtin eval "{self._value(SCRIPT)}";'.encode()
+        read = f"\\builtin read -rN{len(script)} {self._item(Item.SCRIPT)}\n"
+        return read.encode() + script + f'\\builtin eval "{self._value(Item.SCRIPT)}";'.encode()
 
     def _evaluating(self, request: Request) -> str:
         if request.env:  # `builtin eval` would have them for its first command alone
-            return f'\\builtin command eval -- "{self._value(BUILTIN)}${self.words}"'
-        return f'\\builtin eval -- "{self._value(BUILTIN)}${self.words}"'
+            return f'\\builtin command eval -- "{self._value(Item.BUILTIN)}${self.words}"'
+        return f'\\builtin eval -- "{self._value(Item.BUILTIN)}${self.words}"'
 
     def _redirections(self, request: Request) -> str:
-        err = f"2>&{ERR}" if request.separate else "2>&1"
+        err = f"2>&{Fd.ERR}" if request.separate else "2>&1"
         if not request.where.takes_input:
-            usual = OUT if self.on_terminal else NULL_IN
-            return f"<&{STDIN if request.stdin_file else usual} >&{OUT} {err}"
-        return f">&{OUT} {err}"
+            usual = Fd.OUT if self.on_terminal else Fd.NULL_IN
+            return f"<&{Fd.STDIN if request.stdin_file else usual} >&{Fd.OUT} {err}"
+        return f">&{Fd.OUT} {err}"
 
     def _finishing(self, request: Request, reports: bool) -> str:
         if not reports:
-            code, index = self._item(COMMAND), PLAIN
+            code, index = self._item(Item.COMMAND), int(Item.PLAIN)
             text = f"{code}=$?;{self._behind} {index}"
         else:
-            code, index = self._item(CODE), FIRST_TEXT + FINISHING_NAMES.index(finishing_name(request))
+            code, index = self._item(Item.CODE), Item.FIRST_TEXT + FINISHING_NAMES.index(finishing_name(request))
             text = f"{code}=$? {self.words}=;{self._behind} {index}"
         # Where a command has removed our function, or even our texts, the shell goes on, or ends with its exit code.
-        again = f'\\eval "${{{self.words}[{AGAIN}]-\\exit ${{{code}}};}}" {index}'
+        again = f'\\eval "${{{self.words}[{Item.AGAIN}]-\\exit ${{{code}}};}}" {index}'
         text += f"||{again}"
-        return f"{text};\\exec {STDIN}<&-" if request.stdin_file else text
+        return f"{text};\\exec {Fd.STDIN}<&-" if request.stdin_file else text
 
     def _place(self) -> tuple[str, str]:
-        return self._item(PLACE), self._item(BEFORE)
+        return self._item(Item.PLACE), self._item(Item.BEFORE)
 
     def redirecting(self, directory: str) -> str:
         """Return what has the shell speak elsewhere, see `Dialect`."""
         place = shlex.quote(directory)
-        return f"\\exec {OUT}>{place}/1 {ERR}>{place}/2\n"
+        return f"\\exec {Fd.OUT}>{place}/1 {Fd.ERR}>{place}/2\n"
 
     def asking_for_leftovers(self, number: int) -> str:
         """Return the question, see `Dialect`."""
-        said = self._say(Kind.END, str(number), "0", self._value(LEFT))
-        return f"{self._look_for_leftovers()}{said} >&{OUT};{self._hold_leash()}\n"
+        said = self._say(Kind.END, str(number), "0", self._value(Item.LEFT))
+        return f"{self._look_for_leftovers()}{said} >&{Fd.OUT};{self._hold_leash()}\n"

@@ -6,21 +6,52 @@ import re
 import shlex
 from abc import ABC
 from collections.abc import Collection
+from enum import IntEnum
 
 from environments.shell.dialect.base import NEVER_RESTORED, Dialect
 from environments.shell.framing import Kind
 from environments.shell.state import SessionState
 
-COMMAND, NUMBER, CODE, LEFT, BEGIN, PLAIN, BUILTIN, FLAGS, PLACE, BEFORE, EXIT, LEAVE, SCRIPT = range(13)
-AGAIN, UNUSUAL, WORKS, IN_FORK, FIRST_TEXT = range(13, 18)
-"""What the elements of our array hold. One digit is read sooner than two."""
-STDIN, NULL_IN, NULL_OUT, OUT, ERR, LEASH, LEASH_END = 208, 209, 210, 211, 212, 29, 214
-"""The descriptors that are ours, out of a command's way."""
 _OURS = r"(?ms)^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n"
 _FUNCTION_FLAG = r"(?m)^(declare -f|alias )"
 _KEPT = ("_", "PWD", "OLDPWD", "SHLVL", "BASHOPTS", "SHELLOPTS")
 USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
 """Options that a bash begins with. With these it shows nothing of what it reads, and goes on whatever fails."""
+
+
+class Item(IntEnum):
+    """The elements of our array. One digit is read sooner than two."""
+
+    COMMAND = 0
+    NUMBER = 1
+    CODE = 2
+    LEFT = 3
+    BEGIN = 4
+    PLAIN = 5
+    BUILTIN = 6
+    FLAGS = 7
+    PLACE = 8
+    BEFORE = 9
+    EXIT = 10
+    LEAVE = 11
+    SCRIPT = 12
+    AGAIN = 13
+    UNUSUAL = 14
+    WORKS = 15
+    IN_FORK = 16
+    FIRST_TEXT = 17
+
+
+class Fd(IntEnum):
+    """The descriptors that are ours, out of a command's way."""
+
+    STDIN = 208
+    NULL_IN = 209
+    NULL_OUT = 210
+    OUT = 211
+    ERR = 212
+    LEASH = 29
+    LEASH_END = 214
 
 
 class BashState(Dialect, ABC):
@@ -36,22 +67,22 @@ class BashState(Dialect, ABC):
         """Return what reports the state on the channel that is not the command's, if it has one to spare."""
         exports = "\\builtin declare -px;\\builtin umask -p"
         functions = "\\builtin declare -pf;if [[ ${BASH_ALIASES[*]-} ]]; then \\builtin alias -p; fi"
-        number = self._value(NUMBER)
+        number = self._value(Item.NUMBER)
         options = '"${SHELLOPTS-}" "${BASHOPTS-}"'
         head = f"\\builtin printf '{self._head(Kind.STATE)}%s\\0%s\\0%s\\0' \"{number}\" {options}"
         # With `set -a` the array would be among the exports, although it is not exported.
         hide = f"if [[ ${{{self.words}@a}} = *x* ]]; then \\builtin export -n {self.words}; fi"
         parts = f"{hide};{head};{exports};\\builtin printf '\\0';{functions};\\builtin printf '\\0%s\\0' \"{number}\""
-        plain = f"{{ {parts}; }} >&{ERR}\n"
+        plain = f"{{ {parts}; }} >&{Fd.ERR}\n"
         if how == "merge" and not self.on_terminal:
             return plain
         # What is left of a command may write there as well, and nothing comes between the bytes of one short write.
-        line = f'\\builtin printf \'{self._head(Kind.PIECE)}%s\\0%s\\0%s\\0\' "{number}" $part "$l" >&{ERR}'
+        line = f'\\builtin printf \'{self._head(Kind.PIECE)}%s\\0%s\\0%s\\0\' "{number}" $part "$l" >&{Fd.ERR}'
         form = "%s\\0" * 5
-        count = f"\\builtin printf '{self._head(Kind.PIECES)}{form}' \"{number}\" {options} $n $c >&{ERR}"
+        count = f"\\builtin printf '{self._head(Kind.PIECES)}{form}' \"{number}\" {options} $n $c >&{Fd.ERR}"
         loop = f"while IFS= \\builtin read -r l; do {line}; n=$((n+1)) c=$((c+${{#l}})); done"
         pieces = f"({hide}; IFS=; n=0 c=0; part=1; {loop} < <({exports}); part=2; {loop} < <({functions}); {count})\n"
-        return f'if [[ "{self._value(LEFT)}" = 0 ]]; then {plain}else {pieces}fi\n'
+        return f'if [[ "{self._value(Item.LEFT)}" = 0 ]]; then {plain}else {pieces}fi\n'
 
     @classmethod
     def unsetting(cls, name: str, kept: Collection[str]) -> str:
