@@ -228,10 +228,11 @@ from hermes_tools import echo
 got = {}
 threads = [threading.Thread(target=lambda n=n: got.update({n: echo(n)})) for n in range(10)]
 for t in threads: t.start()
-child = subprocess.Popen([sys.executable, "-c", "import os, hermes_tools; os.write(1, hermes_tools.echo(' child ').encode())"])
+said = "import os; from hermes_tools import echo; os.write(1, echo(' child ').encode())"
+child = subprocess.Popen([sys.executable, "-c", said])
 pid = os.fork()
 if pid == 0:
-    os.write(1, echo(" fork ").encode())  # print would write its line end by itself, and the child's text may go between
+    os.write(1, echo(" fork ").encode())  # in one piece, as another text may go between two
     os._exit(0)
 os.waitpid(pid, 0); child.wait()
 for t in threads: t.join()
