@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -36,6 +37,8 @@ LITTLE_CPU = 0.01
 """What an environment takes of a node's cores where nothing is said: Ray spreads only what takes something."""
 SHORT_FOLDER = "/tmp/ray"  # noqa: S108  # Ray's own default
 """Where a Ray of ours has its logs and sockets, if that of temporary files has a long name."""
+_SIGACTION_SIZE = 256
+"""Bytes; more than the structure has on any system."""
 _SET_BY_RAY = (MODE, "PYTHONBREAKPOINT")
 """Variables that Ray sets for good in a process that joins it, and that all it starts later would have."""
 _OPTIONS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
@@ -197,15 +200,20 @@ def _first_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _own_signals() -> Iterator[None]:
-    """Keep the handler of SIGTERM that the program has: Ray sets one that leaves nobody time to clean up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Keep the handler of SIGTERM that the program has.
+
+    Ray sets one that leaves nobody time to clean up, and below Python one that prints where the program is.
+    """
+    sigaction, kept = ctypes.CDLL(None).sigaction, ctypes.create_string_buffer(_SIGACTION_SIZE)
+    is_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
+    sigaction(signal.SIGTERM, None, kept)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
+        sigaction(signal.SIGTERM, kept, None)
 
 
 @contextlib.contextmanager
