@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.engine import STREAM_CALL, Engine, Goals, calls_from, python_in, rows_of
+from benchmarks.engine import Engine, Goals, rows_of
 from benchmarks.measure import CannotDoError
 from benchmarks.peers.installation import folder_with
 from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Kind, opened_peers
@@ -45,6 +45,7 @@ class ExecProcess:
         """Let the process see the end of its input."""
         self._socket.shutdown(socket.SHUT_WR)
         self._opened.close()
+        self._socket.close()
 
 
 def rows() -> Iterator[Row]:
@@ -72,11 +73,7 @@ def rows() -> Iterator[Row]:
                         name="Docker",
                         env=env,
                         bash=bash,
-                        raw_python=python_in(bash),
-                        raw_call=calls_from(bash),
-                        raw_call_is=STREAM_CALL,
                         cat=cat,
-                        transport="relay",
                         clients={
                             "`docker exec`": lambda words: subprocess.run(
                                 ["docker", "exec", container, *words], capture_output=True, check=True

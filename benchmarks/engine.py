@@ -21,7 +21,6 @@ from environments import BaseEnvironment
 
 FILE_SIZE = 100_000_000
 CALLS, FILE_CALLS = 100, 20
-STREAM_CALL = "a JSON round trip between a Python there and this one, over one stream"
 LINE = f"{RAW}: a line"
 SELDOM = 25
 """Turns of a command here for one of what takes a hundred times as long."""
@@ -47,15 +46,8 @@ class Engine:
     env: BaseEnvironment
     bash: RawProcess
     """A bash in the target."""
-    raw_python: Timer
-    """Starts Python in the target, by the least that can do it."""
-    raw_call: Timer
-    """Makes JSON round trips between a Python there and this one."""
-    raw_call_is: str
     cat: RawProcess | None = None
     """A `cat` in the target, for the least that a line there and back can cost."""
-    transport: TransportName
-    """The quickest way of a tool call."""
     clients: Mapping[str, Callable[[Sequence[str]], object]]
     """What runs one command there by what the engine comes with, by name."""
     peers: Mapping[str, Peer]
@@ -64,27 +56,18 @@ class Engine:
     goals: Goals
     peer_calls: int = 5
     """Tool calls in one turn of a peer's script."""
+    transport: TransportName = "relay"
+    """The quickest way of a tool call."""
+    python: Timer | None = None
+    """Starts Python in the target by the least that can do it, where that is not the bash."""
+    call: Timer | None = None
+    """Makes JSON round trips by the least that can, where that is not a Python of the bash."""
+    call_is: str = "a JSON round trip between a Python there and this one, over one stream"
     put: Callable[[Path], object] | None = None
     """Copies a file into the target by the engine's own client library or program."""
     put_is: str = ""
     more: Mapping[str, Timer] = field(default_factory=dict)
     """What else runs one command there, by name."""
-
-
-def python_in(bash: RawProcess) -> Timer:
-    """Make a timer of starting Python from a bash in a target."""
-    line = f"python3 -c '{PRINTING}'\n".encode()
-    return clocked(lambda: bash.round_trip(line))
-
-
-def calls_from(bash: RawProcess) -> Timer:
-    """Make a timer of as many round trips over a shell's stream as a script makes calls."""
-    return lambda: stream_times(bash, CALLS)
-
-
-def lines_through(cat: RawProcess) -> Timer:
-    """Make a timer of as many lines through a `cat` in a target as a script makes calls."""
-    return lambda: [timed(lambda: cat.round_trip(_MESSAGE)) for _ in range(CALLS)]
 
 
 def rows_of(engine: Engine) -> Iterator[Row]:
@@ -122,11 +105,11 @@ def _tool_calls(engine: Engine) -> Iterator[Row]:
     def of(peer: Peer) -> Timer:
         return lambda: peer.ask("tool_calls", {"calls": engine.peer_calls})[1]
 
-    env, goals, raw_is = engine.env, engine.goals, engine.raw_call_is
+    env, goals, raw_is = engine.env, engine.goals, engine.call_is
     measured = in_turn(
         {
-            RAW: engine.raw_call,
-            **({LINE: lines_through(engine.cat)} if engine.cat else {}),
+            RAW: engine.call or _calls_from(engine.bash),
+            **({LINE: _lines_through(engine.cat)} if engine.cat else {}),
             OURS: lambda: tool_call_times(env, engine.transport, CALLS),
             f"{OURS}: file": lambda: tool_call_times(env, "file", FILE_CALLS),
             **{name: of(peer) for name, peer in engine.peers.items() if "tool_calls" in peer.works},
@@ -146,7 +129,7 @@ def _tool_calls(engine: Engine) -> Iterator[Row]:
 
 def _scripts(engine: Engine) -> Iterator[Row]:
     timers = {
-        RAW: engine.raw_python,
+        RAW: engine.python or _python_in(engine.bash),
         **_our_scripts(engine, PRINTING),
         **_client_timers(engine, ["python3", "-c", PRINTING]),
         **timers_of(engine.peers, "script"),
@@ -159,7 +142,7 @@ def _scripts(engine: Engine) -> Iterator[Row]:
 
 def _scripts_with_call(engine: Engine) -> Iterator[Row]:
     timers = {
-        RAW: engine.raw_python,
+        RAW: engine.python or _python_in(engine.bash),
         **_our_scripts(engine, CALLING),
         **timers_of(engine.peers, "script_with_call"),
     }
@@ -210,3 +193,16 @@ def _put_file(engine: Engine, put: Callable[[Path], object]) -> Row:
         )
     engine.env.execute(f"rm -f {_TARGET_FILE}")
     return Row.of(f"put_file of 100 MB, {engine.name}", measured, goal=1, raw_is=engine.put_is)
+
+
+def _python_in(bash: RawProcess) -> Timer:
+    line = f"python3 -c '{PRINTING}'\n".encode()
+    return clocked(lambda: bash.round_trip(line))
+
+
+def _calls_from(bash: RawProcess) -> Timer:
+    return lambda: stream_times(bash, CALLS)
+
+
+def _lines_through(cat: RawProcess) -> Timer:
+    return lambda: [timed(lambda: cat.round_trip(_MESSAGE)) for _ in range(CALLS)]

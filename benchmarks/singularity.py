@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.engine import STREAM_CALL, Engine, Goals, calls_from, python_in, rows_of
+from benchmarks.engine import Engine, Goals, rows_of
 from benchmarks.peers.peer import HERMES_AGENT, opened_peers
 from benchmarks.places import singularity_image
 from benchmarks.raw_process import PipedProcess
@@ -46,11 +46,7 @@ def _rows(env: BaseEnvironment, name: str) -> Iterator[Row]:
                 name="Singularity",
                 env=env,
                 bash=bash,
-                raw_python=python_in(bash),
-                raw_call=calls_from(bash),
-                raw_call_is=STREAM_CALL,
                 cat=cat,
-                transport="relay",
                 clients={
                     "`exec instance://`": lambda words: subprocess.run(
                         [*inside, *words], capture_output=True, check=True

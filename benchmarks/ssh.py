@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.engine import STREAM_CALL, Engine, Goals, calls_from, python_in, rows_of
+from benchmarks.engine import Engine, Goals, rows_of
 from benchmarks.peers.peer import HERMES_AGENT, opened_peers
 from benchmarks.table import Row
 from environments import EnvironmentStartError, create_environment
@@ -78,11 +78,7 @@ def rows() -> Iterator[Row]:
                 name="SSH",
                 env=env,
                 bash=bash,
-                raw_python=python_in(bash),
-                raw_call=calls_from(bash),
-                raw_call_is=STREAM_CALL,
                 cat=ChannelProcess(transport, "cat"),
-                transport="relay",
                 clients=host.ways,
                 peers=peers,
                 missing=missing,
