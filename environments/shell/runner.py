@@ -13,11 +13,12 @@ from environments.cancellation import current_scope
 from environments.errors import EnvironmentLostError
 from environments.log import logger
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE, CommandResult
+from environments.shell.hearing import Ended
 from environments.shell.lifecycle import Lifecycle
 from environments.shell.output import CommandOutput
 from environments.shell.request import Where
 from environments.shell.running import RunningCommand
-from environments.shell.shell import Ended, Shell
+from environments.shell.shell import Shell
 from environments.shell.stream import SkippingStream
 from environments.shell.target_shells import TargetShells
 from environments.sink import OutputSink

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from environments.cancellation import ended_in_scope
 from environments.errors import TerminalError
+from environments.shell.hearing import Ended
 from environments.shell.output import CommandOutput
-from environments.shell.shell import Ended, Shell
+from environments.shell.shell import Shell
 from environments.shell.watch import Watch
 from environments.sink import OutputSink
 

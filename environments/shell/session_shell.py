@@ -14,11 +14,12 @@ from environments.errors import EnvironmentStartError, TerminalError
 from environments.settings import EnvironmentSettings
 from environments.shell.framing import PLACE_FIELDS, WATCHED
 from environments.shell.handover import Handover
+from environments.shell.hearing import ShellState
 from environments.shell.leftovers import Leftovers
 from environments.shell.opening import IN_PLACE, NOWHERE
 from environments.shell.parked import ParkedShells
 from environments.shell.seat import Seat
-from environments.shell.shell import Shell, ShellState
+from environments.shell.shell import Shell
 from environments.shell.state import SessionState, with_variables_of
 from environments.shell.stream import Terminal
 from environments.shell.target_shells import TargetShells

@@ -5,21 +5,19 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
-from enum import Enum
-from typing import NamedTuple
 
 from environments.errors import TerminalError
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.bash_state import USUAL_OPTIONS
-from environments.shell.framing import FIELDS_OF, FrameScanner, Kind, Message
+from environments.shell.framing import FrameScanner
 from environments.shell.harmless import changes_nothing
+from environments.shell.hearing import Ended, Hearing, ShellState
 from environments.shell.output import Nowhere
 from environments.shell.request import Request, Where
-from environments.shell.state import SessionState, StateReports
-from environments.shell.stream import Chunk, CountingStream, Stream
+from environments.shell.state import SessionState
+from environments.shell.stream import CountingStream, Stream
 from environments.sink import Channel, OutputSink
 
 ANSWER_TIMEOUT = 60.0
@@ -34,37 +32,11 @@ AT_ONCE = 0.0005
 """Seconds behind the end of a command in which the shell is taken to be alive still: nobody could have killed it."""
 FIRST_QUESTION = 10**9
 """The number before that of the first question, which are not counted among the commands."""
-REPORTS = (Kind.STATE, Kind.PIECE, Kind.PIECES)
-"""What a shell says of what it holds."""
 _BOTH = frozenset(Channel)
 _ONE = frozenset({Channel.STDOUT})
 
 
-class ShellState(Enum):
-    """What a shell is doing. A new one is opening for as long as `opening.open_shell` has it."""
-
-    IDLE = "idle"
-    """It waits for a request."""
-    RUNNING = "running"
-    """It has been sent a request, at least in part, whose end has not been read."""
-    ENDED = "ended"
-    """Its process has ended, or said that it will."""
-    UNFIT = "unfit"
-    """It may be anywhere. It is ended, and never lent again."""
-    CLOSED = "closed"
-    """Its stream is closed."""
-
-
-class Ended(NamedTuple):
-    """How a request ended."""
-
-    exit_code: int | None
-    """None when the shell ended without a word: it was killed, replaced by `exec`, or the target is gone."""
-    left: bool = False
-    """Whether something that the command started is still there."""
-
-
-class Shell:
+class Shell(Hearing):
     """A running shell. One thread at a time may use it.
 
     Args:
@@ -89,37 +61,21 @@ class Shell:
         reported: SessionState,
         lags: bool = False,
     ) -> None:
+        super().__init__(scanners, variables, reported)
         self._counts: CountingStream | None = None
         self.stream = stream
         self.dialect = dialect
         self.pid = pid
         self.home = home
-        self.variables = dict(variables)
-        self._told: tuple[Kind, tuple[bytes, ...]] | None = None
-        self.state = ShellState.IDLE
         self.has_leftovers = False
         """Whether its last command left something running."""
-        self.is_noisy = False
-        """Whether something was printed while no command ran."""
-        self.last_words = False
-        """Whether it said that it ends."""
         self.sync_first = False
         """Whether a signal may be on its way to it, which is not to meet its next command."""
-        self.on_begin: Callable[[], object] | None = None
-        """Called when the shell says that a command has begun."""
-        self._reports = StateReports(reported)
-        self._scanners = scanners
+        self.lags = lags
         self._count = 0
         self._asked = FIRST_QUESTION
-        self._number = self._reported_number = self._due = self._due_before = 0
-        self._unread: deque[tuple[Channel, bytes | Message]] = deque()
-        self._waiting: set[Channel] = set()
-        self._ended: Ended | None = None
-        self.lags = lags
-        self._unannounced: set[Channel] = set()
+        self._due = self._due_before = 0
         self._rests_since = -math.inf
-        self.has_begun = True
-        """Whether the request that it was sent last may have begun. What was killed while it was idle takes one too."""
 
     @property
     def stream(self) -> Stream:
@@ -130,11 +86,6 @@ class Shell:
     def stream(self, stream: Stream) -> None:
         self._stream = stream
         self._counting = stream if isinstance(stream, CountingStream) else None
-
-    @property
-    def reported(self) -> SessionState:
-        """The last whole report of what it holds."""
-        return self._reports.last
 
     @property
     def marker(self) -> str:
@@ -187,11 +138,6 @@ class Shell:
         """The number of the last request that it was sent."""
         return self._count
 
-    @property
-    def reported_number(self) -> int:
-        """The number of the request behind which it has reported last what it holds; 0 if it has not."""
-        return self._reported_number
-
     def ask(self, text: Callable[[int], str], output: OutputSink | None = None, limit: float = ANSWER_TIMEOUT) -> Ended:
         """Have it run text of our own that ends with an END, and return that.
 
@@ -233,9 +179,7 @@ class Shell:
         self._discard_late_output()
         # From here on whatever is raised leaves it running, and so unfit for others.
         self.state = ShellState.RUNNING
-        self._unread.clear()
-        self._unannounced = set()
-        self._ended = None
+        self._forget()
 
     def _discard_late_output(self) -> None:
         """Drop what background jobs printed since the last command: it is not the next one's output."""
@@ -255,11 +199,7 @@ class Shell:
         if not chunk.data:
             self.state = ShellState.ENDED
             raise BrokenPipeError
-        for part in self._scanners[chunk.channel].feed(chunk.data):
-            if isinstance(part, Message):
-                self._note(part)
-            else:
-                self.is_noisy = True
+        self._take_late(chunk)
         return True
 
     def was_told_to_leave(self, *, killed: bool) -> None:
@@ -283,12 +223,8 @@ class Shell:
         deadline = time.monotonic() + ANSWER_TIMEOUT
         while (left := deadline - time.monotonic()) > 0 and (chunk := self.stream.read(left)) and chunk.data:
             self._feed(chunk)
-            for index, (_, part) in enumerate(self._unread):
-                if isinstance(part, Message) and part.kind is Kind.BEGIN and part.number == self._number:
-                    # What came before on the same channel is not the command's; on the other it may be.
-                    before = [item for item in list(self._unread)[:index] if item[0] is not Channel.STDOUT]
-                    self._unread = deque([*before, *list(self._unread)[index + 1 :]])
-                    return
+            if self._take_begin():
+                return
         self.state = ShellState.UNFIT
         raise BrokenPipeError
 
@@ -335,46 +271,6 @@ class Shell:
             self.has_leftovers = ended.left
         return ended
 
-    def _feed(self, chunk: Chunk) -> None:
-        channel = chunk.channel
-        self._unread.extend((channel, part) for part in self._scanners[channel].feed(chunk.data))
-
-    def _hand_on(self, output: OutputSink) -> None:
-        """Hand output on, and take what messages say. What raises leaves the rest for the next time."""
-        while self._unread:
-            channel, part = self._unread.popleft()
-            if isinstance(part, bytes):
-                # What comes before the beginning is an earlier command's, and behind the end it is left from this one.
-                if channel in self._waiting and channel not in self._unannounced:
-                    output.add(channel, part)
-            elif part.kind is Kind.BEGIN:
-                if part.number == self._number:
-                    self._unannounced.discard(channel)
-                    self.has_begun = True
-                    if self.on_begin:
-                        self.on_begin()
-            elif (end := self._note(part)) is not None and channel in self._waiting:
-                self._waiting.discard(channel)
-                self._ended = end
-
-    def _note(self, message: Message) -> Ended | None:
-        """Note what a message says, and return how the request ended if it says that of the one that runs."""
-        kind = message.kind
-        if kind in REPORTS:
-            if message.number >= self._reported_number and self._reports.take(message):
-                self._reported_number = message.number
-            return None
-        if kind is Kind.BEGIN or message.number != self._number or self.state is ShellState.IDLE:
-            return None
-        if (names := FIELDS_OF.get(kind)) and self._told != (kind, message.fields[3:]):
-            self._told = kind, message.fields[3:]
-            values = (message.text(index) for index in range(3, len(message.fields)))
-            self.variables = {**self.variables, **dict(zip(names, values, strict=True))}
-        if kind in (Kind.EXIT, Kind.SESSION_EXIT):
-            self.state = ShellState.ENDED
-            self.last_words = True
-        return Ended(message.exit_code, left=message.fields[2] == b"1")
-
     def await_report(self, limit: float = REPORT_TIMEOUT) -> None:
         """Read until the shell has reported what it holds since its last command, or `limit` seconds are over."""
         deadline = time.monotonic() + limit
@@ -401,10 +297,7 @@ class Shell:
             if chunk is None or not chunk.data:  # its end is read once more by whoever waits for that
                 return
             self._feed(chunk)
-            for channel, part in list(self._unread):
-                if isinstance(part, Message) and part.kind in REPORTS:
-                    self._unread.remove((channel, part))
-                    self._note(part)
+            self._take_reports()
 
     def retire(self) -> None:
         """Have a shell that may be anywhere end, so that it reports what it holds."""
