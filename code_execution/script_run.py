@@ -28,7 +28,7 @@ from code_execution.script_output import ScriptOutput
 from code_execution.settings import CodeExecutionSettings, Mode
 from code_execution.short_paths import SCRIPT, STUB
 from code_execution.staging import START, Staging, not_staged, stage, staging_directory, start_source
-from code_execution.warm.asking import PIPES
+from code_execution.warm.asking import NOT_ASKED, PIPES
 from code_execution.warm.warmth import PATIENCE, Warmth
 from environments.base import BaseEnvironment
 from environments.errors import EnvironmentLostError, TerminalError, UnsupportedError
@@ -194,7 +194,9 @@ class ScriptRun:
         if self._warmth and self._warmth.is_asked:
             if not beginning.begun and ended_by_us == "timeout":
                 raise before.taken_by(f"starting the Python {python}")
-            self._warmth.took(took=beginning.begun or ended_by_us is not None)
+            took = beginning.begun or ended_by_us is not None
+            if took or process.wait() != NOT_ASKED:
+                self._warmth.took(took=took)
             if not beginning.begun and ended_by_us is None:
                 raise NotBegunError
         elif beginning.begun:

@@ -19,6 +19,10 @@ SECRET = "secret"  # noqa: S105  # a file's name
 KEEP = "keep"
 """A file that says that the directory is removed by somebody else."""
 WITHDRAWN = "withdrawn"
+IN_VAIN = 79
+"""Exit code of a shell that has asked in vain."""
+NOT_ASKED = 1
+"""That of one that has not, as the session's directory is gone."""
 
 
 class Server(NamedTuple):
@@ -50,12 +54,12 @@ def asking(server: Server, directory: str, job: str, variables: str, word: str) 
     # the second time `in` is opened so that the death of who speaks there is its end, and not if it was taken away.
     # A process that has ended is in /proc until somebody waits for it, but has no program any more.
     return f"""\
-read -r hermes_me hermes_rest </proc/self/stat && [ -p {pipe} ] && [ -e /proc/{server.pid}/exe ] || exit 1
+read -r hermes_me hermes_rest </proc/self/stat && [ -p {pipe} ] && [ -e /proc/{server.pid}/exe ] || exit {IN_VAIN}
 {variables}IFS=' '
-printf '%s\\0' {shlex.quote(job)} "$@" >{place}/job && exec 3<>{place}/in 4<>{place}/go 9<>{pipe} || exit 1
+printf '%s\\0' {shlex.quote(job)} "$@" >{place}/job && exec 3<>{place}/in 4<>{place}/go 9<>{pipe} || exit {IN_VAIN}
 printf '\\n%s\\n' "$hermes_me "{place} >&9
 exec 9>&-
-read -r hermes_said <&3 && [ "$hermes_said" = taken ] && exec 9<{place}/in || exit 1
+read -r hermes_said <&3 && [ "$hermes_said" = taken ] && exec 9<{place}/in || exit {IN_VAIN}
 exec 3<&-
 trap '' TERM INT HUP QUIT USR1 USR2
 printf '\\036{word} +\\n' >&2

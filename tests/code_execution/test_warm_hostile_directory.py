@@ -10,6 +10,7 @@ from targets.backends import docker, local
 from targets.ready_python import is_forked, server_of
 
 from code_execution import execute_code
+from code_execution.warm.servers import ATTEMPTS
 from environments import BaseEnvironment
 
 A_LINK_IN_ITS_PLACE = """
@@ -49,3 +50,12 @@ def test_a_script_runs_after_all_temporary_files_were_removed(target: BaseEnviro
     assert target.execute_oneshot(f"stat -c %a {scratch}").output == "700\n"
     server_of(target)
     assert is_forked(target)
+
+
+def test_scripts_are_forked_again_when_the_session_has_left_a_directory_that_was_removed(env: BaseEnvironment) -> None:
+    server = server_of(env)
+    env.execute("mkdir gone && cd gone && rm -r $PWD")
+    assert {execute_code("print(1)", env=env).exit_code for _ in range(ATTEMPTS + 1)} == {1}
+    env.execute("cd ..")
+    assert is_forked(env)
+    assert server_of(env) == server
