@@ -5,7 +5,7 @@ its environment, it holds the command's leash (see `dialect`), it was started si
 own, it descends from one that does, or did so at an earlier look. What an earlier command left in the background
 carries another marker and another leash, and is not touched. Only in a container that is full, where nothing could be
 done any more, or where processes become more and more behind a command's end, is also taken for the command's what was
-started since and carries no mark of ours at all.
+started since and carries no mark of ours at all; and in one of our own that begins anew, what is none of ours.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ class Quarry(NamedTuple):
     """Whether that shell is one of the processes to be ended."""
     began: float = math.inf
     """When the command began, on the monotonic clock."""
+    takes_strays: bool = False
+    """Whether all that was started since is meant, also what carries no mark of ours, if nobody else's can be seen."""
 
 
 class ProcessTree:
@@ -145,8 +147,10 @@ class ProcessTree:
     def _take_census(self) -> Census:
         """Count the processes, and see to it that none is started from here on where they may run out."""
         census = self._crowd.census() if self._crowd else Census(0, None)
-        self._alone = census.is_close or census.is_full
-        self._takes_strays = bool(self._crowd and self._crowd.is_ours and census.is_full)
+        is_ours = bool(self._crowd and self._crowd.is_ours)
+        takes_all = is_ours and self._quarry.takes_strays
+        self._alone = census.is_close or census.is_full or takes_all
+        self._takes_strays = takes_all or (is_ours and census.is_full)
         return census
 
     def kill_shell(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC
 from typing import TYPE_CHECKING
 
@@ -28,6 +30,8 @@ class Renewal(Readiness, ABC):
     _accounts: Accounts
     _account: Account
     _session: Session
+    _prepared: float = math.inf
+    """When it was first ready, on the monotonic clock."""
 
     if TYPE_CHECKING:  # what other parts of it have
 
@@ -46,6 +50,7 @@ class Renewal(Readiness, ABC):
         self.command_sent()  # which goes on beside the opening of the session
         super().prepare()
         self._account.control.await_reserve()
+        self._prepared = min(self._prepared, time.monotonic())
 
     @property
     def is_ready(self) -> bool:
@@ -82,8 +87,14 @@ class Renewal(Readiness, ABC):
         Raises:
             TerminalError: Some outlive it.
         """
+        marker, account = f"{self.id}/", self._account
+        if account.has_no_process(marker, [shell.pid for shell in account.control.idle]):
+            return
         from environments.shell.process_tree import Quarry  # most environments have one use
 
-        dialect = self._account.shells.dialect
-        if dialect and (survivors := self._account.processes(Quarry(f"{self.id}/", dialect)).end(GRACE)):
+        if not (dialect := account.shells.dialect):
+            return
+        # What `service` or `su -` starts sheds its environment, and all marks of ours.
+        quarry = Quarry(marker, dialect, began=self._prepared, takes_strays=True)
+        if survivors := account.processes(quarry).end(GRACE):
             raise TerminalError(f"processes of an earlier use could not be ended: {survivors}")

@@ -15,7 +15,7 @@ from targets.borrowing import LONG, Borrower, until
 from targets.engines import PYTHON_IMAGE
 from targets.refusing_link import RefusingLink
 
-from environments import EnvironmentStartError, Pool
+from environments import EnvironmentStartError, Pool, create_environment
 from environments.pool import refusal
 
 MakePool = Callable[..., Pool]
@@ -57,11 +57,23 @@ def test_each_borrower_has_a_new_container_and_none_is_left(containers, engine) 
 def test_one_that_is_used_again_is_the_same_container_without_the_processes_of_the_use_before(containers, nap) -> None:
     with containers(max=1, uses=2) as pool:
         with pool.environment() as env:
-            first = env.execute(f"hostname; cd /; sleep {nap} & (setsid nohup sleep {nap} >/dev/null 2>&1 &)").output
+            first = env.execute(
+                f"hostname; cd /; sleep {nap} & (setsid nohup sleep {nap} >/dev/null 2>&1 &)"
+                f"; (env -i setsid sleep {nap} >/dev/null 2>&1 &)"  # as `service` starts one
+            ).output
         with pool.environment() as env:
             assert env.execute("hostname").output in first
-            assert env.execute(f"grep -l {nap} /proc/[0-9]*/cmdline | grep -v self").output.count("\n") <= 1
+            assert env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline").output == ""
             assert env.cwd != "/"
+
+
+def test_what_ran_before_an_environment_was_first_ready_stays_when_it_begins_anew(engine, nap) -> None:
+    with create_environment("docker", image=PYTHON_IMAGE) as env:
+        env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &); sleep 0.1")
+        env.prepare()
+        env.renew()
+        found = env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline")
+        assert found.output.count("\n") == 1
 
 
 def test_a_container_that_is_removed_while_nobody_has_it_is_not_lent(containers, engine) -> None:

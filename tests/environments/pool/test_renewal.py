@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from targets.backends import BACKENDS
 from targets.borrowing import until
+from targets.processes import all_gone
 
-from environments import TerminalError, UnsupportedError
+from environments import TerminalError, UnsupportedError, create_environment
 from environments.conformance import Subject
 from environments.readiness import Readiness
 from environments.settings import EnvironmentSettings
+from environments.shell.process_tree import ProcessTree
 
 
 @pytest.fixture(params=BACKENDS, ids=lambda backend: backend.__name__)
@@ -49,6 +51,21 @@ def test_a_used_environment_begins_anew(subject: Subject, nap: str) -> None:
         assert env.session("other").execute("echo ${LEFT-none}").output == "none\n"
         assert env.execute(f"ls {scratch}").exit_code != 0
         assert env.execute("wc -c", stdin="x" * 200_000).output.strip() == "200000", "by another directory of ours"
+
+
+def test_no_shell_looks_for_what_is_left_on_this_machine(monkeypatch: pytest.MonkeyPatch, nap: str) -> None:
+    asked: list[float] = []
+    end = ProcessTree.end
+    monkeypatch.setattr(ProcessTree, "end", lambda tree, grace: asked.append(grace) or end(tree, grace))
+    with create_environment("local") as env:
+        env.prepare()
+        env.renew()
+        env.prepare()
+        assert not asked
+        env.execute(f"setsid sleep {nap} &")
+        env.renew()
+        assert asked
+        assert all_gone(nap)
 
 
 def test_what_is_lost_or_over_is_not_ready(subject: Subject) -> None:
