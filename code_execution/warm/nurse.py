@@ -103,6 +103,7 @@ class Job:
         self.directory = directory
         with open(directory + "/job", "rb") as file:
             first, *variables = file.read().split(b"\0")[:-1]
+        os.unlink(file.name)  # noqa: PTH108  # values that were allowed by name are in it
         self.variables = variables
         given = json.loads(first)
         self.mode: str = given["mode"]
