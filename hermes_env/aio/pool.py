@@ -18,19 +18,7 @@ class AsyncPool:
     """Lends environments that are ready, see `environments.Pool`: the same arguments, awaited.
 
     Leave the `async with` block, or await `close`, and nothing stays behind. One that waits has a thread that waits,
-    see `limit_threads`.
-
-    Args:
-        settings: As for `Pool`, and so are all others.
-        min: How many are to be ready for whoever comes next.
-        max: How many there may be at once.
-        idle: Seconds after which one goes that nobody has needed.
-        uses: How many borrowers one may have, one after the other.
-        start_rate: How many starts may begin in a second.
-        max_starting: How many starts may be under way.
-
-    Raises:
-        SettingsError: As `Pool` does, and all its other errors.
+    see `limit_threads`. The arguments, and the errors, are those of `Pool`.
     """
 
     def __init__(

@@ -146,6 +146,7 @@ class _Batch:
                 remove_leftovers(kinds.backends)
             journal.resume(self.statuses, source.ids)
             earlier = Counter(journal.done[name] for name in source.ids or () if name in journal.done)
+            others = 0 if source.ids is None else len(journal.done) - earlier.total()
             total = None if source.total is None else source.total - earlier.total()
             terms = Terms(plan.workers, self.budget, "lost" in self.statuses, total, self.on_result, self.progress)
             driver = Driver(source, journal, lambda task: kinds.of(task).places, waiting, runs_on, terms)
@@ -154,6 +155,7 @@ class _Batch:
         return Summary(
             counted(driver.counts),
             counted(driver.passed_over if source.ids is None else earlier),
+            others,
             0 if left is None and driver.has_seen_all else left,
             time.monotonic() - began,
             driver.stopped,

@@ -41,6 +41,8 @@ class Summary:
     """Results of this run, by status."""
     earlier: Mapping[Status, int] = field(default_factory=dict)
     """Results of tasks that were not run again, by status: they were there, or are `lost` since the run before."""
+    others: int = 0
+    """How many results of other tasks are in the file; 0 where it is not known which tasks there are."""
     left: int | None = 0
     """How many tasks have no result yet; None where that is not known."""
     seconds: float = 0.0
@@ -63,6 +65,8 @@ class Summary:
         text = f"{_listed(self.counts) or 'nothing was run'} in {self.seconds:.1f} s"
         if self.earlier:
             text += f"; not run again: {_listed(self.earlier)}"
+        if self.others:
+            text += f"; {self.out} holds {self.others} of other tasks, too"
         if self.stopped:
             text += "; interrupted" if self.stopped == "interrupted" else "; its time budget was over"
             if self.left != 0:
@@ -75,6 +79,7 @@ class Summary:
         return {
             "counts": dict(self.counts),
             "earlier": dict(self.earlier),
+            "others": self.others,
             "left": self.left,
             "seconds": round(self.seconds, 3),
             "stopped": self.stopped,

@@ -19,7 +19,7 @@ from targets.pseudo_terminal import Person
 
 from environments import SettingsError
 from environments.conformance.check import wait_until
-from hermes_env.batch import read_results
+from hermes_env.batch import read_results, run_batch
 from hermes_env.batch.journal import BEGUN
 from hermes_env.batch.named_work import work_named
 from hermes_env.foreground import run_interruptibly
@@ -65,6 +65,7 @@ def test_each_task_has_a_result_and_the_exit_code_tells_of_failures(hermes_env, 
     assert json.loads(again.stdout) | {"seconds": 0} == {
         "counts": {},
         "earlier": {"success": 1, "error": 1},
+        "others": 0,
         "left": 0,
         "seconds": 0,
         "stopped": None,
@@ -80,6 +81,14 @@ def test_failures_are_run_again_when_that_is_asked_for(hermes_env, write, out: P
     assert (done.returncode, statuses(out)) == (0, {"a": "success", "b": "success"})
     assert "1 success in" in done.stderr
     assert "not run again: 1 success" in done.stderr
+
+
+def test_results_of_other_tasks_stay_and_are_told(write, out: Path) -> None:
+    assert run_batch([{"id": "other", "command": "true"}], "local", out=out).others == 0
+    summary = run_batch(write({"id": "a", "command": "true"}), "local", out=out)
+    assert (summary.counts, summary.others, summary.ok) == ({"success": 1}, 1, True)
+    assert str(summary).endswith(f"; {out} holds 1 of other tasks, too")
+    assert statuses(out) == {"other": "success", "a": "success"}
 
 
 def test_tasks_come_by_standard_input(hermes_env, out: Path) -> None:
