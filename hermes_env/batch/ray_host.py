@@ -193,15 +193,26 @@ class BatchHost:
 
 
 def _drop_variables_of_ray() -> None:
-    """Take out of the environment what tasks here are not to find: none of them is Ray's code.
+    """Take out of the environment what tasks are not to find, as none of them is Ray's code.
 
-    A debugger of Ray's would wait for somebody for ever, and one thread for numeric libraries is what Ray sets for
-    those that take less than a core, as environments mostly do.
+    A debugger of Ray's waits for somebody for ever. Numeric libraries get one thread from Ray where an actor takes less
+    than a core, which environments mostly do though what runs in them may take more.
     """
     given = _STARTED_WITH.read_bytes().split(b"\0") if _STARTED_WITH.exists() else []
-    for name, value in (("PYTHONBREAKPOINT", "ray.util.rpdb.set_trace"), ("OMP_NUM_THREADS", "1")):
-        if os.environ.get(name) == value and f"{name}={value}".encode() not in given:
+    names = {variable.partition(b"=")[0] for variable in given}
+    for name in ("PYTHONBREAKPOINT", "OMP_NUM_THREADS"):
+        is_of_ray = name in os.environ and name.encode() not in names
+        if is_of_ray and not (name == "OMP_NUM_THREADS" and _cores() >= 1):
             del os.environ[name]
+
+
+def _cores() -> float:
+    """Return how many cores this actor has asked for."""
+    import ray
+
+    context: Any = ray.get_runtime_context()
+    cores: float = context.get_assigned_resources().get("CPU", 0)
+    return cores
 
 
 def _hooks(making: Making) -> Mapping[str, Any]:
