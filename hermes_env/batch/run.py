@@ -135,8 +135,11 @@ class _Batch:
         began = time.monotonic()
         plan, kinds = self.plan, Kinds(self.plan.settings)
         with ExitStack() as stack:
-            source = Source(self.tasks, kinds, has_work=plan.work is not None)
+            is_unwanted = interrupt.is_set if interrupt else bool
+            source = Source(self.tasks, kinds, has_work=plan.work is not None, is_unwanted=is_unwanted)
             stack.callback(source.close)
+            if source.is_cut_off:
+                return Summary({}, left=None, seconds=time.monotonic() - began, stopped="interrupted", out=self.out)
             waiting = Waiting(self.limits)
             runs_on = make_engine(self.engine, plan)
             stack.callback(runs_on.close)

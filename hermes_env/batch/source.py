@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
-import shutil
+import select
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from environments.errors import TerminalError
 from hermes_env.batch.kinds import Kinds
 from hermes_env.batch.task import Task, TaskError
+from hermes_env.standard_input import PIECE
 
 Item = Task | Mapping[str, object]
 Tasks = str | os.PathLike[str] | Iterable[Item]
 """The path of a file with a JSON object a line, `-` for standard input, or tasks."""
 _IN_MEMORY = 16 * 1024 * 1024
 """Bytes of standard input that need no file."""
+_LOOK = 0.1
+"""Seconds between looks whether it is still waited for."""
 
 
 class Source:
@@ -31,6 +34,7 @@ class Source:
         tasks: What was given.
         kinds: Which environments there may be.
         has_work: Whether Python code works on the tasks, see `Task.of`.
+        is_unwanted: Whether standard input, which may be long in coming, is not to be waited for any more.
 
     Raises:
         TaskError: One is not in order. It says which.
@@ -38,7 +42,9 @@ class Source:
         TypeError: It is neither a path nor can it be gone through.
     """
 
-    def __init__(self, tasks: Tasks, kinds: Kinds, *, has_work: bool) -> None:
+    def __init__(
+        self, tasks: Tasks, kinds: Kinds, *, has_work: bool, is_unwanted: Callable[[], bool] = lambda: False
+    ) -> None:
         self._kinds = kinds
         self._has_work = has_work
         self._file: BinaryIO | None = None
@@ -48,6 +54,9 @@ class Source:
         """The ids of all tasks; None where they are not known."""
         self.total: int | None = None
         """How many there are; None where that is not known."""
+        self.is_cut_off = False
+        """Whether standard input was left before its end, so that these are not the tasks."""
+        self._is_unwanted = is_unwanted
         if isinstance(tasks, str | os.PathLike):
             self._name = "standard input" if tasks == "-" else os.fspath(tasks)
             self._file = self._opened(tasks)
@@ -55,7 +64,7 @@ class Source:
             self._items = tasks
         else:
             raise TypeError(f"tasks is of type {type(tasks).__name__}; give the path of a file, or a list of tasks")
-        if self._file or isinstance(tasks, Sequence):
+        if (self._file and not self.is_cut_off) or isinstance(tasks, Sequence):
             self._check()
 
     def _opened(self, path: str | os.PathLike[str]) -> BinaryIO:
@@ -65,10 +74,18 @@ class Source:
             if sys.stdin is None:
                 raise TerminalError("standard input is closed; give a file of tasks, or send them there")
             kept: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
-            shutil.copyfileobj(sys.stdin.buffer, kept)
+            self._keep(sys.stdin.fileno(), kept)
         except OSError as error:
             raise self._unreadable(error) from error
         return kept
+
+    def _keep(self, source: int, kept: BinaryIO) -> None:
+        while not self._is_unwanted():
+            if select.select([source], [], [], _LOOK)[0]:
+                if not (piece := os.read(source, PIECE)):
+                    return
+                kept.write(piece)
+        self.is_cut_off = True
 
     def _check(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import signal
 import sys
@@ -101,6 +102,19 @@ def test_python_code_works_on_tasks_and_returns_what_it_likes() -> None:
     assert found["exits"].status == "error"
     assert "cannot be written as JSON" in (found["odd"].error or "")
     assert "something of type int" in (found["wrong"].error or "")
+
+
+def test_an_interrupt_ends_the_wait_for_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there, here = os.pipe()
+    interrupt = threading.Event()
+    with os.fdopen(there) as source, os.fdopen(here, "w") as sink:
+        monkeypatch.setattr(sys, "stdin", source)
+        sink.write('{"id": "a", "command": "true"}\n')
+        sink.flush()
+        threading.Timer(0.2, interrupt.set).start()
+        summary = run_batch("-", "local", interrupt=interrupt, out=tmp_path / "out")
+    assert (summary.counts, summary.left, summary.stopped) == ({}, None, "interrupted")
+    assert not (tmp_path / "out").exists()
 
 
 def test_python_code_may_be_awaited_and_ends_at_its_time_limit(nap: str) -> None:
