@@ -21,12 +21,14 @@ from environments.plain_number import plain_number
 from environments.validation import closest
 from hermes_env.batch.ray_inside import (
     MODE,
+    TOKEN,
     be_quiet,
     found_at,
     reached_from_here_alone,
     session_folder,
     talk_as_variables_say,
     talk_with_token,
+    use_own_token,
 )
 from hermes_env.batch.ray_probe import asks_for_token
 
@@ -39,8 +41,8 @@ SHORT_FOLDER = "/tmp/ray"  # noqa: S108  # Ray's own default
 """Where a Ray of ours has its logs and sockets, if that of temporary files has a long name."""
 _SIGACTION_SIZE = 256
 """Bytes; more than the structure has on any system."""
-_SET_BY_RAY = (MODE, "PYTHONBREAKPOINT")
-"""Variables that Ray sets for good in a process that joins it, and that all it starts later would have."""
+_SET_BY_RAY = (MODE, TOKEN, "PYTHONBREAKPOINT")
+"""Variables that are set for good in a process that joins Ray, and that all it starts later would have."""
 _OPTIONS = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
 """What Ray has an option of its own for, and what a node calls it."""
 
@@ -97,6 +99,7 @@ class Cluster:
 
     def _start(self) -> Path:
         """Start a Ray of our own, and return the folder of its logs and sockets."""
+        use_own_token()
         with reached_from_here_alone():
             self._ray.init(
                 address="local",

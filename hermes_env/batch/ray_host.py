@@ -195,9 +195,11 @@ class BatchHost:
 def _drop_variables_of_ray() -> None:
     """Take out of the environment what tasks are not to find, as none of them is Ray's code.
 
-    A debugger of Ray's waits for somebody for ever. Numeric libraries get one thread from Ray where an actor takes less
-    than a core, which environments mostly do though what runs in them may take more.
+    Its token is a secret, which Ray has read by now. A debugger of Ray's waits for somebody for ever. Numeric libraries
+    get one thread from Ray where an actor takes less than a core, which environments mostly do though what runs in them
+    may take more.
     """
+    os.environ.pop("RAY_AUTH_TOKEN", None)
     given = _STARTED_WITH.read_bytes().split(b"\0") if _STARTED_WITH.exists() else []
     names = {variable.partition(b"=")[0] for variable in given}
     for name in ("PYTHONBREAKPOINT", "OMP_NUM_THREADS"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-MODE = "RAY_AUTH_MODE"
-"""The variable that says whether Ray's processes show each other a token."""
+MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
+"""The variables that say whether Ray's processes show each other a token, and which."""
 
 
 def be_quiet() -> None:
@@ -39,7 +40,7 @@ def found_at(address: str) -> str:
 
 
 def talk_with_token(asked: bool) -> None:
-    """Have this process show a token, or none.
+    """Have this process show the token that the user has, or none.
 
     Left to itself, Ray shows one to a cluster that it has found as `auto` as soon as any Ray on this machine has made a
     token, and one to a cluster at an address never. Where the cluster sees it otherwise, no actor ever starts.
@@ -47,16 +48,33 @@ def talk_with_token(asked: bool) -> None:
     Args:
         asked: Whether the cluster asks for one.
     """
-    raylet = import_module("ray._raylet")
-    if asked or hasattr(raylet, "AuthenticationMode"):  # which older ones know nothing of
+    if asked or _knows_tokens():
         os.environ[MODE] = "token" if asked else "disabled"
-        raylet.Config.initialize("")
-        raylet.AuthenticationTokenLoader.instance().reset_cache()
+        talk_as_variables_say()
+
+
+def use_own_token() -> None:
+    """Have a Ray that is started now use a token that only its processes know, unless the user has chosen.
+
+    Ray itself would leave one in the user's home, by which each head that is started later asks for it, too, and nodes
+    that are to join it are refused.
+    """
+    if MODE not in os.environ and _knows_tokens():
+        os.environ.update({MODE: "token", TOKEN: os.environ.get(TOKEN) or secrets.token_hex(32)})
+        talk_as_variables_say()
 
 
 def talk_as_variables_say() -> None:
-    """Take back `talk_with_token`, which Ray remembers beside the variable."""
-    import_module("ray._raylet").Config.initialize("")
+    """Have Ray look at these variables anew, which it remembers."""
+    raylet = import_module("ray._raylet")
+    raylet.Config.initialize("")
+    if _knows_tokens():
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
+
+
+def _knows_tokens() -> bool:
+    """Return whether this Ray is one that has tokens: older ones have none."""
+    return hasattr(import_module("ray._raylet"), "AuthenticationTokenLoader")
 
 
 @contextlib.contextmanager

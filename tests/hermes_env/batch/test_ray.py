@@ -186,16 +186,19 @@ def test_a_ray_of_the_batchs_own_listens_here_alone_and_takes_all_with_it(
     head = "$(tr '\\0' '\\n' < /proc/$RAY_RAYLET_PID/cmdline | sed -n 's/^--gcs-address=//p')"
     probe = "import sys; from hermes_env.batch.ray_probe import asks_for_token as a; print(sys.argv[1], a(sys.argv[1]))"
     folder = "tr '\\0' '\\n' < /proc/$RAY_RAYLET_PID/cmdline | sed -n 's/^--session_dir=//p'"
-    command = f'"{sys.executable}" -c "{probe}" "{head}"; {folder}; echo "[$OMP_NUM_THREADS$PYTHONBREAKPOINT]"'
+    command = (
+        f'"{sys.executable}" -c "{probe}" "{head}"; {folder}; echo "[$OMP_NUM_THREADS$PYTHONBREAKPOINT$RAY_AUTH_TOKEN]"'
+    )
     tasks = tmp_path / "tasks.jsonl"
     tasks.write_text(json.dumps({"id": "1", "command": command}) + "\n")
     done = hermes_env("batch", str(tasks), "--out", str(out), "--engine", "ray", "-b", "local")
     assert done.returncode == 0, done
     (result,) = read_results(out)
-    (address, is_safe), session, variables = [line.split() for line in result.output.splitlines()]
+    (address, is_safe), session, seen = [line.split() for line in result.output.splitlines()]
     assert address.startswith("127.0.0.1:")
     assert is_safe == "True"
-    assert variables == ["[]"]
+    assert seen == ["[]"]
+    assert not (tmp_path / ".ray").exists()  # a token there would be asked for by each head that is started later
     assert session and not Path(session[0]).exists()
 
 
