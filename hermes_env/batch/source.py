@@ -19,7 +19,7 @@ Item = Task | Mapping[str, object]
 Tasks = str | os.PathLike[str] | Iterable[Item]
 """The path of a file with a JSON object a line, `-` for standard input, or tasks."""
 _IN_MEMORY = 16 * 1024 * 1024
-"""Bytes of standard input that need no file."""
+"""Bytes of standard input, or of a pipe, that need no file."""
 _LOOK = 0.1
 """Seconds between looks whether it is still waited for."""
 
@@ -34,7 +34,7 @@ class Source:
         tasks: What was given.
         kinds: Which environments there may be.
         has_work: Whether Python code works on the tasks, see `Task.of`.
-        is_unwanted: Whether standard input, which may be long in coming, is not to be waited for any more.
+        is_unwanted: Whether standard input, or a pipe, which may be long in coming, is not to be waited for any more.
 
     Raises:
         TaskError: One is not in order. It says which.
@@ -55,7 +55,7 @@ class Source:
         self.total: int | None = None
         """How many there are; None where that is not known."""
         self.is_cut_off = False
-        """Whether standard input was left before its end, so that these are not the tasks."""
+        """Whether that was left before its end, so that these are not the tasks."""
         self._is_unwanted = is_unwanted
         if isinstance(tasks, str | os.PathLike):
             self._name = "standard input" if tasks == "-" else os.fspath(tasks)
@@ -69,23 +69,28 @@ class Source:
 
     def _opened(self, path: str | os.PathLike[str]) -> BinaryIO:
         try:
-            if path != "-":
-                return Path(path).open("rb")
-            if sys.stdin is None:
-                raise TerminalError("standard input is closed; give a file of tasks, or send them there")
-            kept: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
-            self._keep(sys.stdin.fileno(), kept)
+            if path == "-":
+                if sys.stdin is None:
+                    raise TerminalError("standard input is closed; give a file of tasks, or send them there")
+                return self._kept(sys.stdin.fileno())
+            file = Path(path).open("rb")  # noqa: SIM115
+            if file.seekable():
+                return file
+            with file:  # a pipe, as a shell has for `<(...)`
+                return self._kept(file.fileno())
         except OSError as error:
             raise self._unreadable(error) from error
-        return kept
 
-    def _keep(self, source: int, kept: BinaryIO) -> None:
+    def _kept(self, source: int) -> BinaryIO:
+        """Return all that comes, as it is gone through more than once."""
+        kept: BinaryIO = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # type: ignore[assignment]  # noqa: SIM115
         while not self._is_unwanted():
             if select.select([source], [], [], _LOOK)[0]:
                 if not (piece := os.read(source, PIECE)):
-                    return
+                    return kept
                 kept.write(piece)
         self.is_cut_off = True
+        return kept
 
     def _check(self) -> None:
         try:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import threading
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,15 @@ def test_a_result_is_the_same_after_a_line_and_after_a_pickle() -> None:
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"cannot read the tasks in .*: No such file or directory"):
         run_batch(tmp_path / "missing", "local")
+
+
+def test_tasks_come_by_a_pipe_that_has_a_name(tmp_path: Path) -> None:
+    pipe = tmp_path / "tasks"
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=pipe.write_text, args=(line(id="a", command="true"),))
+    thread.start()
+    assert run_batch(pipe, "local").counts == {"success": 1}
+    thread.join()
 
 
 def test_only_the_ids_of_a_file_stay_in_memory(tmp_path: Path) -> None:
