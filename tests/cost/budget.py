@@ -83,16 +83,16 @@ ON_THIS_MACHINE: dict[str, Budget] = {
 OVER_A_STREAM: dict[str, Budget] = {
     "execute, builtin": most(
         "the command goes there, its end comes back; what is ready for the next is sent along with neither",
-        processes=0, streams=0, round_trips=1, bytes_out=250, bytes_in=160,
+        processes=0, streams=0, round_trips=1, bytes_out=100, bytes_in=160,
     ),
-    "execute, program": most("the same", processes=1, streams=0, round_trips=1, bytes_out=250, bytes_in=160),
+    "execute, program": most("the same", processes=1, streams=0, round_trips=1, bytes_out=110, bytes_in=160),
     "execute, exports": most(
         "what the session holds is reported without being asked for, at no round trip",
         processes=0, streams=0, round_trips=1, bytes_out=300, bytes_in=6000,
     ),
-    "execute_oneshot, builtin": most("the subshell", processes=1, streams=0, round_trips=1, bytes_out=350, bytes_in=80),
+    "execute_oneshot, builtin": most("the subshell", processes=1, streams=0, round_trips=1, bytes_out=180, bytes_in=80),
     "execute_oneshot, program": most(
-        "the subshell, and the program", processes=2, streams=0, round_trips=1, bytes_out=350, bytes_in=80,
+        "the subshell, and the program", processes=2, streams=0, round_trips=1, bytes_out=190, bytes_in=80,
     ),
     "tool call, relay": most(
         "the request comes, the answer goes, with a number in front of each",
