@@ -6,11 +6,9 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Protocol
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
@@ -22,6 +20,7 @@ from hermes_env.batch.reader import Reader
 from hermes_env.batch.result import Result, Status
 from hermes_env.batch.summary import BatchProgress, Stop
 from hermes_env.batch.task import Task
+from hermes_env.batch.terms import Terms, Writes
 from hermes_env.batch.work_result import failed
 
 ATTEMPTS = 3
@@ -36,40 +35,6 @@ _AT_ONCE = 256
 """Results that are written down together at most."""
 
 _log = logger(__name__)
-
-
-class Writes(Protocol):
-    """What a driver writes down, see `Journal`."""
-
-    done: dict[str, Status]
-    """The statuses of tasks that have a result, and are passed over."""
-
-    def begin(self, names: Collection[str]) -> None:
-        """Note that tasks begin."""
-
-    def withdraw(self, names: Collection[str]) -> None:
-        """Note that tasks have not begun after all."""
-
-    def add(self, results: Collection[Result]) -> None:
-        """Add results."""
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """How a batch is run."""
-
-    workers: int
-    """How many tasks run at once at most."""
-    budget: float = math.inf
-    """Seconds after which no task begins, and those that run are ended."""
-    reruns_lost: bool = False
-    """Whether a task is run again that may have run, and whose end is not known."""
-    total: int | None = None
-    """How many tasks there are that have no result; None where that is not known."""
-    on_result: Callable[[Result], object] | None = None
-    """Is told each result, once that is written down."""
-    progress: Callable[[BatchProgress], object] | None = None
-    """Is told how far the batch is."""
 
 
 class Driver:

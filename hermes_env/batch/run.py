@@ -24,7 +24,7 @@ from hermes_env.batch.arguments import (
     checked_retry,
     checked_work,
 )
-from hermes_env.batch.driver import Driver, Terms
+from hermes_env.batch.driver import Driver
 from hermes_env.batch.engine import Engine, Plan, Settings, Work, make_engine
 from hermes_env.batch.journal import Journal
 from hermes_env.batch.kinds import Kinds
@@ -34,6 +34,7 @@ from hermes_env.batch.memory_journal import MemoryJournal
 from hermes_env.batch.result import Result, Status
 from hermes_env.batch.source import Source, Tasks
 from hermes_env.batch.summary import BatchProgress, Summary, counted
+from hermes_env.batch.terms import Terms
 
 _LOOK = 0.1
 """Seconds between looks whether the batch is to be interrupted."""
