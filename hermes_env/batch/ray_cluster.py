@@ -39,6 +39,8 @@ LITTLE_CPU = 0.01
 """What an environment takes of a node's cores where nothing is said: Ray spreads only what takes something."""
 SHORT_FOLDER = "/tmp/ray"  # noqa: S108  # Ray's own default
 """Where a Ray of ours has its logs and sockets, if that of temporary files has a long name."""
+_MOST_SAID = 300
+"""Characters of what Ray says."""
 _SIGACTION_SIZE = 256
 """Bytes; more than the structure has on any system."""
 _SET_BY_RAY = (MODE, TOKEN, "PYTHONBREAKPOINT")
@@ -92,10 +94,10 @@ class Cluster:
             except (ConnectionError, ValueError) as error:
                 raise SettingsError(
                     f"no Ray cluster was found at address {address!r}; start one by `ray start --head`, or give the "
-                    f"HOST:PORT of one: {_first_line(error)}"
+                    f"HOST:PORT of one: {_in_a_line(error)}"
                 ) from error
             except (RuntimeError, self._ray.exceptions.RayError) as error:  # as versions that differ
-                raise EnvironmentStartError(f"Ray could not be joined: {_first_line(error)}") from error
+                raise EnvironmentStartError(f"Ray could not be joined: {_in_a_line(error)}") from error
 
     def _start(self) -> Path:
         """Start a Ray of our own, and return the folder of its logs and sockets."""
@@ -197,8 +199,9 @@ def _short_folder() -> str | None:
     return SHORT_FOLDER if len(tempfile.gettempdir()) > len(SHORT_FOLDER) else None
 
 
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
+def _in_a_line(error: Exception) -> str:
+    said = " ".join(str(error).split()) or type(error).__name__
+    return said if len(said) <= _MOST_SAID else f"{said[:_MOST_SAID]}..."
 
 
 @contextlib.contextmanager

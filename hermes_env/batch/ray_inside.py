@@ -48,7 +48,7 @@ def talk_with_token(asked: bool) -> None:
     Args:
         asked: Whether the cluster asks for one.
     """
-    if asked or _knows_tokens():
+    if _knows_tokens():
         os.environ[MODE] = "token" if asked else "disabled"
         talk_as_variables_say()
 
@@ -66,9 +66,9 @@ def use_own_token() -> None:
 
 def talk_as_variables_say() -> None:
     """Have Ray look at these variables anew, which it remembers."""
-    raylet = import_module("ray._raylet")
-    raylet.Config.initialize("")
     if _knows_tokens():
+        raylet = import_module("ray._raylet")
+        raylet.Config.initialize("")
         raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
