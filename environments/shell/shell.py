@@ -12,7 +12,7 @@ from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.bash_state import USUAL_OPTIONS
 from environments.shell.framing import FrameScanner
-from environments.shell.harmless import changes_nothing
+from environments.shell.harmless import changes_nothing, is_plain
 from environments.shell.hearing import Ended, Hearing, ShellState
 from environments.shell.output import Nowhere
 from environments.shell.request import Request, Where
@@ -114,7 +114,7 @@ class Shell(Hearing):
         self._counts = self._counting if rested and not takes_input else None
         doubtful = (rested and not self._counts) or self.lags or self.is_noisy or self.dialect.on_terminal
         announced = doubtful and not takes_input
-        literal = not reports and self.reported.options <= USUAL_OPTIONS
+        literal = not reports and is_plain(request.command) and self.reported.options <= USUAL_OPTIONS
         text = self.dialect.request(request, number, announced=announced, reports=reports, literal=literal)
         self._waiting = set(_BOTH if request.separate else _ONE)
         self.has_begun = not announced

@@ -7,6 +7,9 @@ import re
 import pytest
 
 from environments import BaseEnvironment
+from environments.shell.harmless import changes_nothing
+
+KNOWN = "known () \n{ \n    A=1\n}\nalias aliased='A=1'\nalias -- +x='A=1'\n"
 
 
 @pytest.fixture
@@ -42,6 +45,77 @@ def test_what_a_session_watches_its_commands_by_sees_harmless_ones_too(
     session.execute(first)
     result = session.execute(command, timeout=20)
     assert (result.output, result.exit_code) == (output, exit_code)
+
+
+HARMLESS = [
+    "ls",
+    "./run -x --y=1 a,b",
+    "ls -la /tmp | sort",
+    "make -j4 && make test",
+    "grep -rn 'def x(' src/*.py 2>/dev/null | head -n 5",
+    'git commit -m "one; two && three"',
+    'python -c \'import os; os.environ["A"] = "1"\' > out.txt 2>&1',
+    "true || false ; echo done",
+    "cat <in.txt >>out.txt",
+    "ls ~/x [a-z]?",
+]
+CHANGING = [
+    "A=1",
+    "A=1 ls",
+    "ls; A=1",
+    "ls && cd /",
+    "ls | while read x",
+    "echo 'a' ; export A",
+    "ls; . ./x",
+    "echo $(cd /)",
+    'echo "${A:=1}"',
+    'echo "`A=1`"',
+    "echo `A=1`",
+    "echo $((A=1))",
+    "ls & wait",
+    "ls\nA=1",
+    "f() { :; }",
+    "f () { echo; }",
+    "{ A=1; }",
+    "(ls)",
+    "! ls",
+    "ls # x\nA=1",
+    "echo 'a\\' ; A='b'",
+    "ls 3>x",
+    "ls >&2 ; umask 0",
+    "known",
+    "ls | known",
+    "aliased",
+    "'cd' /",
+    "\\cd /",
+    "",
+    " ",
+    "ls ;",
+    "ls && ",
+    "cat <<X",
+]
+
+
+@pytest.mark.parametrize("command", HARMLESS)
+def test_what_only_runs_programs_is_harmless(command: str) -> None:
+    assert changes_nothing(command, KNOWN)
+
+
+@pytest.mark.parametrize("command", CHANGING)
+def test_what_may_change_the_shell_is_not_harmless(command: str) -> None:
+    assert not changes_nothing(command, KNOWN)
+
+
+def test_a_command_made_to_be_looked_at_for_long_is_not() -> None:
+    for command in ("a " * 490 + "$", "a" * 990 + "$", "a>b" + " " * 900 + "$", "a " + "'x'" * 300 + "$"):
+        assert not changes_nothing(command, KNOWN)
+
+
+def test_what_a_pipe_of_programs_leaves_is_known_without_a_report(session: BaseEnvironment) -> None:
+    session.execute("export KEPT=kept; f() { echo function; }")
+    assert session.execute("echo 'a b' | sort 2>/dev/null && echo \"c\"").output == "a b\nc\n"
+    session.execute_oneshot(f"kill -9 {session.execute('echo $$').output}")
+    assert session.execute("echo $KEPT; f").output == "kept\nfunction\n"
 
 
 def test_a_function_of_the_name_builtin_outlives_harmless_commands(session: BaseEnvironment) -> None:
