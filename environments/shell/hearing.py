@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -9,9 +11,15 @@ from typing import NamedTuple
 
 from environments.shell.framing import FIELDS_OF, FrameScanner, Kind, Message
 from environments.shell.state import SessionState, StateReports
-from environments.shell.stream import Chunk
+from environments.shell.stream import Chunk, CountingStream, Stream
 from environments.sink import Channel, OutputSink
 
+REPORT_TIMEOUT = 2.0
+"""Seconds for the last words of a shell that has ended."""
+LONGEST_WAIT = 3600.0
+"""Seconds for which a stream is asked to wait at a time: longer ones overflow what the kernel takes."""
+LATE_READS = 64
+"""How often to look for late output; a background job that never stops printing must not hold up a command."""
 _REPORTS = (Kind.STATE, Kind.PIECE, Kind.PIECES)
 """What a shell says of what it holds."""
 
@@ -44,14 +52,20 @@ class Hearing:
     """The part of a shell that takes what it says.
 
     Args:
+        stream: The streams of its process.
         scanners: What reads its messages.
         variables: The `WATCHED` variables it began with.
         reported: What it holds from the beginning.
     """
 
     def __init__(
-        self, scanners: Mapping[Channel, FrameScanner], variables: Mapping[str, str], reported: SessionState
+        self,
+        stream: Stream,
+        scanners: Mapping[Channel, FrameScanner],
+        variables: Mapping[str, str],
+        reported: SessionState,
     ) -> None:
+        self.stream = stream
         self.state = ShellState.IDLE
         self.variables = dict(variables)
         self.is_noisy = False
@@ -64,12 +78,22 @@ class Hearing:
         """Whether the request that it was sent last may have begun. What was killed while it was idle takes one too."""
         self._scanners = scanners
         self._reports = StateReports(reported)
-        self._number = self._reported_number = 0
+        self._number = self._reported_number = self._due = self._due_before = 0
         self._told: tuple[Kind, tuple[bytes, ...]] | None = None
         self._unread: deque[tuple[Channel, bytes | Message]] = deque()
         self._waiting: set[Channel] = set()
         self._unannounced: set[Channel] = set()
         self._ended: Ended | None = None
+
+    @property
+    def stream(self) -> Stream:
+        """The streams of its process."""
+        return self._stream
+
+    @stream.setter
+    def stream(self, stream: Stream) -> None:
+        self._stream = stream
+        self._counting = stream if isinstance(stream, CountingStream) else None
 
     @property
     def reported(self) -> SessionState:
@@ -151,3 +175,71 @@ class Hearing:
             self.state = ShellState.ENDED
             self.last_words = True
         return Ended(message.exit_code, left=message.fields[2] == b"1")
+
+    # What comes while no request runs.
+
+    def _discard_late_output(self) -> None:
+        """Drop what background jobs printed since the last command: it is not the next one's output."""
+        for _ in range(LATE_READS):
+            if not self._overhear(0):
+                return
+
+    def _overhear(self, wait: float) -> bool:
+        """Read once while no request runs: what messages say is noted, and output dropped. Returns if anything came.
+
+        Raises:
+            BrokenPipeError: The shell has ended.
+        """
+        chunk = self.stream.read(min(wait, LONGEST_WAIT))
+        if chunk is None:
+            return False
+        if not chunk.data:
+            self.state = ShellState.ENDED
+            raise BrokenPipeError
+        self._take_late(chunk)
+        return True
+
+    def await_report(self, limit: float = REPORT_TIMEOUT) -> None:
+        """Read until the shell has reported what it holds since its last command, or `limit` seconds are over."""
+        deadline = time.monotonic() + limit
+        with contextlib.suppress(BrokenPipeError):
+            while self._reported_number < self._due and (left := deadline - time.monotonic()) > 0:
+                self._overhear(left)
+
+    @property
+    def has_reported(self) -> bool:
+        """Whether it has said what the last command that has ended left it with."""
+        return self._reported_number >= (self._due_before if self.state is ShellState.RUNNING else self._due)
+
+    def catch_up(self, limit: float = REPORT_TIMEOUT) -> None:
+        """Do what `await_report` does, also while a request runs that the current thread reads: then behind the last.
+
+        What the request prints meanwhile is kept for whoever reads that.
+        """
+        if self.state is not ShellState.RUNNING:
+            self.await_report(limit)
+            return
+        deadline = time.monotonic() + limit
+        while not self.has_reported and (left := deadline - time.monotonic()) > 0:
+            chunk = self.stream.read(left)
+            if chunk is None or not chunk.data:  # its end is read once more by whoever waits for that
+                return
+            self._feed(chunk)
+            self._take_reports()
+
+    def retire(self) -> None:
+        """Have a shell that may be anywhere end, so that it reports what it holds."""
+        deadline = time.monotonic() + REPORT_TIMEOUT
+        with contextlib.suppress(OSError):  # if it is gone; what it had reported is still to be read
+            self.stream.close_write()
+        with contextlib.suppress(BrokenPipeError):
+            self.drop_output(deadline)
+
+    def drop_output(self, deadline: float) -> None:
+        """Read and drop what comes while no request runs.
+
+        Raises:
+            BrokenPipeError: The shell ended before the deadline.
+        """
+        while (left := deadline - time.monotonic()) > 0:
+            self._overhear(left)

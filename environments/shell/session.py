@@ -13,13 +13,14 @@ from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.beside import Beside, Origin
 from environments.shell.exported import Exported
+from environments.shell.hearing import REPORT_TIMEOUT
 from environments.shell.leftovers import Leftovers
 from environments.shell.request import Where
 from environments.shell.requests import Requests
 from environments.shell.runner import NotBegunError, Runner, Sent
 from environments.shell.seat import Seat
 from environments.shell.session_shell import SessionShell
-from environments.shell.shell import REPORT_TIMEOUT, Shell
+from environments.shell.shell import Shell
 from environments.shell.state import SessionState
 from environments.shell.stream import Terminal
 from environments.shell.target_shells import TargetShells

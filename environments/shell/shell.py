@@ -13,7 +13,7 @@ from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.bash_state import USUAL_OPTIONS
 from environments.shell.framing import FrameScanner
 from environments.shell.harmless import changes_nothing, is_plain
-from environments.shell.hearing import Ended, Hearing, ShellState
+from environments.shell.hearing import LONGEST_WAIT, Ended, Hearing, ShellState
 from environments.shell.output import Nowhere
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState
@@ -22,12 +22,6 @@ from environments.sink import Channel, OutputSink
 
 ANSWER_TIMEOUT = 60.0
 """Seconds for a shell to answer at once: a loaded machine may take several for what is usually milliseconds."""
-REPORT_TIMEOUT = 2.0
-"""Seconds for the last words of a shell that has ended."""
-LONGEST_WAIT = 3600.0
-"""Seconds for which a stream is asked to wait at a time: longer ones overflow what the kernel takes."""
-LATE_READS = 64
-"""How often to look for late output; a background job that never stops printing must not hold up a command."""
 AT_ONCE = 0.0005
 """Seconds behind the end of a command in which the shell is taken to be alive still: nobody could have killed it."""
 FIRST_QUESTION = 10**9
@@ -61,9 +55,8 @@ class Shell(Hearing):
         reported: SessionState,
         lags: bool = False,
     ) -> None:
-        super().__init__(scanners, variables, reported)
+        super().__init__(stream, scanners, variables, reported)
         self._counts: CountingStream | None = None
-        self.stream = stream
         self.dialect = dialect
         self.pid = pid
         self.home = home
@@ -74,18 +67,7 @@ class Shell(Hearing):
         self.lags = lags
         self._count = 0
         self._asked = FIRST_QUESTION
-        self._due = self._due_before = 0
         self._rests_since = -math.inf
-
-    @property
-    def stream(self) -> Stream:
-        """The streams of its process."""
-        return self._stream
-
-    @stream.setter
-    def stream(self, stream: Stream) -> None:
-        self._stream = stream
-        self._counting = stream if isinstance(stream, CountingStream) else None
 
     @property
     def marker(self) -> str:
@@ -181,27 +163,6 @@ class Shell(Hearing):
         self.state = ShellState.RUNNING
         self._forget()
 
-    def _discard_late_output(self) -> None:
-        """Drop what background jobs printed since the last command: it is not the next one's output."""
-        for _ in range(LATE_READS):
-            if not self._overhear(0):
-                return
-
-    def _overhear(self, wait: float) -> bool:
-        """Read once while no request runs: what messages say is noted, and output dropped. Returns if anything came.
-
-        Raises:
-            BrokenPipeError: The shell has ended.
-        """
-        chunk = self.stream.read(min(wait, LONGEST_WAIT))
-        if chunk is None:
-            return False
-        if not chunk.data:
-            self.state = ShellState.ENDED
-            raise BrokenPipeError
-        self._take_late(chunk)
-        return True
-
     def was_told_to_leave(self, *, killed: bool) -> None:
         """Note that a signal may be on its way, which is not to meet the next command.
 
@@ -270,51 +231,6 @@ class Shell(Hearing):
             self._rests_since = time.monotonic()
             self.has_leftovers = ended.left
         return ended
-
-    def await_report(self, limit: float = REPORT_TIMEOUT) -> None:
-        """Read until the shell has reported what it holds since its last command, or `limit` seconds are over."""
-        deadline = time.monotonic() + limit
-        with contextlib.suppress(BrokenPipeError):
-            while self._reported_number < self._due and (left := deadline - time.monotonic()) > 0:
-                self._overhear(left)
-
-    @property
-    def has_reported(self) -> bool:
-        """Whether it has said what the last command that has ended left it with."""
-        return self._reported_number >= (self._due_before if self.state is ShellState.RUNNING else self._due)
-
-    def catch_up(self, limit: float = REPORT_TIMEOUT) -> None:
-        """Do what `await_report` does, also while a request runs that the current thread reads: then behind the last.
-
-        What the request prints meanwhile is kept for whoever reads that.
-        """
-        if self.state is not ShellState.RUNNING:
-            self.await_report(limit)
-            return
-        deadline = time.monotonic() + limit
-        while not self.has_reported and (left := deadline - time.monotonic()) > 0:
-            chunk = self.stream.read(left)
-            if chunk is None or not chunk.data:  # its end is read once more by whoever waits for that
-                return
-            self._feed(chunk)
-            self._take_reports()
-
-    def retire(self) -> None:
-        """Have a shell that may be anywhere end, so that it reports what it holds."""
-        deadline = time.monotonic() + REPORT_TIMEOUT
-        with contextlib.suppress(OSError):  # if it is gone; what it had reported is still to be read
-            self.stream.close_write()
-        with contextlib.suppress(BrokenPipeError):
-            self.drop_output(deadline)
-
-    def drop_output(self, deadline: float) -> None:
-        """Read and drop what comes while no request runs.
-
-        Raises:
-            BrokenPipeError: The shell ended before the deadline.
-        """
-        while (left := deadline - time.monotonic()) > 0:
-            self._overhear(left)
 
     @property
     def stream_ended(self) -> bool:
