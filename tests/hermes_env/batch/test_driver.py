@@ -291,6 +291,7 @@ def test_a_task_that_is_lost_each_time_comes_to_an_end() -> None:
     assert len(engine.started) == 3
 
 
+@pytest.mark.alone("garbage")
 def test_results_that_cannot_be_written_end_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hermes_env.batch.appended_file import AppendedFile
 
