@@ -8,15 +8,27 @@ import sys
 import threading
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from environments.controls import plain
 from environments.errors import SettingsError
-from environments.plain_number import plain_number
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
+from hermes_env.batch_options import (
+    Address,
+    AsJson,
+    Budget,
+    Engine,
+    Limits,
+    Out,
+    Resources,
+    RetryWhich,
+    Tasks,
+    Uses,
+    Workers,
+    WorkName,
+)
 from hermes_env.options import Backend, Cwd, Record, Settings, Timeout, Verbose, settings_from
 
 if TYPE_CHECKING:
@@ -29,50 +41,23 @@ FAILED_EXIT_CODE, USAGE_EXIT_CODE = 1, 2
 Number = TypeVar("Number", int, float)
 
 
-def _positive(seconds: float | None) -> float | None:
-    if seconds is not None and not seconds > 0:
-        raise SettingsError(f"--budget {plain_number(seconds)}: it should be greater than 0")
-    return seconds
-
-
 def batch_command(
-    tasks: Annotated[str, typer.Argument(metavar="TASKS", help="A file of tasks, or - for standard input.")],
+    tasks: Tasks,
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="RESULTS", help="The file that results are added to.")],
-    workers: Annotated[
-        int, typer.Option("--workers", "-w", metavar="N", min=1, help="How many tasks run at once at most.")
-    ] = 8,
-    engine: Annotated[str, typer.Option(metavar="threads|ray", help="What runs them.")] = "threads",
-    work: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="Python code, of the current directory or installed, that works on each task as function(env, task).",
-        ),
-    ] = None,
+    out: Out,
+    workers: Workers = 8,
+    engine: Engine = "threads",
+    work: WorkName = None,
     backend: Backend = None,
     cwd: Cwd = None,
     timeout: Timeout = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", callback=_positive, help="End the whole after so long; what is left can wait."),
-    ] = None,
-    retry: Annotated[
-        str, typer.Option(metavar="WHICH", help="Which to run again: never, always, or statuses such as error,timeout.")
-    ] = "never",
-    uses: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many tasks one environment is used for, one after the other.")
-    ] = 1,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PLACE=N", help="So many at once on a backend, or on backend:host. May be repeated."),
-    ] = None,
-    address: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Where the cluster is, for Ray.")] = None,
-    resource: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=AMOUNT", help="What an environment takes of the cluster. May be repeated."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print how it ended as JSON on standard output.")] = False,
+    budget: Budget = None,
+    retry: RetryWhich = "never",
+    uses: Uses = 1,
+    limit: Limits = None,
+    address: Address = None,
+    resource: Resources = None,
+    as_json: AsJson = False,
     record: Record = None,
     verbose: Verbose = 0,
     assignments: Settings = None,
