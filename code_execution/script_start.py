@@ -13,6 +13,10 @@ import sys
 from _frozen_importlib_external import PathFinder, SourceFileLoader
 from types import ModuleType
 
+TYPE_CHECKING = False  # importing typing would cost a script milliseconds
+if TYPE_CHECKING:
+    from types import TracebackType
+
 OLDEST = (3, 8)
 
 
@@ -55,6 +59,12 @@ def main_module(script: str) -> ModuleType:
     return module
 
 
+def say_without_own_frames(theirs: TracebackType | None) -> None:
+    """Have what ends the interpreter next be shown with these frames alone."""
+    hook = sys.excepthook
+    sys.excepthook = lambda kind, error, _: hook(kind, error.with_traceback(theirs), theirs)
+
+
 def run(script: str) -> None:
     """Run it. The frames of this file are not in what is said about an error of the script."""
     names = main_module(script).__dict__
@@ -66,7 +76,10 @@ def run(script: str) -> None:
     else:
         try:
             exec(code, names)  # noqa: S102
-        except (SystemExit, KeyboardInterrupt):
+        except SystemExit:
+            raise
+        except KeyboardInterrupt as error:  # which ends the process by that signal, behind what it says
+            say_without_own_frames(error.__traceback__ and error.__traceback__.tb_next)
             raise
         except BaseException as error:
             shown = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)

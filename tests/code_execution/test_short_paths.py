@@ -49,6 +49,22 @@ def test_a_syntax_error_shows_where_it_is(machine: BaseEnvironment) -> None:
     assert lines[3].startswith("SyntaxError: ")
 
 
+def test_a_keyboard_interrupt_shows_the_script_alone_and_ends_it_by_its_signal(machine: BaseEnvironment) -> None:
+    code = """\
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    result = execute_code(code, env=machine)
+    assert result.exit_code == 128 + 2
+    assert result.stderr.splitlines() == [
+        "Traceback (most recent call last):",
+        '  File "script.py", line 3, in <module>',
+        "    os.kill(os.getpid(), signal.SIGINT)",
+        "KeyboardInterrupt",
+    ]
+
+
 def test_warnings_and_printed_tracebacks_are_short_too(machine: BaseEnvironment) -> None:
     code = """
 import sys, traceback, warnings, threading
