@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 from environments.errors import TerminalError
 from environments.log import logger
+from environments.process import Process
+from rpc import Dispatcher, RelayTransport, Transport
 
 SCRIPT_GRACE = 5.0
 """Seconds a script has between TERM and KILL."""
@@ -36,7 +38,42 @@ class Deadline:
         return self.left + REMOVAL_LIMIT
 
 
-def side_by_side(steps: Sequence[Callable[[], object]], deadline: Deadline) -> None:
+def end_script(
+    process: Process | None, transport: Transport, dispatcher: Dispatcher, *, knows_that_none_is_left: bool
+) -> float:
+    """End a script, its calls and its transport.
+
+    Args:
+        process: The script's, if it was started.
+        transport: What brings its calls.
+        dispatcher: What answers them.
+        knows_that_none_is_left: Whether the target has said that no process of the script is left.
+
+    Returns:
+        How many seconds are left for its directory.
+    """
+    deadline = Deadline()
+    dispatcher.close()
+    is_over = process is not None and not process.running and knows_that_none_is_left
+    if is_over and isinstance(transport, RelayTransport):
+        transport.remove_directory()
+
+    def end_processes() -> None:
+        if process and not is_over:
+            process.kill()  # also what a script that ended by itself left in the background
+        dispatcher.scope.end_remains()
+
+    # Each is a thread, and mostly there is nothing to do but for one.
+    steps: list[Callable[[], object]] = [transport.close]
+    if not is_over or dispatcher.scope.has_remains:
+        steps.append(end_processes)
+    if dispatcher.is_awaiting:
+        steps.append(dispatcher.join)
+    _side_by_side(steps, deadline)
+    return deadline.left_for_removal
+
+
+def _side_by_side(steps: Sequence[Callable[[], object]], deadline: Deadline) -> None:
     """Take steps at the same time, each in a thread, and wait for them until the deadline.
 
     A target that a script has stopped may never answer. Such a step goes on by itself, and nobody waits for it.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from code_execution.child_environment import script_command, session_variables
-from code_execution.ending import SCRIPT_GRACE, Deadline, side_by_side
+from code_execution.ending import SCRIPT_GRACE, end_script
 from code_execution.interpreter import PYTHON, Pythons, note_begun, pythons_for
 from code_execution.interruption import Interruption
 from code_execution.mcp.target_files import files_go_to
@@ -209,20 +209,11 @@ class ScriptRun:
 
     def _end(self, process: Process | None, transport: Transport) -> float:
         """End the script, its calls and its transport, and return how many seconds are left for its directory."""
-        deadline = Deadline()
-        self._dispatcher.close()
-        is_over = process is not None and not process.running and self._output.beginning.no_process_left
-        if is_over and isinstance(transport, RelayTransport):
-            transport.remove_directory()
-
-        def end_processes() -> None:
-            if process and not is_over:
-                process.kill()  # also what a script that ended by itself left in the background
-            self._dispatcher.scope.end_remains()
-
-        side_by_side((end_processes, transport.close, self._dispatcher.join), deadline)
+        left = end_script(
+            process, transport, self._dispatcher, knows_that_none_is_left=self._output.beginning.no_process_left
+        )
         self._calls.close()
-        return deadline.left_for_removal
+        return left
 
     def _chosen_transport(self, staging: Staging, pythons: Pythons, names_tools: bool) -> Transport:
         capabilities, wanted = self._env.capabilities, self._limits.transport

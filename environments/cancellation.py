@@ -73,6 +73,11 @@ class CancelScope:
                 found = self._remains[key] = make()
             return found  # type: ignore[return-value]  # one key has remains of one kind
 
+    @property
+    def has_remains(self) -> bool:
+        """Whether anything may be left of it."""
+        return bool(self._remains)
+
     def end_remains(self) -> None:
         """End what the scope, once it is cancelled, has left behind, such as processes in the background.
 

@@ -135,6 +135,11 @@ class Dispatcher:
         self._event_loop.close()
         self.scope.cancel()
 
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether there is anything to `join`."""
+        return self._event_loop.has_begun
+
     def join(self, timeout: float = CLOSE_GRACE_SECONDS) -> None:
         """Wait so many seconds, once it is closed, for what was awaited to end."""
         self._event_loop.join(timeout)

@@ -25,6 +25,11 @@ class EventLoopThread:
         self._stop: asyncio.Event | None = None
         self._closed = False
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was awaited."""
+        return self._thread is not None
+
     def result_of(self, awaitable: Awaitable[object]) -> object:
         """Await something on the loop, with the context variables of this thread, and return what comes of it.
 

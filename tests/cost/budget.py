@@ -76,6 +76,20 @@ ON_THIS_MACHINE: dict[str, Budget] = {
         "the subshell that writes the answer; a thread may still see to that when the next request comes",
         processes=1, programs=0, threads=1, calls_here=45, calls_there=160,
     ),
+    "script, forked": most(
+        "the shell that stands for it, and two forks, each of which forgets what it was forked from",
+        processes=3, programs=0, threads=3, calls_here=200, calls_there=340,
+    ),
+    "script with a tool call, forked": most(
+        "the same, and a thread for a call", processes=3, programs=0, threads=4, calls_here=250, calls_there=340,
+    ),
+    "script, started": most(
+        "the shell, env, what it looks for, and a Python that starts",
+        processes=5, programs=4, threads=4, calls_here=250, calls_there=3000,
+    ),
+    "script with a tool call, started": most(
+        "the same, and modules that are read", processes=5, programs=4, threads=5, calls_here=300, calls_there=3000,
+    ),
     "idle": most("nobody looks at anything", processes=0, programs=0, threads=0, calls_here=0, calls_there=0),
 }  # fmt: skip
 """On `local`, where both sides are seen. A tool call's system calls in the target are the script's, too."""
@@ -101,6 +115,21 @@ OVER_A_STREAM: dict[str, Budget] = {
     "tool call, file": most(
         "the request comes by itself, and one command takes the answer there",
         processes=1, streams=0, round_trips=1, bytes_out=700, bytes_in=400,
+    ),
+    "script, forked": most(
+        "all that it needs goes along with what starts it; mkdir, mkfifo, the subshell and two forks",
+        processes=5, streams=0, round_trips=1, bytes_out=19_500, bytes_in=200,
+    ),
+    "script with a tool call, forked": most(
+        "the call, and the relay: a Python, with its threads, that is chosen, started and told to end",
+        processes=13, streams=0, round_trips=3, bytes_out=24_000, bytes_in=450,
+    ),
+    "script, started": most(
+        "the relay, which is there before it is known to be needed, and a look for what is left; threads count, too",
+        processes=17, streams=0, round_trips=8, bytes_out=35_000, bytes_in=600,
+    ),
+    "script with a tool call, started": most(
+        "the same, and the call", processes=17, streams=0, round_trips=8, bytes_out=35_500, bytes_in=750,
     ),
 }  # fmt: skip
 """On every engine over the stream that it gives. What another backend's stream costs below that is its own."""

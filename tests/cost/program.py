@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+
+from targets.ready_python import server_of
 
 from code_execution import execute_code
 from code_execution.script_run import TransportName
@@ -17,7 +21,7 @@ from environments import BaseEnvironment, create_environment
 
 MARK = "/hermes-cost/"
 """What the name of no file begins with. To ask for one is a system call, which says what is done next."""
-COMMANDS, PROCESSES, CALLS = 4, 2, 5
+COMMANDS, PROCESSES, SCRIPTS, CALLS = 4, 2, 2, 5
 """How often each is done."""
 PAUSE = 0.3
 _CALLING = f"""
@@ -48,14 +52,30 @@ def repeated(name: str, times: int, action: Callable[[], object]) -> None:
     mark("-")
 
 
-def tool_calls(env: BaseEnvironment, transport: TransportName) -> None:
-    def noop() -> None:
-        """Do nothing."""
+def noop() -> None:
+    """Do nothing."""
 
-    code = _CALLING.replace("{name}", f"tool call, {transport}")
-    result = execute_code(code, env=env, tools={"noop": noop}, transport=transport, max_tool_calls=100, timeout=100)
+
+def run(env: BaseEnvironment, code: str, transport: TransportName = "auto") -> None:
+    tools = {"noop": noop} if "noop" in code else {}
+    result = execute_code(code, env=env, tools=tools, transport=transport, max_tool_calls=100, timeout=100)
     if result.status != "success":
         sys.exit(result.output)
+
+
+def scripts(env: BaseEnvironment, how: str) -> None:
+    repeated(f"script, {how}", SCRIPTS, lambda: run(env, "print(1)"))
+    repeated(f"script with a tool call, {how}", SCRIPTS, lambda: run(env, "import hermes_tools; hermes_tools.noop()"))
+
+
+def fork_none(home: str) -> None:
+    """Have each script start a Python of its own from here on."""
+    Path(home, "config.yaml").write_text('code_execution: {warm: "off"}\n')
+    os.environ["HERMES_HOME"] = home
+
+
+def tool_calls(env: BaseEnvironment, transport: TransportName) -> None:
+    run(env, _CALLING.replace("{name}", f"tool call, {transport}"), transport)
 
 
 def start_and_wait(env: BaseEnvironment) -> None:
@@ -63,7 +83,7 @@ def start_and_wait(env: BaseEnvironment) -> None:
 
 
 def main() -> None:
-    with create_environment("local") as env:
+    with create_environment("local") as env, tempfile.TemporaryDirectory() as home:
         for _ in range(3):  # what is opened along with the first command is there behind the next ones
             env.execute("true")
             env.execute_oneshot("true")
@@ -77,6 +97,10 @@ def main() -> None:
         repeated("start and wait", PROCESSES, lambda: start_and_wait(env))
         for transport in ("socket", "relay", "file"):
             tool_calls(env, transport)
+        server_of(env)
+        scripts(env, "forked")
+        fork_none(home)
+        scripts(env, "started")
         time.sleep(PAUSE)
         mark("idle")
         time.sleep(PAUSE)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from targets.backends import docker, singularity, ssh
+from targets.ready_python import server_of
 
 from code_execution import execute_code
 from cost.budget import OVER_A_STREAM, excess
@@ -120,4 +121,28 @@ def test_no_command_costs_more_than_its_budget(engine, thing):
 def test_no_tool_call_costs_more_than_its_budget(engine, transport):
     thing = f"tool call, {transport}"
     counts = cost_of_calls(engine, transport)
+    assert excess(f"{thing} on {engine.env.backend}", counts, OVER_A_STREAM[thing]) == []
+
+
+def noop() -> None:
+    """Do nothing."""
+
+
+SCRIPTS: dict[str, Callable[[BaseEnvironment], object]] = {
+    "script": lambda env: execute_code("print(1)", env=env, tools={}),
+    "script with a tool call": lambda env: execute_code(
+        "import hermes_tools; hermes_tools.noop()", env=env, tools={"noop": noop}
+    ),
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("how", ["forked", "started"])
+def test_no_script_costs_more_than_its_budget(engine, script, how, tmp_path, monkeypatch):
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    (tmp_path / "config.yaml").write_text(f'code_execution: {{warm: "{"auto" if how == "forked" else "off"}"}}\n')
+    if how == "forked":
+        server_of(engine.env)
+    thing = f"{script}, {how}"
+    counts = cost_of(engine, lambda: SCRIPTS[script](engine.env))
     assert excess(f"{thing} on {engine.env.backend}", counts, OVER_A_STREAM[thing]) == []
