@@ -122,14 +122,6 @@ class WarmServers:
                 kept.starting = None
                 kept.failures = kept.failures + 1 if again else ATTEMPTS  # it has said why, or cannot even be started
 
-    def await_start(self, kind: Kind, timeout: float) -> None:
-        """Wait until a server of a kind is ready, or has failed to be."""
-        with self._lock:
-            kept = self._kept.get(kind)
-            words = kept.starting if kept else None
-        if words:
-            words.ended.wait(timeout)
-
     def close(self) -> None:
         """Keep none any more. They have ended with the environment."""
         with self._lock:

@@ -30,18 +30,12 @@ class Warmth:
         asks: Whether a server that is ready is asked, or only seen to for later scripts.
     """
 
-    awaits_server = False
-    """Whether to wait for a server, with which the first script in an environment takes longer than without."""
-
     def __init__(self, env: BaseEnvironment, pythons: Pythons, session: Mapping[str, str], *, asks: bool) -> None:
         self._env = env
         self._allowed = env.passthrough.values()
         self._session = session
         self._kind = Kind.of(pythons, session, self._allowed)
         self._servers = env.attachments.get(WarmServers)
-        if self.awaits_server and asks and self._may_ask():
-            self._servers.see_to(env, self._kind)
-            self._servers.await_start(self._kind, PATIENCE)
         self._server: Server | None = self._servers.ready(self._kind) if asks and self._may_ask() else None
 
     @staticmethod

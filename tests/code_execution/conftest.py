@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from targets.ready_python import have_each_script_wait_for_one
 
 import code_execution.execute
 from code_execution.settings import CodeExecutionSettings, load_code_execution_settings
-from code_execution.warm.warmth import Warmth
 from environments import BaseEnvironment, create_environment
 
 
@@ -27,7 +27,7 @@ def python_start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
         monkeypatch.setattr(code_execution.execute, "load_code_execution_settings", settings)
     else:
-        monkeypatch.setattr(Warmth, "awaits_server", True)
+        have_each_script_wait_for_one(monkeypatch)
     return str(request.param)
 
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 from targets.backends import docker, local, ssh
-from targets.ready_python import is_forked, server_of
+from targets.ready_python import have_each_script_wait_for_one, is_forked, server_of
 
 from code_execution import execute_code
-from code_execution.warm import warmth
 from code_execution.warm.servers import WarmServers
 from environments import BaseEnvironment
 from environments.conformance.check import wait_until
@@ -87,7 +86,7 @@ def test_a_forked_script_sees_what_any_other_sees(
         return found
 
     cold = view()
-    monkeypatch.setattr(warmth.Warmth, "awaits_server", True)
+    have_each_script_wait_for_one(monkeypatch)
     assert is_forked(target)
     warm = view()
     assert warm == cold
