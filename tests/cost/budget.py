@@ -84,11 +84,11 @@ ON_THIS_MACHINE: dict[str, Budget] = {
         "the same, and a thread for a call", processes=3, programs=0, threads=4, calls_here=250, calls_there=340,
     ),
     "script, started": most(
-        "the shell, env, what it looks for, and a Python that starts",
-        processes=5, programs=4, threads=4, calls_here=250, calls_there=3000,
+        "the shell, env, what it looks for, and a Python, which reads what it finds as it starts",
+        processes=5, programs=4, threads=4, calls_here=250,
     ),
     "script with a tool call, started": most(
-        "the same, and modules that are read", processes=5, programs=4, threads=5, calls_here=300, calls_there=3000,
+        "the same, and modules that are read", processes=5, programs=4, threads=5, calls_here=300,
     ),
     "idle": most("nobody looks at anything", processes=0, programs=0, threads=0, calls_here=0, calls_there=0),
 }  # fmt: skip
