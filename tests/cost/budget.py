@@ -78,17 +78,17 @@ ON_THIS_MACHINE: dict[str, Budget] = {
     ),
     "script, forked": most(
         "the shell that stands for it, and two forks, each of which forgets what it was forked from",
-        processes=3, programs=0, threads=3, calls_here=200, calls_there=340,
+        processes=3, programs=0, threads=3, calls_here=300, calls_there=400,
     ),
     "script with a tool call, forked": most(
-        "the same, and a thread for a call", processes=3, programs=0, threads=4, calls_here=250, calls_there=340,
+        "the same, and a thread for a call", processes=3, programs=0, threads=4, calls_here=350, calls_there=400,
     ),
     "script, started": most(
         "the shell, env, what it looks for, and a Python, which reads what it finds as it starts",
-        processes=5, programs=4, threads=4, calls_here=250,
+        processes=5, programs=4, threads=4, calls_here=350,
     ),
     "script with a tool call, started": most(
-        "the same, and modules that are read", processes=5, programs=4, threads=5, calls_here=300,
+        "the same, and modules that are read", processes=5, programs=4, threads=5, calls_here=400,
     ),
     "idle": most("nobody looks at anything", processes=0, programs=0, threads=0, calls_here=0, calls_there=0),
 }  # fmt: skip
