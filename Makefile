@@ -1,64 +1,80 @@
-# Everything a fresh machine with Python 3.11 needs is set up by the targets themselves, in .venv.
+# Each target installs what it needs into .venv, on a machine that has Python 3.11, and says so.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
+PIP := $(BIN)/pip install --disable-pip-version-check --no-input --progress-bar off --quiet --quiet
 # Tests mostly wait, so that there are several to a core.
 WORKERS ?= 8
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 # Tests start Python by the hundred: what one has compiled is there for the next, also where that is switched off.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test test-live test-plugs engines check compare docs picture bench fleet fuzz soak clean
+.PHONY: run test e2e test-long test-live test-plugs engines check compare docs picture bench fleet fuzz soak clean
 
-run: .venv/ready        ## the main job: one script that searches, reads and counts, on this machine
+run: .venv/run.ready     ## the main job: one script that searches, reads and counts, on this machine
 	$(BIN)/hermes-env run examples/repository_report.py
 
-test: .venv/ready engines   ## all tests, or a part: make test ARGS='tests/environments/ssh -k refused'
-	$(BIN)/pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+test: .venv/test.ready   ## the first ring, tests/: no engine, no network, no root; a part: make test ARGS=tests/rpc
+	$(PYTEST) $(if $(ARGS),$(ARGS),tests)
 
-test-live: .venv/ready   ## the contract on the cloud services themselves, where their credentials are set; it costs money there
-	HERMES_TEST_LIVE=1 $(BIN)/pytest -rs tests/environments/conformance -k 'modal or daytona'
+e2e: .venv/e2e.ready engines   ## the second ring, e2e/: containers, SSH servers, Apptainer; a part: make e2e ARGS=e2e/docker
+	$(PYTEST) $(if $(ARGS),$(ARGS),e2e)
 
-test-plugs: .venv/ready engines   ## other frameworks' own tests on our plugs, as in docs/plugs.md: make test-plugs ARGS=deepagents
-	PYTHONPATH=tests $(BIN)/python -m plugs $(ARGS)
+test-long: .venv/long.ready engines   ## the third ring, tests_long/: cloud stand-ins in full, many examples, browser, frameworks
+	$(PYTEST) $(if $(ARGS),$(ARGS),tests_long)
 
-engines:                ## the engines that tests run on, where this machine allows it; in CI they must be there
-	e2e/setup $(if $(CI),,--where-possible)
+test-live: .venv/e2e.ready   ## the contract on the cloud services themselves, where their credentials are set; it costs money there
+	HERMES_TEST_LIVE=1 $(BIN)/pytest -rs tests_long/conformance -k 'modal or daytona'
 
-check: .venv/ready
+test-plugs: .venv/long.ready engines   ## other frameworks' own tests on our plugs, as in docs/plugs.md: make test-plugs ARGS=deepagents
+	PYTHONPATH=tests:tests_long $(BIN)/python -m plugs $(ARGS)
+
+engines:                 ## the engines that e2e/ runs on; an engine that cannot be set up is a failure
+	e2e/setup
+
+check: .venv/check.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-compare: .venv/ready     ## the table of hermes-agent's settings and their whole config.yaml, with hermes-agent itself
+compare: .venv/test.ready   ## the table of hermes-agent's settings and their whole config.yaml, with hermes-agent itself
 	$(BIN)/pip download --quiet --no-deps --dest .compare hermes-agent==0.19.0
 	HERMES_AGENT_WHEEL=$$(echo .compare/hermes_agent-*.whl) $(BIN)/pytest tests/environments/test_legacy.py -k itself
 
-docs: .venv/ready        ## the tables in docs/, from the code, and all of it as a site, in site/; a warning is an error
+docs: .venv/docs.ready   ## the tables in docs/, from the code, and all of it as a site, in site/; a warning is an error
 	$(BIN)/python docs/settings_tables.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 	@echo "open site/index.html, or serve it, so that it can be searched: $(BIN)/python -m http.server --directory site --bind 127.0.0.1"
 
-picture: .venv/ready     ## docs/picture.svg, the README's terminal, from commands that are run for it
+picture: .venv/test.ready   ## docs/picture.svg, the README's terminal, from commands that are run for it
 	$(BIN)/python docs/picture.py
 
-bench: .venv/ready       ## what things cost, beside their least and what others cost: docs/performance.md; a part: make bench ARGS=docker
+bench: .venv/bench.ready .venv/test.ready   ## what things cost, beside their least and what others cost: docs/performance.md; a part: make bench ARGS=docker
 	$(BIN)/python -m benchmarks $(ARGS)
 
-fleet: .venv/ready       ## what a batch's driver bears, 10 to 10,000 workers: docs/fleet.md
+fleet: .venv/bench.ready .venv/test.ready   ## what a batch's driver bears, 10 to 10,000 workers: docs/fleet.md
 	$(BIN)/python -m benchmarks.fleet $(ARGS)
 
-fuzz: .venv/ready        ## what reads others' bytes, each for SECONDS (60), or one: make fuzz ARGS=framing
-	$(BIN)/pip install --quiet --editable '.[fuzz]'
-	PYTHONPATH=tests $(BIN)/python -m fuzz $(ARGS)
+fuzz: .venv/fuzz.ready .venv/test.ready   ## what reads others' bytes, each for SECONDS (60), or one: make fuzz ARGS=framing
+	PYTHONPATH=tests:tests_long $(BIN)/python -m fuzz $(ARGS)
 
-soak: .venv/ready        ## much work with faults: SOAK_BACKEND (local, docker, ssh), SOAK_COMMANDS, _CALLS, _SCRIPTS, _SEED
+soak: .venv/test.ready   ## much work with faults: SOAK_BACKEND (local, docker, ssh), SOAK_COMMANDS, _CALLS, _SCRIPTS, _SEED
 	$(BIN)/python -m benchmarks.soak
 
-.venv/ready: pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --upgrade pip   # that of Python 3.11 takes twice as long, for this and for frameworks
-	$(BIN)/pip install --quiet --editable '.[dev]'
-	touch $@
+$(BIN)/pip:
+	@echo "making .venv"
+	@$(PYTHON) -m venv .venv
+
+.venv/run.ready: pyproject.toml | $(BIN)/pip
+	@echo "installing the package and its dependencies into .venv, 66 MB"
+	@$(PIP) --editable .
+	@touch $@
+
+# What an extra of pyproject.toml names, such as `test` for `make test`, beside what is there already.
+.venv/%.ready: pyproject.toml | $(BIN)/pip
+	@echo "installing what 'make $*' needs into .venv; it takes a minute or two the first time"
+	@$(PIP) --editable '.[$*]'
+	@touch $@
 
 clean:
 	rm -rf .venv build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .compare .plugs .bench
