@@ -50,7 +50,7 @@ def run(framework: Framework, place: str, *, file: str = "", beside: tuple[Frame
 
     Raises:
         InstallationError: The framework could not be installed.
-        pytest.skip.Exception: The engine is not on this machine; in CI `pytest.fail.Exception`.
+        pytest.fail.Exception: The engine is not on this machine.
     """
     python = python_with(*(beside or (framework,)))
     opened = own(place.removeprefix("own ")) if place.startswith("own ") else PLACES[place]()
