@@ -62,105 +62,42 @@ def test_what_is_denied_is_not_asked_about_first(make: Make, configure: Configur
     assert not asked
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "curl x",
-        "curl",
-        "/usr/bin/curl x",
-        "ls; curl x",
-        "sudo curl x",
-        "sh -c 'curl x'",
-        "echo $(curl x)",
-        "c\\url x",
-        "a=curl; $a x",
-        "git push origin main",
-        "git push",
-        "cat secret.txt",
-    ],
-)
-def test_a_denied_pattern_is_found_wherever_it_runs(configure: Configure, command: str) -> None:
-    assert on_command(configure, "deny: [curl, git push, 'cat *secret*']", command) is Deny
+def failing(configure: Configure, text: str, commands: list[str], decision: type) -> list[str]:
+    """The commands that rules decide about in another way."""
+    found = rules(configure, text)
+    requests = [CommandRequest(command, "/home/me/project", "local", "t", "session") for command in commands]
+    return [request.command for request in requests if type(found.command(request)) is not decision]
 
 
-@pytest.mark.parametrize("command", ["echo curl", "curly x", "git pull", "git pushx", "cat notes", "ls # curl x"])
-def test_a_denied_pattern_names_nothing_else(configure: Configure, command: str) -> None:
-    assert on_command(configure, "deny: [curl, git push, 'cat *secret*']", command) is Allow
+def test_a_denied_pattern_is_found_wherever_it_runs_and_names_nothing_else(configure: Configure) -> None:
+    text = "deny: [curl, git push, 'cat *secret*']"
+    denied = ["curl x", "curl", "/usr/bin/curl x", "ls; curl x", "sudo curl x", "sh -c 'curl x'", "echo $(curl x)"]
+    denied += ["c\\url x", "a=curl; $a x", "git push origin main", "git push", "cat secret.txt"]
+    assert failing(configure, text, denied, Deny) == []
+    others = ["echo curl", "curly x", "git pull", "git pushx", "cat notes", "ls # curl x"]
+    assert failing(configure, text, others, Allow) == []
 
 
 ALLOWING = "commands: ask, allow: [ls *, git status, git log *, make, pytest tests/*, rm -rf build, sudo make]"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "ls",
-        "ls -la src",
-        "git status",
-        "git log --oneline -5",
-        "make",
-        "make > /dev/null 2>&1",
-        "pytest tests/a/test_b.py",
-        "rm -rf build",
-        "ls && git status; make | ls",
-        "ls\nmake",
-        "sudo make",
-    ],
-)
-def test_an_allowed_command_goes_through(configure: Configure, command: str) -> None:
-    assert on_command(configure, ALLOWING, command) is Allow
+def test_an_allowed_command_goes_through(configure: Configure) -> None:
+    commands = ["ls", "ls -la src", "git status", "git log --oneline -5", "make", "make > /dev/null 2>&1"]
+    commands += ["pytest tests/a/test_b.py", "rm -rf build", "ls && git status; make | ls", "ls\nmake", "sudo make"]
+    assert failing(configure, ALLOWING, commands, Allow) == []
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "ls; rm -rf /",
-        "ls\nrm -rf /",
-        "ls && id",
-        "ls | sh",
-        "ls & id",
-        "ls $(id)",
-        "ls `id`",
-        "ls <(id)",
-        "ls ${x:-$(id)}",
-        "ls $x",
-        "ls > file",
-        "ls >> ~/.bashrc",
-        "LD_PRELOAD=./evil.so ls",
-        "PATH=/tmp ls",
-        "PATH=/tmp; ls",
-        "alias ls=id; ls",
-        "ls() { id; }; ls",
-        "/tmp/ls",
-        "./git status",
-        "git status --short",
-        "git  statusx",
-        "make install",
-        "rm -rf build /",
-        "rm -rf 'build /'",
-        "rm -rf build/../..",
-        "rm -rf build/*",
-        "pytest tests/../../evil.py",
-        "pytest tests/a.py evil.py",
-        "sudo git status",
-        "sh -c ls; id",
-        "eval ls",
-        "env ls",
-        "xargs ls",
-        "exec 3>file; ls",
-        "if true; then ls; fi",
-        "cat <<EOF\n$(id)\nEOF",
-        "\\\nid",
-        "ls #\nid",
-        "ls '\n' ; id",
-        "(id)",
-        "{ id; }",
-        "time id",
-        "! id",
-    ],
-)
-def test_nothing_can_be_put_behind_or_within_an_allowed_command(configure: Configure, command: str) -> None:
-    assert on_command(configure, ALLOWING, command) is Ask
+def test_nothing_can_be_put_behind_or_within_an_allowed_command(configure: Configure) -> None:
+    behind = ["ls; rm -rf /", "ls\nrm -rf /", "ls && id", "ls | sh", "ls & id", "\\\nid", "ls #\nid", "ls '\n' ; id"]
+    within = ["ls $(id)", "ls `id`", "ls <(id)", "ls ${x:-$(id)}", "ls $x", "cat <<EOF\n$(id)\nEOF"]
+    files = ["ls > file", "ls >> ~/.bashrc", "exec 3>file; ls"]
+    another_ls = ["LD_PRELOAD=./evil.so ls", "PATH=/tmp ls", "PATH=/tmp; ls", "alias ls=id; ls", "ls() { id; }; ls"]
+    another_ls += ["/tmp/ls", "./git status"]
+    arguments = ["git status --short", "git  statusx", "make install", "rm -rf build /", "rm -rf 'build /'"]
+    arguments += ["rm -rf build/../..", "rm -rf build/*", "pytest tests/../../evil.py", "pytest tests/a.py evil.py"]
+    around = ["sudo git status", "sh -c ls; id", "eval ls", "env ls", "xargs ls", "if true; then ls; fi"]
+    around += ["(id)", "{ id; }", "time id", "! id"]
+    assert failing(configure, ALLOWING, behind + within + files + another_ls + arguments + around, Ask) == []
 
 
 def test_what_an_allowed_command_runs_needs_a_pattern_of_its_own(configure: Configure) -> None:
@@ -194,15 +131,10 @@ def test_an_allowed_pattern_wins_over_one_that_asks(configure: Configure) -> Non
     assert on_command(configure, text, "git pull") is Ask
 
 
-@pytest.mark.parametrize(
-    ("text", "decision"),
-    [("destructive_commands: ask", Ask), ("commands: deny", Deny), ("deny: [curl]", Deny), ("ask: [curl]", Ask)],
-)
-@pytest.mark.parametrize("command", ["echo " + "x" * 200_000, "$(" * 500])
-def test_what_cannot_be_judged_does_not_slip_through(
-    configure: Configure, text: str, decision: type, command: str
-) -> None:
-    assert on_command(configure, text, command) is decision
+def test_what_cannot_be_judged_does_not_slip_through(configure: Configure) -> None:
+    commands = ["echo " + "x" * 200_000, "$(" * 500]
+    for text, decision in (("destructive_commands: ask", Ask), ("deny: [curl]", Deny), ("ask: [curl]", Ask)):
+        assert failing(configure, text, commands, decision) == [], text
 
 
 def test_the_strictest_decision_counts(configure: Configure) -> None:
@@ -219,24 +151,21 @@ def test_scripts_and_tools_have_rules_of_their_own(configure: Configure) -> None
     assert isinstance(found.command(CommandRequest("rm -rf /", None, "local", "t", "session")), Allow)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("approvals: {destructive: ask}", "did you mean 'destructive_commands'"),
-        ("approvals: {comands: ask}", "did you mean 'commands'"),
-        ("approvals: {commands: maybe}", "approvals.commands"),
-        ("approvals: {deny: rm}", "approvals.deny"),
-        ("approvals: {deny: ['']}", "approvals.deny.*empty"),
-        ('approvals: {allow: ["echo \'x"]}', "approvals.allow.*cannot be read"),
-        ("approvals: {tools: {write_file: never}}", "approvals.tools"),
-        ("approvals: {timeout: 0}", "approvals.timeout"),
-        ("approvals: ask", "approvals.*should be a mapping"),
-        ("approvals: {deny: [", "not valid YAML"),
-    ],
-)
 def test_rules_that_cannot_be_understood_are_an_error_when_an_environment_is_made(
-    make: Make, configure: Configure, text: str, says: str
+    make: Make, configure: Configure
 ) -> None:
-    configure(text)
-    with pytest.raises(SettingsError, match=says):
-        make()
+    for text, says in (
+        ("{destructive: ask}", "did you mean 'destructive_commands'"),
+        ("{comands: ask}", "did you mean 'commands'"),
+        ("{commands: maybe}", "approvals.commands"),
+        ("{deny: rm}", "approvals.deny"),
+        ("{deny: ['']}", "approvals.deny.*empty"),
+        ('{allow: ["echo \'x"]}', "approvals.allow.*cannot be read"),
+        ("{tools: {write_file: never}}", "approvals.tools"),
+        ("{timeout: 0}", "approvals.timeout"),
+        ("ask", "approvals.*should be a mapping"),
+        ("{deny: [", "not valid YAML"),
+    ):
+        configure(f"approvals: {text}")
+        with pytest.raises(SettingsError, match=says):
+            make()
