@@ -23,12 +23,10 @@ from environments import (
     EnvironmentStartError,
     SettingsError,
     UnsupportedError,
-    create_environment,
-    load_settings,
 )
 from environments.conformance.check import wait_until
 from environments.garbage import collect_garbage
-from environments.local import LocalEnvironment
+from environments.target import this_machine
 
 WORK = """
 import os, sys
@@ -152,35 +150,21 @@ def test_when_it_is_lost_the_next_command_has_a_new_one(env: BaseEnvironment) ->
     assert "No such file" in env.execute("cat /tmp/file").output
 
 
-@pytest.mark.parametrize("where", ["~", "/", "/tmp", "/home/..", "~/.hermes", "~/link"])
-def test_a_working_directory_that_would_show_what_is_hidden_is_refused(sandboxed, home: Path, where: str) -> None:
+def test_a_working_directory_that_would_show_what_is_hidden_is_refused(sandboxed, home: Path) -> None:
     (home / "link").symlink_to(home)
-    with pytest.raises(SettingsError, match=r"cwd \(TERMINAL_CWD\): .* which is or holds"):
-        sandboxed(cwd=where)
+    for where in ("~", "/", "/tmp", "/home/..", "~/.hermes", "~/link"):
+        with pytest.raises(SettingsError, match=r"cwd \(TERMINAL_CWD\): .* which is or holds"):
+            sandboxed(cwd=where)
 
 
-def test_a_working_directory_that_is_not_there_is_named(sandboxed, home: Path) -> None:
+def test_a_path_that_is_not_there_or_not_absolute_is_named(sandboxed, home: Path) -> None:
     with pytest.raises(EnvironmentStartError, match=r"TERMINAL_CWD.*none is not there"):
         sandboxed(cwd=str(home / "none")).execute("true")
-
-
-@pytest.mark.parametrize("name", ["sandbox_paths", "sandbox_read_only_paths"])
-def test_a_path_that_is_not_there_or_not_absolute_is_named(sandboxed, name: str) -> None:
-    with pytest.raises(SettingsError, match=f"local_{name}: 'data' is not an absolute path"):
-        sandboxed(**{name: ["data"]})
-    with pytest.raises(EnvironmentStartError, match=f"local_{name}: .*/none is not there"):
-        sandboxed(**{name: ["/none"]}).execute("true")
-
-
-def test_settings_of_a_sandbox_without_one_are_refused() -> None:
-    for name, value in (("sandbox_paths", ["/a"]), ("sandbox_read_only_paths", ["/a"]), ("sandbox_network", True)):
-        with pytest.raises(SettingsError, match=f"local_{name} is set, and there is no sandbox"):
-            create_environment("local", **{name: value})
-
-
-def test_the_class_without_walls_refuses_settings_that_ask_for_them() -> None:
-    with pytest.raises(UnsupportedError, match="create_environment"):
-        LocalEnvironment(load_settings("local", sandbox="bubblewrap", cwd="/"))
+    for name in ("sandbox_paths", "sandbox_read_only_paths"):
+        with pytest.raises(SettingsError, match=f"local_{name}: 'data' is not an absolute path"):
+            sandboxed(**{name: ["data"]})
+        with pytest.raises(EnvironmentStartError, match=f"local_{name}: .*/none is not there"):
+            sandboxed(**{name: ["/none"]}).execute("true")
 
 
 def test_without_bubblewrap_it_is_refused_with_what_to_do(sandboxed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,3 +193,25 @@ def test_a_kernel_that_refuses_namespaces_is_named_and_nothing_runs(home: Path) 
     done = subprocess.run(refusing, cwd=home / "project", capture_output=True, text=True, check=False)
     assert done.stdout.startswith("refused: backend 'local' can have no sandbox (local_sandbox) here: "), done
     assert "max_user_namespaces" in done.stdout
+
+
+def test_a_sandbox_is_entered_by_root_alone(sandboxed):
+    with sandboxed() as env:
+        env.execute("cd /usr; touch /tmp/of-the-sandbox")
+        target = env.target
+        assert (target.kind, target.host) == ("sandbox", this_machine())
+        if os.geteuid() != 0:
+            assert target.enter == ()
+            return
+        got = subprocess.run([*target.enter, "-c", "pwd; ls -d /tmp/of-*"], capture_output=True, text=True, check=True)
+        assert got.stdout == "/usr\n/tmp/of-the-sandbox\n"
+
+
+def test_a_port_of_a_sandbox_needs_a_network(sandboxed):
+    with sandboxed(sandbox_network=True) as env:
+        assert str(env.address(80)) == "127.0.0.1:80"
+    with (
+        sandboxed() as env,
+        pytest.raises(UnsupportedError, match="local_sandbox_network"),
+    ):
+        env.address(80)

@@ -1,4 +1,4 @@
-"""The contract in a sandbox, for a user without privileges: the kernel gives the namespaces, and nobody else helps."""
+"""The contract in the sandbox of a user without privileges: what namespaces, files and account can break."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from pathlib import Path
 import pytest
 from targets.engines import require_bubblewrap, unavailable
 
-from environments.conformance import CHECKS
-
 NOBODY = 65534
 CHECK = """
 import os, sys
 from environments import create_environment
-from environments.conformance import Subject, run_checks
+from environments.conformance import CHECKS, Subject, run_checks
 from environments.settings import RESOURCE_SETTINGS
 
 def make(**settings):
@@ -30,11 +28,11 @@ def lose(env):
 
 with make() as env:
     assert env.execute("touch file").ok and os.stat("file").st_uid == os.geteuid()
-failures = run_checks(Subject(make, lose, refused_settings=dict.fromkeys(RESOURCE_SETTINGS, 512)))
-print(os.geteuid(), failures)
+modules = ("cleanup", "file_errors", "files", "loss", "refusal", "users")
+checks = [check for check in CHECKS if check.run.__module__.rpartition(".")[2] in modules]
+failures = run_checks(Subject(make, lose, refused_settings=dict.fromkeys(RESOURCE_SETTINGS, 512)), checks)
+print(os.geteuid(), len(checks) > 20, failures)
 """
-
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
 
 @pytest.fixture
@@ -47,7 +45,7 @@ def folder() -> Iterator[Path]:
 
 
 def run(python: str, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    packages = [str(Path(__file__).parents[3]), *(path for path in sys.path if path.endswith("site-packages"))]
+    packages = [str(Path(__file__).parents[2]), *(path for path in sys.path if path.endswith("site-packages"))]
     variables = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent", "PYTHONPATH": ":".join(packages)}
     # setpriv's own exec is still privileged.
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "sh", "-c", 'exec "$0" "$@"']
@@ -66,9 +64,8 @@ def python(folder: Path) -> str:
     return found
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(300)
 def test_the_contract_holds_for_an_ordinary_user(python: str, folder: Path) -> None:
     require_bubblewrap()
-    assert len(CHECKS) > 60
     done = run(python, CHECK, folder)
-    assert done.stdout == f"{NOBODY} {{}}\n", done.stdout + done.stderr
+    assert done.stdout == f"{NOBODY} True {{}}\n", done.stdout + done.stderr

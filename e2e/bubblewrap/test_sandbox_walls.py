@@ -20,20 +20,18 @@ from environments import BaseEnvironment, EnvironmentLostError, EnvironmentStart
 CONNECT = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5).close(); print('connected')"
 
 
-def test_the_working_directory_can_be_written(env: BaseEnvironment, home: Path) -> None:
+def test_the_system_cannot_be_written(env: BaseEnvironment) -> None:
+    places = ["/", "/usr", "/etc", "/opt", "/var", "/dev/..", "/usr/local/bin"]
+    results = {place: env.execute(f"touch {place}/hermes-was-here") for place in places}
+    assert [place for place, result in results.items() if "Read-only file system" not in result.output] == []
+    assert [place for place in places if results[place].ok or Path(place, "hermes-was-here").exists()] == []
+
+
+def test_what_is_written_to_home_and_tmp_stays_within_and_the_project_is_shared(
+    env: BaseEnvironment, home: Path
+) -> None:
     assert env.execute("echo kept >file; pwd").output == f"{home}/project\n"
     assert (home / "project/file").read_text() == "kept\n"
-
-
-@pytest.mark.parametrize("place", ["/", "/usr", "/etc", "/opt", "/var", "/dev/..", "/usr/local/bin"])
-def test_the_system_cannot_be_written(env: BaseEnvironment, place: str) -> None:
-    result = env.execute(f"touch {place}/hermes-was-here")
-    assert result.exit_code != 0
-    assert "Read-only file system" in result.output
-    assert not Path(place, "hermes-was-here").exists()
-
-
-def test_what_is_written_to_home_and_tmp_stays_within(env: BaseEnvironment, home: Path) -> None:
     assert env.execute("echo x >~/lost; echo x >/tmp/hermes-lost; echo x >/run/hermes-lost; cat ~/lost").output == "x\n"
     assert not any(place.exists() for place in (home / "lost", Path("/tmp/hermes-lost"), Path("/run/hermes-lost")))
 
@@ -44,10 +42,9 @@ def test_of_home_only_the_project_is_seen(env: BaseEnvironment, home: Path) -> N
         assert "No such file" in env.execute(f"cat ~/{secret}").output
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="others cannot read these files anyway")
-@pytest.mark.parametrize("secret", ["/etc/shadow", "/etc/gshadow"])
-def test_what_only_root_may_read_is_not_read_by_root_either(env: BaseEnvironment, secret: str) -> None:
-    assert "Permission denied" in env.execute(f"cat {secret}").output
+def test_what_only_root_may_read_is_not_read_by_root_either(env: BaseEnvironment) -> None:
+    for secret in ("/etc/shadow", "/etc/gshadow"):
+        assert "Permission denied" in env.execute(f"cat {secret}").output
 
 
 def test_files_are_not_fetched_through_a_link_to_what_is_hidden(env: BaseEnvironment, home: Path) -> None:
@@ -85,16 +82,13 @@ def test_with_the_network_asked_for_there_is_one(sandboxed) -> None:
     assert result.output == "connected\n"
 
 
-def test_sockets_of_services_are_not_reached(env: BaseEnvironment, tmp_path: Path) -> None:
+def test_sockets_of_services_are_not_reached(env: BaseEnvironment, tmp_path: Path, nap: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "service"))
         listener.listen()
         for path in (tmp_path / "service", "/var/run/docker.sock", "/run/docker.sock", "/run/dbus/system_bus_socket"):
             code = f"import socket; socket.socket(socket.AF_UNIX).connect('{path}')"
             assert "FileNotFoundError" in env.execute(f'python3 -c "{code}"').output
-
-
-def test_an_abstract_socket_is_not_reached(env: BaseEnvironment, nap: str) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0hermes-{nap}")
         listener.listen()
@@ -115,9 +109,6 @@ def test_commands_have_no_privileges_and_get_none(env: BaseEnvironment) -> None:
     status = dict(line.split(":\t") for line in env.execute("cat /proc/self/status").output.splitlines())
     assert {status[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}
     assert status["NoNewPrivs"] == "1"
-
-
-def test_commands_hold_no_descriptor_of_ours(env: BaseEnvironment) -> None:
     for held in (env.execute("ls -l /proc/self/fd").output, env.execute_oneshot("ls -l /proc/self/fd").output):
         assert "socket:" not in held
 
@@ -152,9 +143,7 @@ def test_keys_that_the_kernel_keeps_for_the_user_are_not_read(home: Path) -> Non
     require_bubblewrap()
     argv = [sys.executable, "-c", KEYS]
     done = subprocess.run(argv, cwd=home / "project", capture_output=True, text=True, check=True)
-    if done.stdout.startswith("-1"):
-        pytest.skip("this machine keeps no keys for anybody")
-    assert done.stdout.split() == ["6", "-1"]
+    assert done.stdout.split()[1] == "-1", "the first is -1, too, where a kernel keeps no keys"
 
 
 def test_a_terminal_is_the_sandboxs_own(env: BaseEnvironment) -> None:
