@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from environments.capture import CapturedText
 from environments.observation.fitting import (
     LONGEST_NAME,
     MOST_BYTES,
@@ -19,7 +18,6 @@ from environments.observation.fitting import (
     MOST_IN_ALL,
     MOST_LEVELS,
     Fitting,
-    Tapped,
     byte_size,
 )
 from environments.redaction import Redactor
@@ -32,12 +30,6 @@ def fitting() -> Fitting:
     return Fitting(Redactor({}))
 
 
-def test_a_text_that_is_short_enough_stays_as_it_is(fitting: Fitting):
-    for text in ("", "x" * MOST_BYTES, "\x1b[31mred\x00\ud800", "é" * HALF):
-        assert fitting.value("output", text) == text
-    assert not fitting.cut
-
-
 @settings(max_examples=20)
 @given(some.text(alphabet="aé€😀\ud800\n", min_size=1, max_size=5), some.integers(MOST_BYTES + 1, 2 * MOST_BYTES))
 def test_of_a_longer_text_both_ends_are_kept_and_what_is_missing_is_counted(piece: str, size: int):
@@ -47,23 +39,6 @@ def test_of_a_longer_text_both_ends_are_kept_and_what_is_missing_is_counted(piec
     at, missing = fitting.cut["output"]["at"], fitting.cut["output"]["bytes"]
     assert text.startswith(kept[:at]) and text.endswith(kept[at:])
     assert byte_size(kept) + missing == byte_size(text) and MOST_BYTES - 8 < byte_size(kept) <= MOST_BYTES
-
-
-def test_what_was_left_out_before_and_what_is_left_out_now_are_missing_in_one_place(fitting: Fitting):
-    text = "a" * 50_000 + "b" * 50_000
-    kept = fitting.value("output", CapturedText(text, 7, 50_000))
-    assert kept == "a" * HALF + "b" * HALF
-    assert fitting.cut["output"] == {"bytes": 100_000 - MOST_BYTES, "at": HALF} and fitting.gaps["output"] == HALF
-
-
-def test_what_was_left_out_before_stays_where_it_was_if_the_rest_is_short(fitting: Fitting):
-    assert fitting.value("output", CapturedText("headtail", 7, 4)) == "headtail"
-    assert not fitting.cut and fitting.gaps["output"] == 4
-
-
-def test_what_a_tap_left_out_counts_as_cut_by_the_record(fitting: Fitting):
-    assert fitting.value("output", Tapped(CapturedText("headtail", 7, 4))) == "headtail"
-    assert fitting.cut["output"] == {"bytes": 7, "at": 4}
 
 
 def test_a_value_that_json_has_no_words_for_is_shown(fitting: Fitting):
@@ -104,14 +79,11 @@ def test_of_lists_and_objects_only_so_many_entries_and_levels_are_kept(fitting: 
     assert len(json.dumps(fitting.value("deep", deep))) < 4 * MOST_LEVELS
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("\n\n  echo a\necho b", "echo a"),
-        ("a\x1b[31m\tb\u202e", "a [31m b"),
-        ("x" * 500, "x" * (LONGEST_NAME - 1) + "…"),
-        ("", ""),
-    ],
-)
-def test_a_name_is_one_short_line(fitting: Fitting, text: str, name: str):
-    assert fitting.name(text).rstrip() == name
+def test_a_name_is_one_short_line(fitting: Fitting):
+    names = {
+        "\n\n  echo a\necho b": "echo a",
+        "a\x1b[31m\tb\u202e": "a [31m b",
+        "x" * 500: "x" * (LONGEST_NAME - 1) + "…",
+        "": "",
+    }
+    assert {text: fitting.name(text).rstrip() for text in names} == names

@@ -5,15 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
-from targets.engines import PYTHON_IMAGE, require_docker
 from targets.recorded import Recorded
 
 from code_execution import execute_code
 from code_execution.script_run import TransportName
-from environments import BaseEnvironment, CancelScope, create_environment
+from environments import BaseEnvironment
 from environments.errors import SettingsError
 from hermes_env.schemas import handle_function_call
 
@@ -26,7 +24,7 @@ sys.exit("it ends badly")
 """
 
 
-@pytest.mark.parametrize("transport", ["socket", "relay", "file"])
+@pytest.mark.parametrize("transport", ["relay", "file"])
 def test_the_commands_of_a_tool_belong_to_its_call_and_that_to_its_script(
     env: BaseEnvironment, path: Path, transport: TransportName
 ):
@@ -45,17 +43,6 @@ def test_the_commands_of_a_tool_belong_to_its_call_and_that_to_its_script(
     assert write["arguments"] == {"path": "made", "content": "contents"} and write["result"]["bytes_written"] == 8
     assert {each["parent"] for each in seen.kind("transfer")} == {write["id"]}, "getting the script there is not told"
     assert {each["environment"] for each in seen.all} == {"local 1"}
-
-
-def test_what_a_script_does_in_a_container_is_recorded_in_the_same_way(path: Path):
-    require_docker().close()
-    with create_environment("docker", image=PYTHON_IMAGE, record=path) as env:
-        execute_code("from hermes_tools import terminal\nterminal('hostname')", env=env)
-    seen = Recorded(path)
-    assert ["script", "tool_call", "command"] in seen.ways_down() and ["script", "start"] in seen.ways_down()
-    assert {each["environment"] for each in seen.all} == {"docker 1"}
-    assert seen.one("start")["target"].startswith("container ")
-    assert any("start" in each["text"] for each in seen.of("note")), "what a start is doing"
 
 
 def test_a_tool_that_fails_or_says_that_it_did_is_recorded_so(env: BaseEnvironment, path: Path):
@@ -86,15 +73,6 @@ def test_a_call_that_is_not_allowed_and_a_script_that_is_not_are_recorded_as_den
     assert call["status"] == "denied" and "not that tool" in call["error"] and not seen.kind("command")
 
 
-def test_a_tool_may_be_async_or_work_in_threads_and_its_commands_belong_to_it(env: BaseEnvironment, path: Path):
-    async def beside() -> str:
-        return (await asyncio.to_thread(env.execute_oneshot, "echo beside")).output
-
-    code = "import hermes_tools\nprint(hermes_tools.beside())"
-    assert "beside" in execute_code(code, env=env, tools={"beside": beside}).output
-    assert Recorded(path).ways_down()[-1] == ["script", "tool_call", "command"]
-
-
 def test_a_script_that_is_ended_has_an_end_and_so_have_its_calls(env: BaseEnvironment, path: Path):
     event = threading.Event()
 
@@ -108,23 +86,6 @@ def test_a_script_that_is_ended_has_an_end_and_so_have_its_calls(env: BaseEnviro
     assert all(each.end for each in seen.all)
 
 
-def test_one_script_alone_is_recorded_with_what_its_tools_do_in_other_environments(path: Path):
-    def elsewhere() -> str:
-        return other.execute("echo elsewhere").output
-
-    with create_environment("local") as env, create_environment("local", task_id="other") as other:
-        env.execute("echo before")
-        execute_code(
-            "import hermes_tools\nhermes_tools.elsewhere()", env=env, tools={"elsewhere": elsewhere}, record=path
-        )
-        env.execute("echo behind")
-        other.execute("echo behind")
-    seen = Recorded(path)
-    assert [each["command"] for each in seen.kind("command")] == ["echo elsewhere"]
-    assert (seen.one("script")["environment"], seen.one("command")["environment"]) == ("local 1", "local 2")
-    assert seen.one("command")["task"] == "other"
-
-
 def test_a_script_may_have_a_record_of_its_own_beside_its_environments(
     env: BaseEnvironment, path: Path, tmp_path: Path
 ):
@@ -133,23 +94,6 @@ def test_a_script_may_have_a_record_of_its_own_beside_its_environments(
     both, own = Recorded(path), Recorded(tmp_path / "own.jsonl")
     assert [each["script"] for each in both.kind("script")] == ["print(1)", "print(2)"], "one line for one file"
     assert [each["script"] for each in own.kind("script")] == ["print(1)"]
-
-
-def test_what_is_called_in_a_cancelled_scope_is_recorded_as_cancelled(env: BaseEnvironment, path: Path):
-    scope = CancelScope()
-
-    def cancel(text: str) -> None:
-        scope.cancel()
-
-    with scope.active():
-        env.execute("echo begun; sleep 1000", on_output=cancel)
-    assert Recorded(path).one("command")["status"] == "cancelled"
-
-
-@pytest.mark.parametrize("record", ["", 3])
-def test_a_record_that_is_no_path_is_refused(env: BaseEnvironment, record: Any):
-    with pytest.raises(SettingsError, match="give the path of a file"):
-        execute_code("pass", env=env, record=record)
 
 
 def test_a_record_of_a_script_that_cannot_be_written_is_refused_before_it_runs(env: BaseEnvironment, tmp_path: Path):

@@ -66,9 +66,9 @@ def test_a_secret_that_becomes_known_while_a_command_runs_is_taken_out_of_its_ou
     assert Recorded(path).one("command")["output"] == "[REDACTED:LEARNT]\n"
 
 
-@pytest.mark.parametrize("at", [32 * 1024 - 8, 32 * 1024 - 20])
-def test_a_secret_that_is_cut_through_is_taken_out(env: BaseEnvironment, path: Path, at: int):
-    env.execute(f"printf '%0{at}d' 0; printf %s {SECRET}; printf '%0100000d' 0")
-    seen = Recorded(path).one("command")
-    assert "hunt" not in seen["output"] and "[REDACTED:MY_SERVICE_TOKEN]" in seen["output"]
-    assert seen.end["cut"]["output"]["bytes"] > 0
+def test_a_secret_that_is_cut_through_is_taken_out(env: BaseEnvironment, path: Path):
+    for before in (32 * 1024 - 8, 32 * 1024 - 20):
+        env.execute(f"printf '%0{before}d' 0; printf %s {SECRET}; printf '%0100000d' 0")
+    for seen in Recorded(path).kind("command"):
+        assert "hunt" not in seen["output"] and "[REDACTED:MY_SERVICE_TOKEN]" in seen["output"]
+        assert seen.end["cut"]["output"]["bytes"] > 0
