@@ -20,7 +20,9 @@ GIVEN = Path(__file__).with_name("given")
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("e2e/*.md"), *ROOT.glob("examples/**/*.md")]
 )
-LANGUAGES = {"python", "sh", "yaml", "toml", "json", "text"}
+RINGS = ("tests", "e2e", "tests_long")
+RUN = {"python", "sh", "yaml"}
+LANGUAGES = {*RUN, "toml", "json", "text"}
 """What a fence may name. `text` is no example, `toml` and `json` are read but not used, the others are run."""
 REASONS = {
     "it installs packages",
@@ -40,7 +42,11 @@ _FENCE = re.compile(
     r"(?P<text>.*?)^ *(?P=fence) *$",
     re.MULTILINE | re.DOTALL,
 )
+_COLLECTING = re.compile(r"hermes-env (gc|rm)\b")
 _FILE = re.compile(r"# ([\w./-]+\.\w+)\b")
+_ENGINE = re.compile(r"\b(docker|podman|singularity|ssh|bubblewrap)\b")
+_SERVICE = re.compile(r"\b(modal|daytona|mcp_tools)\b")
+"""MCP servers count among them, as a dozen of them takes ten seconds to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,3 +105,26 @@ def examples_of(document: Path) -> list[Example]:
         )
         for found in _FENCE.finditer(text)
     ]
+
+
+def pages_of(ring: str) -> list[str]:
+    """Return the documents whose examples are run in a ring: with services in the third, with engines in the second."""
+    return [name_of(document) for document in DOCUMENTS if _ring_of(document) == ring]
+
+
+def collects_orphans(page: str) -> bool:
+    """Return whether a document's examples would remove the orphans that another test has just made."""
+    return _COLLECTING.search(_run_of(ROOT / page)) is not None
+
+
+def _ring_of(document: Path) -> str | None:
+    text = _run_of(document)
+    if text and given_to(document).exists():
+        text += given_to(document).read_text()
+    if not text:
+        return None
+    return "tests_long" if _SERVICE.search(text) else "e2e" if _ENGINE.search(text) else "tests"
+
+
+def _run_of(document: Path) -> str:
+    return "\n".join(it.text for it in examples_of(document) if it.language in RUN and not it.reason)

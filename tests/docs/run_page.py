@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
+from targets.engines import PYTHON_IMAGE, STATE
 
 from code_execution.settings import load_code_execution_settings
 from docs.documents import ROOT, Example, examples_of, given_to
@@ -29,7 +29,6 @@ from hermes_tools.web.settings import load_web_settings
 
 REPLACED = {"python:3.12-slim": PYTHON_IMAGE, "gcc:14": PYTHON_IMAGE, "timeout=10)": "timeout=100)"}
 """What stands for what: the tests' image for others, as a registry cannot be counted on; and we are in no hurry."""
-SKIPPED = 77
 
 
 class Page:
@@ -98,19 +97,9 @@ def _fits(pattern: str, said: str) -> bool:
     return re.fullmatch(expected, said.strip()) is not None
 
 
-def _require_engines(examples: list[Example]) -> None:
-    text = "\n".join(example.text for example in examples if example.reason is None and example.language != "text")
-    if re.search(r"\bdocker\b", text):
-        require_docker().close()
-    if re.search(r"\bsingularity\b", text):
-        require_singularity()
-
-
 def _settings() -> str:
-    terminal: dict[str, object] = {"docker_image": PYTHON_IMAGE}
-    with contextlib.suppress(pytest.skip.Exception, pytest.fail.Exception):
-        terminal["singularity_image"] = str(require_singularity().sandbox)
-    return yaml.safe_dump({"terminal": terminal})
+    images = {"docker_image": PYTHON_IMAGE, "singularity_image": str(STATE / "e2e-python.sandbox")}
+    return yaml.safe_dump({"terminal": images})
 
 
 def run_document(document: str) -> int:
@@ -122,26 +111,30 @@ def run_document(document: str) -> int:
         os.environ |= {"HERMES_HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         stack.enter_context(contextlib.chdir(home / "work"))
         stack.callback(cleanup_all)
-        try:
-            _require_engines(examples_of(ROOT / document))
-            Page(ROOT / document, stack).run()
-        except pytest.skip.Exception as skipped:
-            print(skipped, file=sys.stderr)
-            return SKIPPED
+        Page(ROOT / document, stack).run()
     return 0
 
 
 def main(documents: list[str]) -> int:
-    """Run each document's examples in a fork, and return 1 if any failed, `SKIPPED` if any was, else 0."""
+    """Run each document's examples in a fork, and return 1 if any failed, else 0."""
     for backend in ("local", "docker"):
         backend_class(backend)  # it is imported once, here
-    codes = set()
+    codes = []
     for document in documents:
         pid = os.fork()
         if pid == 0:
             return run_document(document)
-        codes.add(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    return next((1 for code in codes if code not in {0, SKIPPED}), max(codes, default=0))
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    return int(any(codes))
+
+
+def run_pages(pages: list[str], folder: Path) -> None:
+    """Run documents' examples as a user who has set nothing, with temporary files in a folder."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("TERMINAL_", "HERMES_"))}
+    env |= {"PYTHONPATH": str(ROOT / "tests"), "TMPDIR": str(folder)}
+    command = [sys.executable, "-m", "docs.run_page", *pages]
+    done = subprocess.run(command, cwd=ROOT / "tests", env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from docs.documents import DOCUMENTS, ROOT
 from environments.conformance import CHECKS
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
-_ROOMS = "benchmarks|code_execution|docs|e2e|environments|examples|hermes_env|hermes_tools|rpc|tests"
+_ROOMS = "benchmarks|code_execution|docs|e2e|environments|examples|hermes_env|hermes_tools|rpc|tests|tests_long"
 _PATH = re.compile(rf"`((?:{_ROOMS})/[\w./-]*)`")
 
 

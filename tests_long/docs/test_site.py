@@ -11,9 +11,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from targets.engines import PYTHON_IMAGE, require_docker
-
 from docs.documents import ROOT
+from targets.engines import PYTHON_IMAGE, require_docker
 
 SVG = "{http://www.w3.org/2000/svg}"
 PICTURES = sorted([ROOT / "docs/picture.svg", *ROOT.glob("docs/diagrams/*.svg")])
@@ -64,15 +63,18 @@ def test_what_is_no_document_is_not_part_of_the_site(site: Path) -> None:
     assert list(site.rglob("*.py")) == []
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_the_reference_has_every_public_name_of(module: str) -> None:
-    said = "\n".join(API.values())
-    names = importlib.import_module(module).__all__
-    assert [name for name in names if not re.search(rf"^::: {module}\.{name}$", said, re.MULTILINE)] == []
+def test_the_reference_has_every_public_name() -> None:
+    described = set(re.findall(r"^::: (\S+)$", "\n".join(API.values()), re.MULTILINE))
+    names = {f"{module}.{name}" for module in MODULES for name in importlib.import_module(module).__all__}
+    assert names - described == set()
 
 
-@pytest.mark.parametrize("file", PICTURES, ids=lambda file: file.stem)
-def test_a_picture_has_its_text_as_text_and_says_what_it_shows(file: Path) -> None:
+def test_a_picture_has_its_text_as_text_and_says_what_it_shows() -> None:
+    for file in PICTURES:
+        check_picture(file)
+
+
+def check_picture(file: Path) -> None:
     picture = ElementTree.parse(file).getroot()
     title, said = picture.findtext(f"{SVG}title"), picture.findtext(f"{SVG}desc")
     assert title and said

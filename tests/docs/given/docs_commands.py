@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from targets.engines import PYTHON_IMAGE, require_docker
+from targets.engines import PYTHON_IMAGE
 
 from environments import create_environment
 
-require_docker().close()
 container = stack.enter_context(create_environment("docker", image=PYTHON_IMAGE))  # noqa: F821
 container.write_bytes("logo.png", b"\x89PNG")
 container.write_bytes("train.py", b"print('trained')")

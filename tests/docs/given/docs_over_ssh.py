@@ -3,11 +3,9 @@
 import os
 from pathlib import Path
 
-from targets.engines import require_docker, require_singularity
+from targets.engines import STATE
 from targets.ssh_server import SSHServer
 
-require_docker().close()
-singularity = require_singularity()
 Path("server").mkdir()
 server = SSHServer(Path("server").resolve())
 server.start()
@@ -16,5 +14,5 @@ os.environ |= {f"TERMINAL_{name.upper()}": str(value) for name, value in server.
 replaced |= {  # noqa: F821
     "workstation": "127.0.0.1",
     "login.cluster": "127.0.0.1",
-    "~/images/tools.sif": str(singularity.sandbox),
+    "~/images/tools.sif": str(STATE / "e2e-python.sandbox"),
 }

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from targets.engines import PYTHON_IMAGE, require_docker
+import docker
+from targets.engines import PYTHON_IMAGE
 
-engine = require_docker()
+engine = docker.from_env()
 stack.callback(engine.close)  # noqa: F821
 container = engine.containers.run(PYTHON_IMAGE, ["sleep", "10000"], detach=True)
 stack.callback(container.remove, force=True)  # noqa: F821
