@@ -1,4 +1,4 @@
-"""What `on_progress` is told of files and directories that are moved, on every backend."""
+"""What `on_progress` is told of files and directories that are moved."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from targets.backends import BACKENDS
+from targets import backends
 
 from environments import BaseEnvironment, create_environment
 from environments import progress as progress_module
@@ -15,21 +15,13 @@ from environments.progress import Progress, Reporter
 SIZE = 2_000_000
 
 
-@pytest.fixture(scope="module", params=BACKENDS, ids=lambda backend: backend.__name__)
-def env(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseEnvironment]:
-    with request.param(tmp_path_factory.mktemp("cwd")) as subject, subject.make() as env:
-        yield env
-
-
-@pytest.fixture
-def told(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Progress]]:
-    """All that is told, however fast it comes."""
+@pytest.fixture(params=(backends.local, backends.without_bash, backends.per_command), ids=lambda made: made.__name__)
+def env(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseEnvironment]:
+    """Each way in which files are moved here: by paths, through a shell, by short commands."""
     monkeypatch.setattr(progress_module, "INTERVAL", 0)
-    env.execute("true")
-    told: list[Progress] = []
-    env.progress.callback = told.append
-    yield told
-    env.progress.callback = None
+    with request.param(tmp_path) as subject, subject.make() as env:
+        env.execute("true")
+        yield env
 
 
 def sizes(told: list[Progress], what: str) -> list[int]:
@@ -41,27 +33,25 @@ def sizes(told: list[Progress], what: str) -> list[int]:
     return found
 
 
-def test_a_file_is_counted_up_and_down(env: BaseEnvironment, told: list[Progress], tmp_path: Path):
-    remote = f"{env.scratch_directory()}/file"
-    (tmp_path / "file").write_bytes(b"x" * SIZE)
-    env.put_file(tmp_path / "file", remote)
-    assert told[0].total == SIZE and sizes(told, f"uploading {remote}")[-1] == SIZE
+def test_files_and_directories_are_counted_up_and_down(env: BaseEnvironment, tmp_path: Path):
+    told: list[Progress] = []
+    env.progress.callback = told.append
+    file, folder = f"{env.scratch_directory()}/file", f"{env.scratch_directory()}/folder"
+    (tmp_path / "from").mkdir()
+    for number in range(3):
+        (tmp_path / "from" / str(number)).write_bytes(b"x" * SIZE)
+    env.put_file(tmp_path / "from" / "0", file)
+    assert told[0].total == SIZE and sizes(told, f"uploading {file}")[-1] == SIZE
     told.clear()
-    env.get_file(remote, tmp_path / "back")
-    assert sizes(told, f"downloading {remote}")[-1] == SIZE == (tmp_path / "back").stat().st_size
-
-
-def test_a_directory_is_counted_up_and_down(env: BaseEnvironment, told: list[Progress], tmp_path: Path):
-    remote = f"{env.scratch_directory()}/folder"
-    (tmp_path / "folder").mkdir()
-    for number in range(5):
-        (tmp_path / "folder" / str(number)).write_bytes(b"x" * SIZE)
-    env.put_dir(tmp_path / "folder", remote)
-    up = sizes(told, f"uploading {remote}")
+    env.get_file(file, tmp_path / "back")
+    assert sizes(told, f"downloading {file}")[-1] == SIZE == (tmp_path / "back").stat().st_size
     told.clear()
-    env.get_dir(remote, tmp_path / "back")
-    down = sizes(told, f"downloading {remote}")
-    assert min(up[-1], down[-1]) >= 5 * SIZE and min(len(up), len(down)) > 3
+    env.put_dir(tmp_path / "from", folder)
+    up = sizes(told, f"uploading {folder}")
+    told.clear()
+    env.get_dir(folder, tmp_path / "back again")
+    down = sizes(told, f"downloading {folder}")
+    assert min(up[-1], down[-1]) >= 3 * SIZE and min(len(up), len(down)) > 3
 
 
 def test_a_callback_that_fails_is_logged_once_and_stops_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture):

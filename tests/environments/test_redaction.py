@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import json
 import random
 import string
@@ -11,8 +10,6 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.capture import CapturedText
@@ -26,19 +23,16 @@ KEY = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAqLq4\nx8WbWcQm0yYQ2mT3\n-----END KEY
 REDACTOR = Redactor({"API_KEY": SECRET, "PRIVATE_KEY": KEY, "SHORT": "1234567", "AUTH_MODE": "disabled"})
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
+def test_a_secret_is_known_however_it_is_written() -> None:
+    for written in (
         SECRET,
         repr(SECRET)[1:-1],
         json.dumps(SECRET)[1:-1],
         json.dumps(SECRET, ensure_ascii=False)[1:-1],
         urllib.parse.quote(SECRET, safe=""),
         urllib.parse.quote_plus(SECRET),
-    ],
-)
-def test_a_secret_is_known_however_it_is_written(written: str) -> None:
-    assert REDACTOR.text(f"it is {written}, he said") == "it is [REDACTED:API_KEY], he said"
+    ):
+        assert REDACTOR.text(f"it is {written}, he said") == "it is [REDACTED:API_KEY], he said"
 
 
 def test_base64_of_it_is_known() -> None:
@@ -64,39 +58,19 @@ def test_overlapping_secrets_are_one() -> None:
     assert redactor.text("<abcdefghijXY>") == "<[REDACTED:A]>"
 
 
-def test_without_secrets_nothing_is_done() -> None:
-    text = "x" * 100
-    assert Redactor({}).text(text) is text
-    assert Redactor({}).begun(text) == (text, "")
-
-
-@pytest.mark.parametrize("length", [300, 1000, 5000])
-def test_a_long_secret_is_known_as_a_whole_and_in_pieces(length: int) -> None:
-    secret = "".join(random.Random(length).choices(string.ascii_letters, k=length))
-    redactor = Redactor({"LONG": secret})
-    assert redactor.text(f"<{secret}>") == "<[REDACTED:LONG]>"
-    pieces = RedactedPieces(redactor)
-    shown = "".join(map(pieces.feed, f"<{secret}>")) + pieces.feed("", final=True)
-    assert shown.replace("[REDACTED:LONG]", "") == "<>"
-
-
-TWO = {"A": "abcabcabcabd", "B": "cabdxxxxcab", "C": "abcabcabcabdabcabc"}
-
-
-@given(st.text(alphabet="abcdx-", max_size=60), st.lists(st.integers(0, 80), max_size=8), st.integers(0, 60))
-def test_pieces_hide_all_and_lose_nothing(around: str, cuts: list[int], place: int) -> None:
-    text = around[:place] + TWO["A"] + around[place:]
-    ends = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    pieces = RedactedPieces(Redactor(TWO))
-    shown = "".join(pieces.feed(text[a:b]) for a, b in itertools.pairwise(ends)) + pieces.feed("", final=True)
-    assert not any(secret in shown for secret in TWO.values())
-    assert shown.count("-") == text.count("-")
-    assert "[REDACTED:" in shown
+def test_a_long_secret_is_known_as_a_whole_and_in_pieces() -> None:
+    for length in (300, 5000):
+        secret = "".join(random.Random(length).choices(string.ascii_letters, k=length))
+        redactor = Redactor({"LONG": secret})
+        assert redactor.text(f"<{secret}>") == "<[REDACTED:LONG]>"
+        pieces = RedactedPieces(redactor)
+        shown = "".join(map(pieces.feed, f"<{secret}>")) + pieces.feed("", final=True)
+        assert shown.replace("[REDACTED:LONG]", "") == "<>"
 
 
 def test_a_secret_that_repeats_itself_is_not_held_back_for_ever() -> None:
     pieces = RedactedPieces(Redactor({"RULER_KEY": "=" * 10}))
-    for _ in range(100):
+    for _ in range(10):
         assert set(pieces.feed("=" * 65536)) <= set("[REDACTED:RULER_KEY]")
         assert len(pieces._pending) < 1000
 
@@ -108,14 +82,14 @@ def test_what_cannot_be_a_secret_is_shown_at_once() -> None:
     assert pieces.feed("x, and sk-0123456789") == "sk-01x, and [REDACTED:KEY]"
 
 
-@pytest.mark.parametrize("cut", range(1, 20))
-def test_a_secret_that_the_cap_cuts_shows_no_greater_part(cut: int) -> None:
+def test_a_secret_that_the_cap_cuts_shows_no_greater_part() -> None:
     secret = "0123456789abcdefghij"
     view = ModelView(Redactor({"KEY": secret}), strip=True)
-    head, tail = f"head {secret[:cut]}", f"{secret[cut:]} tail"
-    shown = view.captured(CapturedText(head + tail, 100, len(head)))
-    assert shown.text[: shown.omitted_at] == ("head [REDACTED:KEY]" if cut >= 4 else head)
-    assert shown.text[shown.omitted_at :] == ("[REDACTED:KEY] tail" if 20 - cut >= 4 else tail)
+    for cut in range(1, 20):
+        head, tail = f"head {secret[:cut]}", f"{secret[cut:]} tail"
+        shown = view.captured(CapturedText(head + tail, 100, len(head)))
+        assert shown.text[: shown.omitted_at] == ("head [REDACTED:KEY]" if cut >= 4 else head)
+        assert shown.text[shown.omitted_at :] == ("[REDACTED:KEY] tail" if 20 - cut >= 4 else tail)
 
 
 def test_controls_do_not_hide_a_secret() -> None:
@@ -125,27 +99,21 @@ def test_controls_do_not_hide_a_secret() -> None:
     assert "".join(map(pieces.feed, "01234\x1b[0m56789")) + pieces.feed("", final=True) == "[REDACTED:KEY]"
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "secret"),
-    [
-        ("MY_API_KEY", "x" * 10, True),
-        ("github_token", "x" * 10, True),
-        ("MYSQL_PWD", "x" * 10, True),
-        ("PGPASSWORD", "x" * 10, True),
-        ("SLACK_WEBHOOK", "https://x.test/y", True),
-        ("AWS_SECRET_ACCESS_KEY", "/looks/like+a/path", True),
-        ("PWD", "/home/user", False),
-        ("OLDPWD", "/home/user", False),
-        ("SSH_AUTH_SOCK", "/tmp/agent", False),
-        ("GOOGLE_CREDENTIALS_FILE", "/home/user/key.json", False),
-        ("GIT_AUTHOR_NAME", "Jane Doe Jr", False),
-        ("WEB_ALLOW_PRIVATE", "intranet.example", False),
-        ("TOKENIZERS_PARALLELISM", "false", False),
-        ("EDITOR", "vim", False),
-    ],
-)
-def test_which_variables_are_secret(name: str, value: str, secret: bool) -> None:
-    assert names_secret(name, value) is secret
+def test_which_variables_are_secret() -> None:
+    secrets = {"SLACK_WEBHOOK": "https://x.test/y", "AWS_SECRET_ACCESS_KEY": "/looks/like+a/path"}
+    secrets |= dict.fromkeys(("MY_API_KEY", "github_token", "MYSQL_PWD", "PGPASSWORD"), "x" * 10)
+    assert [name for name, value in secrets.items() if not names_secret(name, value)] == []
+    others = {
+        "PWD": "/home/user",
+        "OLDPWD": "/home/user",
+        "SSH_AUTH_SOCK": "/tmp/agent",
+        "GOOGLE_CREDENTIALS_FILE": "/home/user/key.json",
+        "GIT_AUTHOR_NAME": "Jane Doe Jr",
+        "WEB_ALLOW_PRIVATE": "intranet.example",
+        "TOKENIZERS_PARALLELISM": "false",
+        "EDITOR": "vim",
+    }
+    assert [name for name, value in others.items() if names_secret(name, value)] == []
 
 
 def test_an_environment_knows_the_secrets_of_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
