@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from targets import backends
 
-import hermes_tools
 from environments import create_environment
 from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
@@ -30,6 +30,24 @@ def _ended(env: BaseEnvironment, command: str) -> str:
     return started
 
 
+def test_its_output_input_and_end_are_at_hand(env: BaseEnvironment) -> None:
+    started = _started(env, "echo begun; read -r word; echo got $word; exit 4")
+    assert wait_until(lambda: process(env, "log", started)["output"] == "begun\n", 60)
+    assert process(env, "poll", started)["output"] == "begun\n"
+    assert process(env, "poll", started)["output"] == ""
+    assert "error" not in process(env, "submit", started, data="this")
+    ended = process(env, "wait", started, timeout=60)
+    assert (ended["status"], ended["exit_code"], ended["output"]) == ("exited", 4, "got this\n")
+    assert process(env, "log", started)["output"] == "begun\ngot this\n"
+
+
+def test_it_has_a_terminal_if_asked_for(env: BaseEnvironment) -> None:
+    started = _started(env, "test -t 1 && echo terminal; read -r word; echo got $word", pty=True)
+    assert wait_until(lambda: "terminal" in process(env, "log", started)["output"], 60)
+    process(env, "submit", started, data="this")
+    assert process(env, "wait", started, timeout=60)["output"].endswith("got this\n")
+
+
 def test_a_list_tells_how_each_one_is(env: BaseEnvironment) -> None:
     assert process(env, "list") == {"processes": []}
     ended, running = _ended(env, "exit 3"), _started(env, "sleep 1000")
@@ -45,25 +63,21 @@ def test_a_list_tells_how_each_one_is(env: BaseEnvironment) -> None:
     assert first["seconds"] >= 0
 
 
-@pytest.mark.parametrize("action", ["poll", "log", "wait", "write", "submit", "kill"])
-def test_an_unknown_process_is_an_error_that_names_those_there_are(env: BaseEnvironment, action: str) -> None:
-    assert process(env, action, "absent") == {
-        "error": "there is no process 'absent'; there are none; terminal(background=True) starts one"
-    }
+def test_an_unknown_process_or_action_is_an_error_that_names_those_there_are(env: BaseEnvironment) -> None:
+    none = "there is no process 'absent'; there are none; terminal(background=True) starts one"
+    assert process(env, "poll", "absent") == {"error": none}
     started = _ended(env, "true")
-    assert process(env, action, "absent") == {"error": f"there is no process 'absent'; there are: {started}"}
-    assert process(env, action) == {"error": f"process_id is needed; there are: {started}"}
+    for action in ("poll", "log", "wait", "write", "submit", "kill"):
+        assert process(env, action, "absent") == {"error": f"there is no process 'absent'; there are: {started}"}
+        assert process(env, action) == {"error": f"process_id is needed; there are: {started}"}
+    for unknown in ("stop", "", None, ["poll"]):
+        error = process(env, unknown, started)["error"]
+        assert error == f"there is no action {unknown!r}; there are: list, poll, log, wait, write, submit, kill"
 
 
-@pytest.mark.parametrize("action", ["stop", "", None, ["poll"]])
-def test_an_unknown_action_is_an_error_that_names_those_there_are(env: BaseEnvironment, action: Any) -> None:
-    error = process(env, action, _ended(env, "true"))["error"]
-    assert error == f"there is no action {action!r}; there are: list, poll, log, wait, write, submit, kill"
-
-
-@pytest.mark.parametrize(
-    ("action", "arguments", "error"),
-    [
+def test_a_wrong_argument_is_an_error_that_says_so(env: BaseEnvironment) -> None:
+    ended = _ended(env, "true")
+    for action, arguments, error in (
         ("wait", {"timeout": -1}, "timeout is -1 s; give a positive number"),
         ("wait", {"timeout": float("nan")}, "timeout is nan s"),
         ("wait", {"timeout": "1"}, "timeout is of type str"),
@@ -71,30 +85,21 @@ def test_an_unknown_action_is_an_error_that_names_those_there_are(env: BaseEnvir
         ("log", {"offset": 1.5}, "offset is of type float"),
         ("write", {}, "data is needed"),
         ("submit", {"data": 7}, "data is needed"),
-    ],
-)
-def test_a_wrong_argument_is_an_error_that_says_so(
-    env: BaseEnvironment, action: str, arguments: dict[str, Any], error: str
-) -> None:
-    assert error in process(env, action, _ended(env, "true"), **arguments)["error"]
+    ):
+        assert error in process(env, action, ended, **arguments)["error"]
 
 
-@pytest.mark.parametrize("timeout", [0, 0.05])
-def test_a_process_that_runs_on_is_no_error_of_a_wait(env: BaseEnvironment, timeout: float) -> None:
+def test_a_wait_is_over_in_time_or_at_the_end(env: BaseEnvironment) -> None:
     started = _started(env, "sleep 1000")
-    waited = process(env, "wait", started, timeout=timeout)
-    assert waited == {"process_id": started, "status": "running", "exit_code": None, "output": ""}
-
-
-def test_a_wait_without_end_comes_back_at_the_end(env: BaseEnvironment) -> None:
+    for timeout in (0, 0.05):
+        waited = process(env, "wait", started, timeout=timeout)
+        assert waited == {"process_id": started, "status": "running", "exit_code": None, "output": ""}
     assert process(env, "wait", _started(env, "echo x"), timeout=float("inf"))["output"] == "x\n"
 
 
 def test_an_exit_code_comes_with_what_it_means(env: BaseEnvironment) -> None:
-    started = _started(env, "grep absent /dev/null")
-    note = "exit code 1 of grep: no line matched, which is no error"
-    assert process(env, "wait", started, timeout=60)["note"] == note
-    assert process(env, "poll", started)["note"] == note
+    started = _ended(env, "grep absent /dev/null")
+    assert process(env, "poll", started)["note"] == "exit code 1 of grep: no line matched, which is no error"
 
 
 def test_the_log_has_lines_also_after_the_end(env: BaseEnvironment) -> None:
@@ -151,24 +156,32 @@ def test_two_threads_that_poll_have_each_line_once(env: BaseEnvironment) -> None
 
 def test_killing_twice_is_killing_once(env: BaseEnvironment) -> None:
     started = _started(env, "echo up; sleep 1000")
-    assert wait_until(lambda: process(env, "log", started)["output"] == "up\n")
+    assert wait_until(lambda: process(env, "log", started)["output"] == "up\n", 60)
     first, second = process(env, "kill", started), process(env, "kill", started)
     assert (first["status"], first["output"]) == ("killed", "up\n")
     assert (second["status"], second["output"], second["exit_code"]) == ("killed", "", first["exit_code"])
 
 
-def test_what_has_ended_by_itself_was_not_killed(env: BaseEnvironment) -> None:
-    started = _ended(env, "exit 3")
-    killed = process(env, "kill", started)
-    assert (killed["status"], killed["exit_code"]) == ("exited", 3)
-
-
-def test_what_has_ended_takes_no_input(env: BaseEnvironment) -> None:
+def test_one_that_has_ended_is_not_killed_and_takes_no_input(env: BaseEnvironment) -> None:
     started = _ended(env, "echo x; exit 3")
     written = process(env, "submit", started, data="x")
     assert written["error"] == "the process has ended and takes no more input"
-    assert (written["status"], written["exit_code"]) == ("exited", 3)
+    killed = process(env, "kill", started)
+    for shown in (written, killed):
+        assert (shown["status"], shown["exit_code"]) == ("exited", 3)
     assert process(env, "log", started)["output"] == "x\n"
+
+
+def test_its_output_outlives_its_target(tmp_path: Path) -> None:
+    with backends.per_command(tmp_path) as subject, subject.make() as env:
+        started = _started(env, "echo before; sleep 1000")
+        assert wait_until(lambda: process(env, "log", started)["output"] == "before\n", 60)
+        subject.lose_target(env)
+        ended = process(env, "wait", started, timeout=60)
+        assert (ended["status"], ended["exit_code"], bool(ended["error"])) == ("lost", None, True)
+        assert process(env, "log", started)["output"] == "before\n"
+        assert process(env, "kill", started)["status"] == "lost"
+        assert "error" in process(env, "write", started, data="x")
 
 
 def test_input_is_sent_as_it_is(env: BaseEnvironment) -> None:
@@ -190,14 +203,6 @@ def test_one_that_does_not_read_is_not_waited_for(env: BaseEnvironment, monkeypa
     assert process(env, "wait", started, timeout=60)["output"].strip() == "1000001"
 
 
-def test_no_writer_outlives_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_input, "WRITE_SECONDS", 0.2)
-    with create_environment("local", cwd=str(tmp_path)) as env:
-        process(env, "write", _started(env, "sleep 1000"), data="x" * 1_000_000)
-        assert any(thread.name == "hermes-write" for thread in threading.enumerate())
-    assert not any(thread.name == "hermes-write" for thread in threading.enumerate())
-
-
 def test_those_of_another_environment_are_unknown(env: BaseEnvironment, tmp_path: Path) -> None:
     started = _started(env, "sleep 1000")
     with create_environment("local", cwd=str(tmp_path)) as other:
@@ -206,10 +211,14 @@ def test_those_of_another_environment_are_unknown(env: BaseEnvironment, tmp_path
     assert process(env, "poll", started)["status"] == "running"
 
 
-def test_cleanup_ends_and_forgets_them(tmp_path: Path) -> None:
+def test_cleanup_ends_and_forgets_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_input, "WRITE_SECONDS", 0.2)
     with create_environment("local", cwd=str(tmp_path)) as env:
         started = _started(env, "sleep 1000")
         handle = background_process(started)
+        process(env, "write", started, data="x" * 1_000_000)
+        assert any(thread.name == "hermes-write" for thread in threading.enumerate())
+    assert not any(thread.name == "hermes-write" for thread in threading.enumerate())
     assert not handle.running
     assert process(env, "list") == {"processes": []}
     with pytest.raises(KeyError):
@@ -227,38 +236,18 @@ def test_they_do_not_hold_an_environment_that_nobody_holds(tmp_path: Path) -> No
     assert any("was not cleaned up" in str(warning.message) for warning in caught)
 
 
-def test_ended_ones_are_forgotten_in_time(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended, running = _ended(env, "true"), _started(env, "sleep 1000")
-    monkeypatch.setattr(table, "KEPT_SECONDS", 0.0)
-    assert [one["process_id"] for one in process(env, "list")["processes"]] == [running]
-    with pytest.raises(KeyError):
-        background_process(ended)
-
-
-def test_of_ended_ones_the_last_are_known(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ended_ones_are_forgotten_in_time_and_beyond_a_number(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (table.KEPT_SECONDS, table.MOST_ENDED) == (30 * 60, 64)
     monkeypatch.setattr(table, "MOST_ENDED", 3)
     running = _started(env, "sleep 1000")
     ended = [_ended(env, "true") for _ in range(5)]
     assert [one["process_id"] for one in process(env, "list")["processes"]] == [running, *ended[-3:]]
-
-
-def test_the_numbers_are_those_that_are_promised() -> None:
-    assert (table.KEPT_SECONDS, table.MOST_ENDED) == (30 * 60, 64)
-
-
-def test_what_is_not_allowed_is_no_process(env: BaseEnvironment) -> None:
-    env.before_command = lambda request: "no servers" if request.way == "background" else None
-    denied = terminal(env, "sleep 1000", background=True, notify_on_exit=True)
-    assert (denied["exit_code"], denied["error"], "process_id" in denied) == (126, "denied: no servers", False)
-    assert process(env, "list") == {"processes": []}
-
-
-def test_a_directory_that_is_gone_ends_it_at_once(env: BaseEnvironment, tmp_path: Path) -> None:
-    started = _started(env, "touch ran", workdir=str(tmp_path / "gone"))
-    waited = process(env, "wait", started, timeout=60)
-    assert (waited["status"], waited["exit_code"]) == ("exited", 1)
-    assert "No such file or directory" in waited["output"]
-    assert not (tmp_path / "ran").exists()
+    monkeypatch.setattr(table, "KEPT_SECONDS", 0.0)
+    assert [one["process_id"] for one in process(env, "list")["processes"]] == [running]
+    with pytest.raises(KeyError):
+        background_process(ended[-1])
 
 
 def test_nothing_holds_a_secret_or_a_control(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,15 +274,3 @@ def test_a_handle_reads_what_the_tool_has_read_too(env: BaseEnvironment) -> None
 def test_a_model_has_it_and_a_script_has_not(env: BaseEnvironment) -> None:
     assert model_tools(env)["process"]("list") == {"processes": []}
     assert "process" not in script_tools(env)
-
-
-def test_a_plain_program_has_it_on_the_configured_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from environments.manager import cleanup_environment
-
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    monkeypatch.setenv("TERMINAL_ENV", "local")
-    try:
-        started = hermes_tools.terminal("exit 3", background=True)["process_id"]
-        assert hermes_tools.process("wait", started)["exit_code"] == 3
-    finally:
-        cleanup_environment()

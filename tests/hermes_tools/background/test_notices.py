@@ -111,7 +111,7 @@ def test_a_callback_is_told_of_nothing_before_its_process_is_known(
     def slow(*args: Any, **kwargs: Any) -> Process:
         begun = start(*args, **kwargs)
         with contextlib.suppress(queue.Empty):
-            states.put(states.get(timeout=0.5))
+            states.put(states.get(timeout=0.2))
         return begun
 
     monkeypatch.setattr(env, "start", slow)
