@@ -2,64 +2,106 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from environments import BaseEnvironment
 
+Row = tuple[type[Exception], str, dict[str, Any]]
 
-@pytest.mark.parametrize("run", ["execute", "execute_oneshot"])
-@pytest.mark.parametrize(
-    ("kind", "name", "arguments"),
-    [
-        (TypeError, "command", {"command": b"true"}),
-        (TypeError, "command", {"command": None}),
-        (ValueError, "NUL", {"command": "echo \0"}),
-        (TypeError, "cwd", {"cwd": 3}),
-        (ValueError, "cwd", {"cwd": ""}),
-        (ValueError, "cwd", {"cwd": "a\0b"}),
-        (TypeError, "timeout", {"timeout": "3"}),
-        (TypeError, "timeout", {"timeout": True}),
-        (ValueError, "timeout", {"timeout": 0}),
-        (ValueError, "timeout", {"timeout": -1}),
-        (ValueError, "timeout", {"timeout": float("nan")}),
-        (TypeError, "stdin", {"stdin": 3}),
-        (TypeError, "stdin", {"stdin": ["a"]}),
-        (ValueError, "stderr", {"stderr": "apart"}),
-        (ValueError, "stderr", {"stderr": None}),
-        (TypeError, "env", {"env": ["A=1"]}),
-        (TypeError, "env", {"env": {"A": 1}}),
-        (TypeError, "env", {"env": {1: "A"}}),
-        (ValueError, "env", {"env": {"A B": "1"}}),
-        (ValueError, "env", {"env": {"A": "\0"}}),
-        (TypeError, "on_output", {"on_output": 3}),
-    ],
-)
-def test_of_a_command(
-    env: BaseEnvironment, run: str, kind: type[Exception], name: str, arguments: dict[str, Any]
-) -> None:
-    with pytest.raises(kind, match=name):
-        getattr(env, run)(**{"command": "true", **arguments})
+OF_A_COMMAND: list[Row] = [
+    (TypeError, "command", {"command": b"true"}),
+    (TypeError, "command", {"command": None}),
+    (ValueError, "NUL", {"command": "echo \0"}),
+    (ValueError, "empty list", {"command": []}),
+    (ValueError, "empty list", {"command": ()}),
+    (ValueError, "NUL", {"command": ["echo", "\0"]}),
+    (TypeError, "b'echo'", {"command": [b"echo"]}),
+    (TypeError, "3", {"command": ["echo", 3]}),
+    (TypeError, "type dict", {"command": {"echo": 1}}),
+    (TypeError, "type set", {"command": {"echo"}}),
+    (TypeError, "type bytearray", {"command": bytearray(b"echo")}),
+    (TypeError, "cwd", {"cwd": 3}),
+    (ValueError, "cwd", {"cwd": ""}),
+    (ValueError, "cwd", {"cwd": "a\0b"}),
+    (TypeError, "env", {"env": ["A=1"]}),
+    (TypeError, "env", {"env": {"A": 1}}),
+    (TypeError, "env", {"env": {1: "A"}}),
+    (ValueError, "env", {"env": {"": "1"}}),
+    (ValueError, "env", {"env": {"A B": "1"}}),
+    (ValueError, "env", {"env": {"A": "\0"}}),
+]
+"""They hold for all three ways to run a command."""
+OF_A_RESULT: list[Row] = [
+    (TypeError, "timeout", {"timeout": "3"}),
+    (TypeError, "timeout", {"timeout": True}),
+    (ValueError, "timeout", {"timeout": 0}),
+    (ValueError, "timeout", {"timeout": -1}),
+    (ValueError, "timeout", {"timeout": float("nan")}),
+    (TypeError, "stdin", {"stdin": 3}),
+    (TypeError, "stdin", {"stdin": ["a"]}),
+    (ValueError, "stderr", {"stderr": "apart"}),
+    (ValueError, "stderr", {"stderr": None}),
+    (TypeError, "on_output", {"on_output": 3}),
+    (TypeError, "max_output_bytes", {"max_output_bytes": "10"}),
+    (ValueError, "max_output_bytes", {"max_output_bytes": 0}),
+    (TypeError, "interrupt", {"interrupt": True}),
+]
+OF_A_PROCESS: list[Row] = [
+    (ValueError, "stdin", {"stdin": "closed"}),
+    (ValueError, "stdin", {"stdin": None}),
+    (ValueError, "rows", {"pty": True, "rows": 0}),
+    (ValueError, "columns", {"pty": True, "columns": 70_000}),
+    (TypeError, "rows", {"pty": True, "rows": "24"}),
+    (ValueError, "grace", {"grace": -1}),
+    (TypeError, "grace", {"grace": None}),
+]
+OF_A_SESSION: list[Row] = [
+    (ValueError, "name", {"name": ""}),
+    (ValueError, "name", {"name": "default"}),
+    (TypeError, "name", {"name": 3}),
+    (ValueError, "cwd", {"name": "a", "cwd": "relative"}),
+]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "arguments"),
-    [
-        (TypeError, "command", {"command": b"true"}),
-        (ValueError, "stdin", {"stdin": "closed"}),
-        (ValueError, "stdin", {"stdin": None}),
-        (ValueError, "rows", {"pty": True, "rows": 0}),
-        (ValueError, "columns", {"pty": True, "columns": 70_000}),
-        (TypeError, "rows", {"pty": True, "rows": "24"}),
-        (ValueError, "grace", {"grace": -1}),
-        (TypeError, "grace", {"grace": None}),
-        (ValueError, "env", {"env": {"": "1"}}),
-    ],
-)
-def test_of_a_process(env: BaseEnvironment, kind: type[Exception], name: str, arguments: dict[str, Any]) -> None:
-    with pytest.raises(kind, match=name):
-        env.start(**{"command": "true", **arguments})
+def raises(kind: type[Exception], says: str, call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except Exception as error:
+        return type(error) is kind and bool(re.search(says, str(error)))
+    return False
+
+
+def test_of_each_call(env: BaseEnvironment) -> None:
+    command = {"command": "true"}
+    failed = [
+        (call.__name__, row)
+        for call, rows, given in (
+            (env.execute, OF_A_COMMAND + OF_A_RESULT, command),
+            (env.execute_oneshot, OF_A_COMMAND + OF_A_RESULT, command),
+            (env.start, OF_A_COMMAND + OF_A_PROCESS, command),
+            (env.session, OF_A_SESSION, {}),
+        )
+        for row in rows
+        if not raises(row[0], row[1], lambda call=call, row=row, given=given: call(**{**given, **row[2]}))  # type: ignore[misc]
+    ]
+    assert failed == []
+    assert env.execute("echo fine").output == "fine\n"
+
+
+def test_of_a_file(env: BaseEnvironment) -> None:
+    rows: list[tuple[type[Exception], str, Callable[[], object]]] = [
+        (TypeError, "path", lambda: env.write_bytes(3, b"")),  # type: ignore[arg-type]
+        (ValueError, "path", lambda: env.write_bytes("", b"")),
+        (ValueError, "path", lambda: env.read_bytes("a\0")),
+        (TypeError, "data", lambda: env.write_bytes("f", "text")),  # type: ignore[arg-type]
+        (TypeError, "path", lambda: env.get_file(None, "x")),  # type: ignore[arg-type]
+        (TypeError, "path", lambda: env.put_dir("/tmp", None)),  # type: ignore[arg-type]
+    ]
+    assert [number for number, row in enumerate(rows) if not raises(*row)] == []
 
 
 def test_of_a_process_that_was_started(env: BaseEnvironment) -> None:
@@ -68,6 +110,13 @@ def test_of_a_process_that_was_started(env: BaseEnvironment) -> None:
         process.write(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="rows"):
         process.resize(0, 80)
+    for wrong in (b"bytes", re.compile(b"bytes"), None, 3):
+        with pytest.raises(TypeError, match="expected"):
+            process.expect(wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="empty"):
+        process.expect("")
+    with pytest.raises(ValueError, match="timeout"):
+        process.expect("x", -1)
     process.close_stdin()
     with pytest.raises(BrokenPipeError, match="closed"):
         process.write("x")
@@ -83,19 +132,3 @@ def test_a_process_without_an_input_runs_nothing_that_is_written_to_it(env: Base
         process.write("echo written\n")
     assert process.wait(30) == 0
     assert process.read() == "done\n"
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "call"),
-    [
-        (TypeError, "path", lambda env: env.write_bytes(3, b"")),
-        (ValueError, "path", lambda env: env.write_bytes("", b"")),
-        (ValueError, "path", lambda env: env.read_bytes("a\0")),
-        (TypeError, "data", lambda env: env.write_bytes("f", "text")),
-        (TypeError, "path", lambda env: env.get_file(None, "x")),
-        (TypeError, "path", lambda env: env.put_dir("/tmp", None)),
-    ],
-)
-def test_of_a_file(env: BaseEnvironment, kind: type[Exception], name: str, call: Any) -> None:
-    with pytest.raises(kind, match=name):
-        call(env)
