@@ -1,4 +1,4 @@
-"""Joining a container that somebody else has started, such as a service of compose."""
+"""Joining a container that another program has started, such as a service of compose."""
 
 from __future__ import annotations
 
@@ -13,14 +13,10 @@ from environments import (
     BaseEnvironment,
     EnvironmentLostError,
     EnvironmentStartError,
-    SettingsError,
-    UnsupportedError,
     create_environment,
-    load_settings,
 )
 from environments.conformance.check import wait_until
 from environments.docker import DockerEnvironment
-from environments.legacy import DEFAULT_LIMITS
 
 Join = Callable[..., BaseEnvironment]
 
@@ -70,15 +66,16 @@ def test_commands_run_as_its_user_in_its_directory_with_its_variables(join, serv
     assert env.execute('id -u; pwd; echo "$OF_SERVICE"').output == "1000\n/srv/app\nyes\n"
     assert env.target.id == service.id
     assert env.capabilities.enforced_limits == {"container_memory"}
+    assert not [orphan for orphan in DockerEnvironment.find_orphans() if service.id[:12] in orphan.description]
+    result = env.execute("python3 -c 'bytearray(200 << 20)'", timeout=60)
+    assert result.exit_code == 137
+    assert "its own limit is 64 MB" in result.note
 
 
-def test_a_user_a_directory_and_variables_may_be_given_along(join):
+def test_a_user_a_directory_and_variables_may_be_given_along(join, service):
     env = join(user="0", cwd="/usr", env={"MINE": "too"})
     assert env.execute('id -u; pwd; echo "$OF_SERVICE $MINE"').output == "0\n/usr\nyes too\n"
     assert env.target.enter[3:7] == ("--user", "0", "--workdir", "/usr")
-
-
-def test_a_directory_that_is_missing_is_not_made_there(join, service):
     with pytest.raises(EnvironmentStartError, match="/srv/none cannot be entered"):
         join(cwd="/srv/none").execute("true")
     assert service.exec_run(["test", "-e", "/srv/none"]).exit_code == 1
@@ -100,17 +97,6 @@ def test_nothing_of_ours_is_left_and_the_container_is_as_it_was(service):
     assert wait_until(lambda: processes_of(service) == ["sleep 10000"])
     assert service.exec_run(["sh", "-c", "cd /tmp; echo *"]).output == b"file\n"
     assert list(service.labels) == ["com.docker.compose.service"]
-
-
-def test_gc_never_finds_it(service, join):
-    join().execute("true")
-    assert not [orphan for orphan in DockerEnvironment.find_orphans() if service.id[:12] in orphan.description]
-
-
-def test_a_process_that_outgrows_its_memory_is_told_of_with_the_containers_own_limit(join):
-    result = join().execute("python3 -c 'bytearray(200 << 20)'")
-    assert result.exit_code == 137
-    assert "its own limit is 64 MB" in result.note
 
 
 def test_a_container_that_somebody_restarts_is_lost_and_joined_again(join, service):
@@ -144,40 +130,5 @@ def test_a_container_that_is_not_running_says_what_to_do(join, service):
         service.start()
     with pytest.raises(EnvironmentStartError, match="no container no-such-one to join; `docker ps --all`"):
         join(container="no-such-one").execute("true")
-
-
-def test_a_service_of_compose_is_told_with_the_name_of_its_container(join, service):
     with pytest.raises(EnvironmentStartError, match=f"the service of that name runs in {service.name}$"):
         join(container=service.labels["com.docker.compose.service"]).execute("true")
-
-
-def test_settings_of_a_new_container_are_refused_along_with_it(join):
-    with pytest.raises(SettingsError, match=r"docker_image, docker_network, container_persistent are for a new one"):
-        join(image="x", network=False, container_persistent=True)
-    with pytest.raises(UnsupportedError, match="container_memory, container_pids"):
-        join(container_memory=64, container_pids=9)
-    with pytest.raises(SettingsError, match="one container"):
-        join(container="one two")
-    with pytest.raises(SettingsError, match="create_environment"):
-        DockerEnvironment(load_settings("docker", container="one"))
-
-
-def test_the_older_systems_default_limits_are_passed_over(configure):
-    limits = "".join(f"  {name}: {value}\n" for name, value in DEFAULT_LIMITS.items())
-    configure(f"terminal:\n  docker_container: web\n{limits}")
-    with create_environment("docker") as env:
-        assert [getattr(env.settings, name) for name in DEFAULT_LIMITS] == [None, None, None]
-
-
-def test_a_container_that_an_argument_names_goes_before_what_is_configured_for_new_ones(join, configure, monkeypatch):
-    configure("terminal:\n  docker_image: x\n  container_persistent: true\n  container_memory: 99\n")
-    monkeypatch.setenv("TERMINAL_DOCKER_NETWORK", "false")
-    settings = join().settings
-    assert (settings.docker.image, settings.docker.network) == (None, True)
-    assert (settings.container_persistent, settings.container_memory) == (False, None)
-    monkeypatch.setenv("TERMINAL_DOCKER_CONTAINER", "web")
-    assert load_settings("docker").docker.container == "web"
-    assert load_settings("docker", image="y").docker.container is None
-    monkeypatch.setenv("TERMINAL_DOCKER_IMAGE", "z")
-    with pytest.raises(SettingsError, match="docker_image"):
-        load_settings("docker").own.check(load_settings("docker"))

@@ -9,10 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import docker
 import pytest
+from targets.docker_fixtures import containers_of
 from targets.engines import PYTHON_IMAGE
+from targets.refusing_link import RefusingLink
 
 from environments import EnvironmentLostError, EnvironmentStartError, UnsupportedError
 from environments.docker import DockerEnvironment
@@ -38,19 +41,6 @@ def kept(docker_environment, engine: docker.DockerClient) -> Iterator[Kept]:
         container.remove(force=True)
 
 
-def containers_of(engine: docker.DockerClient, task: str) -> list[docker.models.containers.Container]:
-    return engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"})
-
-
-def test_a_kept_container_has_its_files_next_time(kept: Kept) -> None:
-    first = kept()
-    name = first.execute("echo mine >/root/kept; hostname").output
-    first.cleanup()
-    assert kept().execute("hostname; cat /root/kept").output == f"{name}mine\n"
-    other = kept(container_memory=100)
-    assert other.execute("hostname").output != name, "with other limits it is another container"
-
-
 def test_environments_of_one_process_share_a_kept_container(kept: Kept, engine: docker.DockerClient, nap: str) -> None:
     first, second = kept(), kept()
     name = first.execute("echo mine >/root/kept; export WHO=first; hostname").output
@@ -66,7 +56,8 @@ def test_environments_of_one_process_share_a_kept_container(kept: Kept, engine: 
     second.cleanup()
     container.reload()
     assert container.status == "exited"
-    assert kept().execute("cat /root/kept").output == "mine\n"
+    assert kept().execute("hostname; cat /root/kept").output == f"{name}mine\n", "also the next time"
+    assert kept(container_memory=100).execute("hostname").output != name, "with other limits it is another container"
 
 
 def processes(container: docker.models.containers.Container) -> list[str]:
@@ -133,28 +124,28 @@ def test_a_kept_container_in_use_is_refused_to_other_processes_until_its_last_us
     first.execute("true")
     second.execute("true")
 
-    def other() -> str:
-        command = [sys.executable, "-c", _OTHER, PYTHON_IMAGE, first.settings.task_id]
-        return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout
-
-    assert "is in use by another process" in other()
+    assert "is in use by another process" in _in_another_process(first)
     first.cleanup()
-    assert "is in use by another process" in other()
+    assert "is in use by another process" in _in_another_process(first)
     second.cleanup()
-    assert "here" in other()
+    assert _in_another_process(first) == "here"
 
 
-def test_a_start_that_fails_gives_the_claim_back(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = kept()
-    with monkeypatch.context() as patched:
-        patched.setattr(first, "_made", _refusing)
-        with pytest.raises(EnvironmentStartError, match="not today"):
-            first.execute("true")
-    assert kept().execute("echo here").output == "here\n"
+def _in_another_process(kept: DockerEnvironment) -> str:
+    """Return what another process is told that takes up the same container."""
+    command = [sys.executable, "-c", _OTHER, PYTHON_IMAGE, kept.settings.task_id]
+    return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def _refusing(*_: object) -> str:
-    raise EnvironmentStartError("not today")
+def test_a_start_that_fails_gives_the_claim_back(kept: Kept, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with RefusingLink(tmp_path / "engine.sock", "/var/run/docker.sock") as link, monkeypatch.context() as patched:
+        patched.setenv("DOCKER_HOST", f"unix://{tmp_path}/engine.sock")
+        link.refuse("/containers/create", times=1)
+        failed = kept()
+        with pytest.raises(EnvironmentStartError, match="too many requests"):
+            failed.execute("true")
+        assert _in_another_process(failed) == "here"
+        failed.cleanup()
 
 
 def test_default_limits_that_the_storage_cannot_hold_are_passed_over_and_chosen_ones_are_not(

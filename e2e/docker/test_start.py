@@ -8,17 +8,13 @@ from pathlib import Path
 
 import docker
 import pytest
-from targets.engines import PYTHON_IMAGE
+from targets.docker_fixtures import containers_of
 from targets.held_link import HeldLink
 from targets.silent_server import silent_server
-from targets.stopped_starts import WAYS, Stop, by_cleanup, by_interrupt, our_threads
+from targets.stopped_starts import Stop, by_a_limit, by_cleanup, by_interrupt, by_its_scope, our_threads
 
-from environments import EnvironmentLostError, create_environment
+from environments import EnvironmentLostError
 from environments.conformance.check import wait_until
-from environments.docker import DockerEnvironment
-from environments.progress import Progress
-
-each_way = pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
 
 
 @pytest.fixture
@@ -29,38 +25,29 @@ def link(engine: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.Monkey
         yield link
 
 
-def containers_of(engine: docker.DockerClient, task: str) -> list[str]:
-    found = engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"}, ignore_removed=True)
-    return [container.name for container in found]
-
-
-@each_way
-def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(docker_environment, stop: Stop):
+def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(docker_environment):
     with silent_server() as registry:
-        env = docker_environment(image=f"127.0.0.1:{registry.port}/some/image")
-        stop(env, registry.reached.wait)
+        by_interrupt(docker_environment(image=f"127.0.0.1:{registry.port}/some/image"), registry.reached.wait)
         assert wait_until(lambda: not our_threads())
 
 
-@each_way
-@pytest.mark.parametrize("words", ["/_ping", "/start HTTP"])
+@pytest.mark.parametrize(("stop", "words"), [(by_a_limit, "/_ping"), (by_its_scope, "/start HTTP")])
 def test_an_engine_that_does_not_answer_is_not_waited_for(link, docker_environment, engine, stop: Stop, words):
     task = f"start-{stop.__name__}-{os.getpid()}"
     link.hold(words)
     stop(docker_environment(task_id=task), link.holds.wait)
-    assert wait_until(lambda: not containers_of(engine, task))
+    assert wait_until(lambda: not containers_of(engine, task), 60)
     assert wait_until(lambda: not our_threads()), our_threads()
 
 
-@pytest.mark.parametrize("stop", [by_interrupt, by_cleanup], ids=lambda way: way.__name__)
-def test_a_container_that_the_engine_makes_later_is_removed(link, docker_environment, engine, stop: Stop):
-    task = f"late-{stop.__name__}-{os.getpid()}"
+def test_a_container_that_the_engine_makes_later_is_removed(link, docker_environment, engine):
+    task = f"late-{os.getpid()}"
     link.hold("/containers/create", answers=True)
     env = docker_environment(task_id=task)
-    stop(env, lambda: link.holds.wait() and wait_until(lambda: containers_of(engine, task)))
-    assert containers_of(engine, task), "it cannot be known yet what it is called"
+    by_cleanup(env, lambda: link.holds.wait() and wait_until(lambda: containers_of(engine, task)))
+    assert containers_of(engine, task), "its name cannot be known yet"
     link.release()
-    assert wait_until(lambda: not containers_of(engine, task))
+    assert wait_until(lambda: not containers_of(engine, task), 60)
     assert wait_until(lambda: not our_threads()), our_threads()
 
 
@@ -83,14 +70,3 @@ def test_a_container_that_was_there_before_outlives_a_start_that_is_stopped(link
     by_interrupt(env, link.holds.wait)
     link.release()
     assert env.execute("cat /kept").output == "kept\n"
-
-
-def test_progress_tells_of_each_step_of_a_start(engine):
-    told: list[Progress] = []
-    with create_environment("docker", image=PYTHON_IMAGE, on_progress=told.append) as env:
-        assert isinstance(env, DockerEnvironment)
-        env.execute("true")
-    first, connecting, making, started = [each.what for each in told]
-    assert (first, making) == ("starting", "starting a container") and connecting.startswith("connecting to the engine")
-    assert started.startswith("started in ")
-    assert {each.backend for each in told} == {"docker"}

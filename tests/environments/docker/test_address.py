@@ -1,4 +1,4 @@
-"""What is said when the engine cannot be reached, which is real sockets here."""
+"""Errors of an engine that cannot be reached, on real sockets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def listening(path: Path) -> socket.socket:
 
 
 def error_of_start() -> str:
-    with create_environment("docker") as env, pytest.raises((EnvironmentStartError, SettingsError)) as caught:
+    with pytest.raises((EnvironmentStartError, SettingsError)) as caught, create_environment("docker") as env:
         env.execute("true")
     return str(caught.value)
 
@@ -100,11 +100,15 @@ def test_the_context_of_the_docker_program_is_named(folder: Path, monkeypatch: p
     assert "uses the context 'colima'" in error and "docker context inspect colima" in error
 
 
-@pytest.mark.parametrize("host", ["/var/run/docker.sock", "unixx://foo"])
-def test_a_host_of_another_form_is_refused(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", host)
-    error = error_of_start()
-    assert f"DOCKER_HOST is {host!r}" in error and "unix:///var/run/docker.sock" in error
+def test_an_address_of_another_form_is_refused_and_no_password_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    for host in ("/var/run/docker.sock", "unixx://foo"):
+        monkeypatch.setenv("DOCKER_HOST", host)
+        error = error_of_start()
+        assert f"DOCKER_HOST is {host!r}" in error and "unix:///var/run/docker.sock" in error
+    for host in ("ssh://", "ssh://user:pa55@host", "ssh://user:pa55@host:x"):
+        monkeypatch.setenv("DOCKER_HOST", host)
+        error = error_of_start()
+        assert "ssh://user@host:port" in error and "pa55" not in error
 
 
 def test_certificates_that_are_missing_are_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
