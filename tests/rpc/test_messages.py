@@ -14,9 +14,9 @@ def test_a_request_comes_back_as_it_was():
     assert Request.decode(REQUEST.encode()) == REQUEST
 
 
-@pytest.mark.parametrize("response", [Response("1", {"a": [1, None]}), Response("1"), Response("1", error="no")])
-def test_a_response_comes_back_as_it_was(response):
-    assert Response.decode(response.encode()) == response
+def test_a_response_comes_back_as_it_was():
+    for response in (Response("1", {"a": [1, None]}), Response("1"), Response("1", error="no")):
+        assert Response.decode(response.encode()) == response
 
 
 def test_a_message_is_one_ascii_line_whatever_text_it_holds():
@@ -27,23 +27,19 @@ def test_a_message_is_one_ascii_line_whatever_text_it_holds():
     assert Response.decode(line).result == "a\nb\r\n\0\u2028 é \ud800"
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"\xff\xfe\x00", b"[" * 200_000, b'{"id": NaN}', REQUEST.encode()[:-5]])
-def test_what_is_not_json_is_refused(line):
-    with pytest.raises(MessageError, match="not JSON"):
-        Request.decode(line)
+def test_what_is_not_json_is_refused():
+    for line in (b"", b"{", b"\xff\xfe\x00", b"[" * 200_000, b'{"id": NaN}', REQUEST.encode()[:-5]):
+        with pytest.raises(MessageError, match="not JSON"):
+            Request.decode(line)
 
 
-@pytest.mark.parametrize("name", FIELDS)
-def test_a_missing_field_is_named(name):
-    fields = {key: value for key, value in FIELDS.items() if key != name}
-    with pytest.raises(MessageError, match=f"no '{name}'"):
-        Request.decode(json.dumps(fields).encode())
-
-
-@pytest.mark.parametrize("name", FIELDS)
-def test_a_field_of_the_wrong_type_is_named(name):
-    with pytest.raises(MessageError, match=f"'{name}' is of type int"):
-        Request.decode(json.dumps({**FIELDS, name: 7}).encode())
+def test_a_field_that_is_missing_or_of_the_wrong_type_is_named():
+    for name in FIELDS:
+        fields = {key: value for key, value in FIELDS.items() if key != name}
+        with pytest.raises(MessageError, match=f"no '{name}'"):
+            Request.decode(json.dumps(fields).encode())
+        with pytest.raises(MessageError, match=f"'{name}' is of type int"):
+            Request.decode(json.dumps({**FIELDS, name: 7}).encode())
 
 
 def test_a_message_that_is_no_object_is_refused():
@@ -51,10 +47,10 @@ def test_a_message_that_is_no_object_is_refused():
         Request.decode(b"[]")
 
 
-@pytest.mark.parametrize("identity", ["", "x" * 1000])
-def test_an_id_that_is_empty_or_long_is_refused(identity):
-    with pytest.raises(MessageError, match="'id' has"):
-        Request.decode(json.dumps({**FIELDS, "id": identity}).encode())
+def test_an_id_that_is_empty_or_long_is_refused():
+    for identity in ("", "x" * 1000):
+        with pytest.raises(MessageError, match="'id' has"):
+            Request.decode(json.dumps({**FIELDS, "id": identity}).encode())
 
 
 def test_a_response_with_neither_result_nor_error_is_refused():
@@ -72,22 +68,17 @@ def test_a_message_above_the_limit_is_not_written():
         Response("1", "x" * MAX_MESSAGE_BYTES).encode()
 
 
-def test_ten_megabytes_pass_even_when_half_of_it_is_escaped():
-    text = 'x"' * 5_000_000
+def test_a_text_passes_even_when_half_of_it_is_escaped():
+    text = 'x"' * 500_000
     assert Response.decode(Response("1", text).encode()).result == text
 
 
-@pytest.mark.parametrize("value", [b"bytes", {1}, object(), float("nan"), float("inf")])
-def test_what_json_cannot_carry_is_refused(value):
-    with pytest.raises(MessageError, match="JSON can't carry"):
-        Response("1", value).encode()
-
-
-def test_a_value_that_holds_itself_is_refused():
+def test_what_json_cannot_carry_is_refused():
     loop = []
     loop.append(loop)
-    with pytest.raises(MessageError, match="JSON can't carry"):
-        Response("1", loop).encode()
+    for value in (b"bytes", {1}, object(), float("nan"), float("inf"), loop):
+        with pytest.raises(MessageError, match="JSON can't carry"):
+            Response("1", value).encode()
 
 
 def test_values_are_counted_in_the_one_encoding_there_is():

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import functools
-import importlib.util
 import inspect
 import json
 import re
-import sys
-import threading
 
 import pytest
 
-from rpc import Dispatcher, generate_stub, tools_from_schemas
+from rpc import Dispatcher, Request, Response, tools_from_schemas
 
 SEARCH = {
     "name": "search",
@@ -44,33 +40,18 @@ def schema(**parameters):
 
 
 @pytest.fixture
-def load(tmp_path, monkeypatch):
-    """Load a stub of such tools into this process, joined to its dispatcher without a transport."""
-    for module in (sys, threading):  # whose hooks it takes
-        monkeypatch.setattr(module, "excepthook", module.excepthook)
-
-    def load_one(schemas, handle):
-        tools = tools_from_schemas(schemas, handle)
-        path = tmp_path / "hermes_tools.py"
-        source = generate_stub(tools, "", "token")
-        ast.parse(source, feature_version=(3, 8))
-        path.write_text(source, "utf-8")
-        spec = importlib.util.spec_from_file_location("hermes_tools_under_test", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        module._exchange = Dispatcher(tools, token="token").dispatch
-        return module
-
-    return load_one
+def load_schemas(load):
+    """Load a stub of such tools."""
+    return lambda schemas, handle: load(**tools_from_schemas(schemas, handle))
 
 
 @pytest.fixture
-def called(load):
+def called(load_schemas):
     """Make a call in a script, and return what `handle` got of it."""
     got = []
 
     def make(schemas, name, /, *args, **kwargs):
-        stub = load(schemas, lambda name, arguments: got.append((name, arguments)))
+        stub = load_schemas(schemas, lambda name, arguments: got.append((name, arguments)))
         answer = getattr(stub, name)(*args, **kwargs)
         assert answer is None, answer
         return got.pop()
@@ -78,23 +59,21 @@ def called(load):
     return make
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        SEARCH,
-        {"type": "function", "function": SEARCH},
-        {"type": "function", **SEARCH},
-        {"name": "search", "description": SEARCH["description"], "input_schema": SEARCH["parameters"]},
-        {"type": "custom", "name": "search", "input_schema": SEARCH["parameters"]},
-    ],
-    ids=["bare", "openai", "openai, flat", "anthropic", "anthropic, custom"],
-)
-def test_each_form_is_taken(called, form):
-    assert called([form], "search", "x") == ("search", {"query": "x", "limit": 10})
+FORMS = [
+    SEARCH,
+    {"type": "function", "function": SEARCH},
+    {"type": "function", **SEARCH},
+    {"name": "search", "description": SEARCH["description"], "input_schema": SEARCH["parameters"]},
+    {"type": "custom", "name": "search", "input_schema": SEARCH["parameters"]},
+]
 
 
-def test_the_signature_has_what_is_required_first_and_then_the_rest(load):
-    stub = load([SEARCH], print)
+def test_each_form_is_taken(called):
+    assert [called([form], "search", "x") for form in FORMS] == [("search", {"query": "x", "limit": 10})] * 5
+
+
+def test_the_signature_has_what_is_required_first_and_then_the_rest(load_schemas):
+    stub = load_schemas([SEARCH], print)
     assert str(inspect.signature(stub.search)) == (
         "(query: 'str', limit: 'int' = 10, kind: 'str | None' = ..., tags: 'list[str]' = ..., since=...)"
     )
@@ -110,8 +89,8 @@ def test_arguments_are_bound_by_place_and_by_name_and_what_is_not_given_is_not_s
     assert called([{"name": "now"}], "now") == ("now", {})
 
 
-def test_properties_that_can_be_no_parameters_are_passed_by_their_names(called, load):
-    stub = load([ODD], print)
+def test_properties_that_can_be_no_parameters_are_passed_by_their_names(called, load_schemas):
+    stub = load_schemas([ODD], print)
     assert str(inspect.signature(stub.odd)) == "(more=..., n=..., **more_)"
     assert "file-path: Which. Pass it as **{'file-path': ...}; required." in stub.odd.__doc__
     assert called([ODD], "odd", 1, **{"file-path": "x", "class": 2}) == (
@@ -126,83 +105,81 @@ def test_a_property_may_have_any_name(called):
     assert called([schema(properties={name: {} for name in names})], "tool", **values) == ("tool", values)
 
 
-@pytest.mark.parametrize("additional", [True, {}, {"type": "string"}])
-def test_others_are_passed_where_the_schema_allows_them(called, additional):
-    open_schema = schema(properties={"a": {}}, additionalProperties=additional)
-    assert called([open_schema], "tool", 1, other="x") == ("tool", {"a": 1, "other": "x"})
+def test_others_are_passed_where_the_schema_allows_them(called):
+    for additional in (True, {}, {"type": "string"}):
+        open_schema = schema(properties={"a": {}}, additionalProperties=additional)
+        assert called([open_schema], "tool", 1, other="x") == ("tool", {"a": 1, "other": "x"})
 
 
-@pytest.mark.parametrize(
-    ("schemas", "args", "kwargs", "said"),
-    [
-        ([SEARCH], (), {}, "'query'; the call is search(query, limit=10, kind=..., tags=..., since=...)"),
-        ([SEARCH], ("x",), {"lmit": 1}, "unexpected keyword argument 'lmit'"),
-        ([SEARCH], range(6), {}, "takes from 1 to 5 positional arguments but 6 were given"),
-        ([ODD], (), {}, "missing a required argument: 'file-path'"),
-        ([ODD], (), {"file-path": 1, "other": 1}, "unexpected keyword argument 'other'"),
-        ([schema(additionalProperties=False)], (), {"a": 1}, "unexpected keyword argument 'a'"),
-    ],
-)
-def test_wrong_arguments_are_refused_before_handle_is_called(load, schemas, args, kwargs, said):
-    ran = []
-    stub = load(schemas, lambda name, arguments: ran.append(name))
-    answer = getattr(stub, schemas[0]["name"])(*args, **kwargs)
-    assert f"{schemas[0]['name']}: wrong arguments: " in answer["error"]
-    assert said in answer["error"]
-    assert ran == []
+WRONG = [
+    ([SEARCH], (), {}, "'query'; the call is search(query, limit=10, kind=..., tags=..., since=...)"),
+    ([SEARCH], ("x",), {"lmit": 1}, "unexpected keyword argument 'lmit'"),
+    ([SEARCH], range(6), {}, "takes from 1 to 5 positional arguments but 6 were given"),
+    ([ODD], (), {}, "missing a required argument: 'file-path'"),
+    ([ODD], (), {"file-path": 1, "other": 1}, "unexpected keyword argument 'other'"),
+    ([schema(additionalProperties=False)], (), {"a": 1}, "unexpected keyword argument 'a'"),
+]
 
 
-@pytest.mark.parametrize(
-    ("answer", "arrives"),
-    [
-        ('{"a": [1, null]}', {"a": [1, None]}),
-        (" [1]\n", [1]),
-        ('"text"', "text"),
-        ("123", 123),
-        ("null", None),
-        ("plain text", "plain text"),
-        ("", ""),
-        ("{'a': 1}", "{'a': 1}"),
-        ("NaN", "NaN"),
-        ("[" * 100_000, "[" * 100_000),
-        ("1" * 10_000, "1" * 10_000),
-        ({"a": "[1]"}, {"a": "[1]"}),
-        (7, 7),
-        ('{"error": "no such document"}', {"error": "no such document"}),
-    ],
-)
-def test_an_answer_that_is_json_text_arrives_decoded(load, answer, arrives):
-    assert load([SEARCH], lambda name, arguments: answer).search("x") == arrives
-
-    async def handle(name, arguments):
-        return answer
-
-    tools = tools_from_schemas([SEARCH], handle)
-    dispatcher = Dispatcher(tools, token="token")
-    stub = load([SEARCH], handle)
-    stub._exchange = dispatcher.dispatch
-    assert stub.search("x") == arrives
-    dispatcher.close()
-    dispatcher.join(20)
+def test_wrong_arguments_are_refused_before_handle_is_called(load_schemas):
+    ran, failed = [], []
+    for schemas, args, kwargs, said in WRONG:
+        name = schemas[0]["name"]
+        error = getattr(load_schemas(schemas, lambda name, arguments: ran.append(name)), name)(*args, **kwargs)["error"]
+        if f"{name}: wrong arguments: " not in error or said not in error:
+            failed.append((said, error))
+    assert (ran, failed) == ([], [])
 
 
-def test_the_text_of_a_plain_function_stays_text(tmp_path):
-    answer = Dispatcher({"tool": lambda: "[1]"}, token="t")
-    line = json.dumps({"token": "t", "id": "1", "tool": "tool", "args": [], "kwargs": {}}, separators=(",", ":"))
-    assert json.loads(answer.dispatch(line.encode()))["result"] == "[1]"
+ANSWERS = [
+    ('{"a": [1, null]}', {"a": [1, None]}),
+    (" [1]\n", [1]),
+    ('"text"', "text"),
+    ("123", 123),
+    ("null", None),
+    ("plain text", "plain text"),
+    ("", ""),
+    ("{'a': 1}", "{'a': 1}"),
+    ("NaN", "NaN"),
+    ("[" * 100_000, "[" * 100_000),
+    ("1" * 10_000, "1" * 10_000),
+    ({"a": "[1]"}, {"a": "[1]"}),
+    (7, 7),
+    ('{"error": "no such document"}', {"error": "no such document"}),
+]
 
 
-def test_what_handle_raises_is_the_result_without_what_is_bound_to_it(load):
+def test_an_answer_that_is_json_text_arrives_decoded():
+    async def later(name, arguments):
+        return ANSWERS[int(arguments["query"])][0]
+
+    def at_once(name, arguments):
+        return ANSWERS[int(arguments["query"])][0]
+
+    for handle in (at_once, later):
+        dispatcher = Dispatcher(tools_from_schemas([SEARCH], handle), token="t")
+        for number, (_, arrives) in enumerate(ANSWERS):
+            request = Request(f"id{number}", "search", [str(number)], {}, "t").encode()
+            assert Response.decode(dispatcher.dispatch(request)).result == arrives
+        dispatcher.close()
+        dispatcher.join(60)
+
+
+def test_the_text_of_a_plain_function_stays_text(load):
+    assert load(tool=lambda: "[1]").tool() == "[1]"
+
+
+def test_what_handle_raises_is_the_result_without_what_is_bound_to_it(load_schemas):
     def handle(name, arguments, key):
         raise PermissionError(f"{key} was refused")
 
-    answer = load([SEARCH], functools.partial(handle, key="sk-live-1234")).search("x")
+    answer = load_schemas([SEARCH], functools.partial(handle, key="sk-live-1234")).search("x")
     assert answer == {"error": "search: PermissionError: [bound argument] was refused"}
 
 
-def test_defaults_of_a_schema_stand_in_the_stub(load):
+def test_defaults_of_a_schema_stand_in_the_stub(load_schemas):
     texts = schema(properties={"mode": {"default": "fast"}, "tags": {"default": ["a"]}, "none": {"default": None}})
-    assert str(inspect.signature(load([texts], print).tool)) == "(mode='fast', tags=['a'], none=None)"
+    assert str(inspect.signature(load_schemas([texts], print).tool)) == "(mode='fast', tags=['a'], none=None)"
 
 
 def test_a_name_has_underscores_for_what_no_name_can_have(called):
@@ -218,32 +195,32 @@ def test_the_tools_are_functions_that_can_be_called_here():
     assert tools["search"].__name__ == "search"
 
 
-@pytest.mark.parametrize(
-    ("bad", "said"),
-    [
-        ("search", "schema 2 is of type str"),
-        ({}, "schema 2 has no name"),
-        ({"name": 5}, "schema 2 has no name"),
-        ({"type": "web_search_20250305", "name": "web"}, "schema 2 is of type 'web_search_20250305'"),
-        ({"type": "function", "function": "search"}, "the function of schema 2 is of type str"),
-        ({"name": "a", "description": 5}, "description of schema 2, 'a'"),
-        ({"name": "a", "parameters": ["x"]}, "what schema 2, 'a' takes is of type list"),
-        ({"name": "a", "parameters": {"type": "array"}}, "schema 2, 'a' takes a 'array'"),
-        ({"name": "a", "parameters": {"properties": ["x"]}}, "the properties of schema 2, 'a'"),
-        ({"name": "a", "parameters": {"properties": {"x": "str"}}}, "the property 'x' of schema 2, 'a'"),
-        ({"name": "a", "parameters": {"required": "x"}}, "what schema 2, 'a' requires is no list"),
-        ({"name": "a", "parameters": {"required": [["x"]]}}, "what schema 2, 'a' requires is no list"),
-        ({"name": "a", "parameters": {"required": ["x"]}}, "requires 'x', which is not among its properties"),
-        ({"name": "search"}, "makes a tool 'search', and so does one before it"),
-        ({"name": "class"}, "the tool name 'class' is not a Python identifier"),
-        ({"name": "1st"}, "the tool name '1st' is not a Python identifier"),
-        ({"name": "-x"}, "the tool name '_x' begins with an underscore"),
-        ({"name": "retry"}, "the tool name 'retry' is taken"),
-    ],
-)
-def test_a_bad_schema_is_named(bad, said):
-    with pytest.raises(ValueError, match=re.escape(said)):
-        tools_from_schemas([SEARCH, bad], print)
+BAD = [
+    ("search", "schema 2 is of type str"),
+    ({}, "schema 2 has no name"),
+    ({"name": 5}, "schema 2 has no name"),
+    ({"type": "web_search_20250305", "name": "web"}, "schema 2 is of type 'web_search_20250305'"),
+    ({"type": "function", "function": "search"}, "the function of schema 2 is of type str"),
+    ({"name": "a", "description": 5}, "description of schema 2, 'a'"),
+    ({"name": "a", "parameters": ["x"]}, "what schema 2, 'a' takes is of type list"),
+    ({"name": "a", "parameters": {"type": "array"}}, "schema 2, 'a' takes a 'array'"),
+    ({"name": "a", "parameters": {"properties": ["x"]}}, "the properties of schema 2, 'a'"),
+    ({"name": "a", "parameters": {"properties": {"x": "str"}}}, "the property 'x' of schema 2, 'a'"),
+    ({"name": "a", "parameters": {"required": "x"}}, "what schema 2, 'a' requires is no list"),
+    ({"name": "a", "parameters": {"required": [["x"]]}}, "what schema 2, 'a' requires is no list"),
+    ({"name": "a", "parameters": {"required": ["x"]}}, "requires 'x', which is not among its properties"),
+    ({"name": "search"}, "makes a tool 'search', and so does one before it"),
+    ({"name": "class"}, "the tool name 'class' is not a Python identifier"),
+    ({"name": "1st"}, "the tool name '1st' is not a Python identifier"),
+    ({"name": "-x"}, "the tool name '_x' begins with an underscore"),
+    ({"name": "retry"}, "the tool name 'retry' is taken"),
+]
+
+
+def test_a_bad_schema_is_named():
+    for bad, said in BAD:
+        with pytest.raises(ValueError, match=re.escape(said)):
+            tools_from_schemas([SEARCH, bad], print)
 
 
 def test_what_cannot_be_called_is_no_handle():

@@ -1,4 +1,4 @@
-"""The examples of the documents that need a service do what they say, with the stand-ins for it."""
+"""The examples of the documents that need a service, or long, do what they say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from docs.documents import pages_of
 from docs.run_page import run_pages
 
 
-@pytest.mark.alone("garbage")
+@pytest.mark.timeout(600)
+@pytest.mark.alone("garbage")  # command-line.md removes orphans
 def test_the_examples_of_pages_run_and_print_what_these_say(tmp_path: Path) -> None:
     run_pages(pages_of("tests_long"), tmp_path)
