@@ -1,34 +1,36 @@
-"""Connections that are given up while the host, or what leads to it, does not answer."""
+"""Connections that fail, or that are given up while the host, or what leads to it, does not answer."""
 
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 from targets.silent_server import silent_server
-from targets.ssh_server import make_key
-from targets.stopped_starts import WAYS, Stop, our_threads
+from targets.stopped_starts import Stop, by_a_limit, by_cleanup, by_interrupt, by_its_scope, our_threads
 
-from environments import create_environment
+from environments import EnvironmentStartError, SettingsError, create_environment
 from environments.base import BaseEnvironment
 from environments.conformance.check import wait_until
 from environments.progress import Progress
-
-each_way = pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
+from environments.ssh import link as ssh_link
+from environments.ssh.stream import remote_command
 
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, object]:
+    """Those of a user with a key that is never asked for."""
     (tmp_path / "config").write_text("")
-    return {"host": "127.0.0.1", "user": "nobody", "key": make_key(tmp_path / "key"), "config": tmp_path / "config"}
+    (tmp_path / "key").write_text("")
+    return {"host": "127.0.0.1", "user": "nobody", "key": tmp_path / "key", "config": tmp_path / "config"}
 
 
 @pytest.fixture
 def full_port() -> Iterator[int]:
-    """A port whose queue is full, so that what knocks there gets no answer at all."""
+    """A port whose queue is full: a connection to it gets no answer at all."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
         port = server.getsockname()[1]
         waiting = [socket.socket() for _ in range(3)]
@@ -44,27 +46,65 @@ def made(settings: dict[str, object], **more: object) -> BaseEnvironment:
     return create_environment("ssh", **{**settings, **more})
 
 
-@each_way
-def test_a_host_that_says_nothing_is_not_waited_for(settings, stop: Stop):
+def error(settings: dict[str, object], **more: object) -> str:
+    """Return why a start fails."""
+    with made(settings, **more) as env, pytest.raises((EnvironmentStartError, SettingsError)) as caught:
+        env.execute("true")
+    return str(caught.value)
+
+
+def test_a_host_that_sends_nothing_is_not_waited_for(settings) -> None:
     with silent_server() as server, made(settings, port=server.port) as env:
-        stop(env, server.reached.wait)
-        assert wait_until(lambda: not our_threads())
+        by_interrupt(env, server.reached.wait)
+        assert wait_until(lambda: not our_threads(), 30)
 
 
-@each_way
-def test_a_host_that_drops_what_knocks_is_not_waited_for(settings, stop: Stop, full_port):
+def test_a_host_that_drops_connections_is_not_waited_for(settings, full_port: int) -> None:
     told: list[Progress] = []
     with made(settings, port=full_port, on_progress=told.append) as env:
-        stop(env, lambda: wait_until(lambda: len(told) > 1))
+        by_a_limit(env, lambda: wait_until(lambda: len(told) > 1))
         assert told[1].what.startswith("connecting to") and str(full_port) in told[1].what
-        assert wait_until(lambda: not our_threads())
+        assert wait_until(lambda: not our_threads(), 30)
 
 
-@each_way
-def test_a_proxy_command_that_says_nothing_is_ended(settings, stop: Stop, tmp_path, nap):
+@pytest.mark.parametrize("stop", [by_cleanup, by_its_scope])
+def test_a_proxy_command_that_sends_nothing_is_ended(settings, stop: Stop, tmp_path: Path, nap: str) -> None:
     began = tmp_path / "began"
     (tmp_path / "config").write_text(f"Host *\n  ProxyCommand sh -c 'touch {began}; exec sleep {nap}'\n")
     with made(settings) as env:
-        stop(env, lambda: wait_until(began.exists))
-        assert wait_until(lambda: not our_threads())
+        stop(env, lambda: wait_until(began.exists, 30))
+        assert wait_until(lambda: not our_threads(), 30)
         assert not any(nap in (process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+
+
+def test_a_connection_that_fails_says_what_to_check(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    assert "nothing listens there; check TERMINAL_SSH_PORT" in error(settings, port=port)
+    monkeypatch.setattr(ssh_link, "CONNECT_TIMEOUT", 0.2)
+    with silent_server() as silent:
+        assert "check that an SSH server answers there" in error(settings, port=silent.port)
+
+
+def test_settings_that_lead_nowhere_are_refused_with_what_to_set(settings) -> None:
+    rows = [
+        ({"host": None}, "TERMINAL_SSH_HOST"),
+        ({"key": "/no/such/key"}, "/no/such/key"),
+        ({"config": "/no/such"}, "TERMINAL_SSH_CONFIG"),
+        ({"host": "root@example.org"}, "set TERMINAL_SSH_HOST=example.org TERMINAL_SSH_USER=root"),
+        ({"host": "example.org:2222"}, "set TERMINAL_SSH_HOST=example.org TERMINAL_SSH_PORT=2222"),
+        (
+            {"host": "ssh://me@[::1]:22"},
+            "set TERMINAL_SSH_HOST=::1 TERMINAL_SSH_USER=me TERMINAL_SSH_PORT=22",
+        ),
+    ]
+    assert [(row, said) for row, words in rows if words not in (said := error(settings, **row))] == []
+
+
+def test_a_remote_command_is_plain_for_all_login_shells() -> None:
+    command = remote_command(["/bin/sh", "-c", "a\n!b 'c' \\ $d `e` é%", "\udcff"])
+    quoted = command.split("'")[3]
+    assert not set(quoted) & set('\n!$`"%') and quoted.isascii()
+    assert command.count("'") == 4
+    unpacked = subprocess.run(["printf", "%b", quoted], capture_output=True, check=True).stdout
+    assert unpacked == b"exec /bin/sh -c 'a\n!b '\"'\"'c'\"'\"' \\ $d `e` \xc3\xa9%' '\xff'"

@@ -1,4 +1,4 @@
-"""Commands as another user of the host, by one who may become that user and by one who may not."""
+"""A host with users of its own: passwords, sudo, a missing home and a limit of processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from targets.ssh_server import SSHContainer
 
-from environments import BaseEnvironment, UnsupportedError, create_environment
+from environments import BaseEnvironment, EnvironmentStartError, UnsupportedError, create_environment
 from environments.conformance.check import wait_until
 
 SUDO = """#!/bin/sh
@@ -19,12 +19,45 @@ exec env -i PATH=/usr/bin:/bin /usr/local/bin/become --reuid=$number --regid=$nu
 """As much of sudo as there is need of, over what may become anybody. It hands no variable on."""
 
 
-@pytest.fixture(scope="module")
-def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SSHContainer]:
-    """A host where agent has no sudo."""
-    made = SSHContainer(tmp_path_factory.mktemp("container"))
-    yield made
-    made.remove()
+BOMB = "bomb() { bomb | bomb & }; bomb; sleep 1000"
+
+
+def test_root_works_in_its_home(container: SSHContainer) -> None:
+    with create_environment("ssh", user="root", **container.settings) as env:
+        assert env.execute("whoami; pwd").output == "root\n/root\n"
+        env.write_bytes("sub/remote", b"x" * 500_000)
+        assert env.read_bytes("~/sub/remote") == b"x" * 500_000
+
+
+def test_a_user_logs_in_with_a_password(container: SSHContainer) -> None:
+    container.set_password("agent", "swordfish")
+    settings = {**container.settings, "key": None, "user": "agent"}
+    with create_environment("ssh", password="swordfish", **settings) as env:
+        assert env.execute("whoami").output == "agent\n"
+    with create_environment("ssh", password="sardine", **settings) as env:
+        with pytest.raises(EnvironmentStartError, match="the password") as caught:
+            env.execute("true")
+        assert "sardine" not in str(caught.value)
+
+
+def test_a_user_whose_home_does_not_exist_can_work(container: SSHContainer) -> None:
+    container.run("echo 'homeless:*:1500:1500::/home/none:/bin/bash' >>/etc/passwd")
+    container.run("mkdir -p /etc/keys && cp ~agent/.ssh/authorized_keys /etc/keys && chmod 644 /etc/keys/*")
+    with create_environment("ssh", user="homeless", **container.settings) as env:
+        assert env.execute("pwd; whoami").output == "/\nhomeless\n"
+        env.write_bytes("/tmp/large", b"x" * 200_000)
+        assert env.read_bytes("/tmp/large") == b"x" * 200_000
+
+
+def test_a_fork_bomb_ends_with_its_time_where_the_target_limits_processes(container: SSHContainer) -> None:
+    container.limit_processes(150)
+    with create_environment("ssh", user="agent", **container.settings) as env:
+        env.execute("cd /tmp; kept=yes")
+        env.write_bytes("/tmp/file", b"by the shell that is opened beside the first command, and that ends others")
+        for run in (env.execute, env.execute_oneshot):
+            assert run(BOMB, timeout=3).timed_out
+            assert env.execute("pwd; echo $kept; (echo forked)").output == "/tmp\nyes\nforked\n"
+    container.limit_processes(-1)
 
 
 @pytest.fixture
