@@ -1,38 +1,27 @@
-"""Whole directories, there and back, on this machine by several ways; and with a tar that is not to be trusted."""
+"""Whole directories, there and back, by the shell's means; and with a tar that is not to be trusted."""
 
 from __future__ import annotations
 
 import io
 import os
-import shutil
 import socket
 import stat
 import tarfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
-from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE
-from targets.local_shells import WAYS
+from targets.directory_trees import TIME, described, made, rich
+from targets.local_shells import without_bash
 from targets.plain_local import PlainLocal
 
-from environments import BaseEnvironment, TargetNotADirectoryError, TerminalError, load_settings
-from environments.shell import directories
-
-TIME = 1_000_000_000
-"""Seconds that the times of files begin at."""
-USUAL_TIME = 500_000_000
-BUSYBOX_PATH = "/tmp/busybox:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-Described = dict[bytes, tuple[object, ...]]
+from environments import BaseEnvironment, TerminalError, load_settings
 
 
 @pytest.fixture
-def env(each_way: BaseEnvironment) -> BaseEnvironment:
-    """This machine by several ways."""
-    return each_way
+def env(tmp_path: Path) -> Iterator[BaseEnvironment]:
+    with without_bash(tmp_path) as env:
+        yield env
 
 
 @pytest.fixture
@@ -41,61 +30,11 @@ def source(tmp_path: Path) -> Path:
     return made(tmp_path / "source", {"file": "text", "sub/file": "more"})
 
 
-def made(top: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).write_text(text)
-        os.utime(top / name, (TIME, TIME))
-    return top
-
-
-def described(top: Path) -> Described:
-    """All that is in a directory, by the bytes of its names: permissions, time, and what it holds or points at."""
-    found: Described = {}
-    for path in (top, *top.rglob("*")):
-        status = path.lstat()
-        holds: object = None
-        if stat.S_ISLNK(status.st_mode):
-            holds = os.readlink(path)  # noqa: PTH115 - as it is
-        elif stat.S_ISREG(status.st_mode):
-            holds = path.read_bytes()
-        found[bytes(path.relative_to(top))] = oct(status.st_mode), int(status.st_mtime), holds
-    return found
-
-
 # What is copied.
 
 
-def _rich(top: Path) -> Path:
-    (top / "sub" / "deep" / "empty").mkdir(parents=True)
-    (top / "many").mkdir()
-    for number in range(300):
-        (top / "many" / str(number)).write_text(f"{number}\n" * number)
-    (top / "large").write_bytes(os.urandom(20_000_000))
-    for name in ("a 'b' \"c\"", "$(touch x)", "two\nlines", "-rf", "*", "back\\slash", "end ", "ü", "😀" * 63):
-        (top / "sub" / name).write_text(name)
-    (top / "sub" / os.fsdecode(b"\xff\xfe")).write_text("no UTF-8")
-    deep = top / ("x" * 200) / ("é" * 100) / ("y" * 200)
-    deep.mkdir(parents=True)
-    (deep / "file").write_text("far down")
-    (top / "outside").symlink_to("/etc/passwd")
-    (top / "nowhere").symlink_to("../" * 30 + "none/" * 30)
-    (top / "sub" / "folder").symlink_to("deep")
-    (top / "closed").mkdir()
-    (top / "closed" / "file").write_text("in it")
-    for number, path in enumerate(sorted(top.rglob("*"))):
-        if not path.is_symlink():
-            path.chmod(0o700 if path.is_dir() else (0o751, 0o444, 0o666, 0o640)[number % 4])
-        os.utime(path, (TIME + number, TIME + number), follow_symlinks=False)
-    (top / "closed").chmod(0o555)
-    (top / "sub").chmod(0o777)
-    os.utime(top, (TIME, TIME))
-    top.chmod(0o711)
-    return top
-
-
 def test_what_is_in_a_directory_arrives_as_it_is(env: BaseEnvironment, tmp_path: Path) -> None:
-    top = _rich(tmp_path / "source")
+    top = rich(tmp_path / "source")
     want = described(top)
     env.put_dir(top, tmp_path / "there")
     assert described(tmp_path / "there") == want
@@ -103,61 +42,37 @@ def test_what_is_in_a_directory_arrives_as_it_is(env: BaseEnvironment, tmp_path:
     assert described(tmp_path / "here") == want
 
 
-def test_files_of_several_names_keep_them(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
-    (source / "sub" / "other").hardlink_to(source / "file")
-    env.put_dir(source, str(tmp_path / "there"))
-    env.get_dir(str(source), tmp_path / "here")
-    for copy in (tmp_path / "there", tmp_path / "here"):
-        assert (copy / "sub" / "other").samefile(copy / "file")
-        assert (copy / "file").read_text() == "text"
-
-
-def test_sockets_pipes_and_devices_are_left_out(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
+def test_links_modes_and_empty_directories_are_kept_and_what_holds_no_bytes_is_left_out(
+    env: BaseEnvironment, source: Path, tmp_path: Path
+) -> None:
+    (source / "other").hardlink_to(source / "file")
+    (source / "file").chmod(0o6755)
+    (source / "sub").chmod(0o3777)
+    (source / "empty").mkdir(mode=0o750)
     os.mkfifo(source / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(source / "socket"))
-    env.put_dir(source, str(tmp_path / "there"))
-    env.get_dir(str(source), tmp_path / "here")
-    for copy in (tmp_path / "there", tmp_path / "here"):
-        assert sorted(path.name for path in copy.iterdir()) == ["file", "sub"]
+    env.put_dir(source, str(tmp_path / "new" / "there"))
+    env.get_dir(str(source), tmp_path / "new" / "here")
+    for copy in (tmp_path / "new" / "there", tmp_path / "new" / "here"):
+        assert sorted(path.name for path in copy.iterdir()) == ["empty", "file", "other", "sub"]
+        assert (copy / "other").samefile(copy / "file")
+        modes = [stat.S_IMODE((copy / name).stat().st_mode) for name in ("file", "sub", "empty")]
+        assert modes == [0o755, 0o777, 0o750]
 
 
-def test_set_user_id_stays_behind(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
-    (source / "file").chmod(0o6755)
-    (source / "sub").chmod(0o3777)
-    env.put_dir(source, str(tmp_path / "there"))
-    env.get_dir(str(source), tmp_path / "here")
-    for copy in (tmp_path / "there", tmp_path / "here"):
-        assert stat.S_IMODE((copy / "file").stat().st_mode) == 0o755
-        assert stat.S_IMODE((copy / "sub").stat().st_mode) == 0o777
-
-
-def test_an_empty_directory_is_one_there_too(env: BaseEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir(mode=0o750)
-    env.put_dir(tmp_path / "source", str(tmp_path / "new" / "there"))
-    env.get_dir(str(tmp_path / "source"), tmp_path / "new" / "here")
-    want = described(tmp_path / "source")
-    assert described(tmp_path / "new" / "there") == described(tmp_path / "new" / "here") == want
-
-
-def test_a_path_is_relative_to_the_session_or_to_the_home(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_path_may_be_relative_of_the_home_or_within_the_source(
+    env: BaseEnvironment, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "-dir").mkdir()
-    for make in WAYS:
-        with make(tmp_path) as env:
-            env.execute("cd ./-dir")
-            env.put_dir(source, f"-{make.__name__}")
-            env.put_dir(source, f"~/{make.__name__}/")
-            env.get_dir(f"-{make.__name__}", tmp_path / "back" / make.__name__)
-            env.get_dir(f"~/{make.__name__}", tmp_path / "back" / "home")
-        for copy in (tmp_path / "-dir" / f"-{make.__name__}", tmp_path / "home" / make.__name__):
-            assert described(copy) == described(source)
-        assert described(tmp_path / "back" / make.__name__) == described(source)
-
-
-def test_a_directory_may_be_copied_into_itself(env: BaseEnvironment, source: Path) -> None:
+    env.execute("cd ./-dir")
+    env.put_dir(source, "-there")
+    env.put_dir(source, "~/there/")
+    env.get_dir("-there", tmp_path / "back")
+    want = described(source)
+    for copy in (tmp_path / "-dir" / "-there", tmp_path / "home" / "there", tmp_path / "back"):
+        assert described(copy) == want
     env.put_dir(source, str(source / "copy"))
     assert (source / "copy" / "sub" / "file").read_text() == "more"
     assert not (source / "copy" / "copy").exists()
@@ -242,23 +157,6 @@ def test_files_of_the_same_size_and_second_are_left_out(env: BaseEnvironment, so
         assert [(copy / name).read_text() for name in ("longer", "later", "sub/file")] == ["longer", "first", "more"]
 
 
-def test_what_is_unchanged_is_not_even_sent(
-    env: BaseEnvironment, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (source / "large").write_bytes(bytes(20_000_000))
-    env.get_dir(str(source), tmp_path / "here")
-    received = []
-    add = directories._Pipe.add
-
-    def count(pipe: directories._Pipe, channel: object, data: bytes) -> None:
-        received.append(len(data))
-        add(pipe, channel, data)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(directories._Pipe, "add", count)
-    env.get_dir(str(source), tmp_path / "here", skip_unchanged=True)
-    assert 0 < sum(received) < 1_000_000
-
-
 def test_a_file_behind_a_link_is_not_taken_for_one_that_is_there(
     env: BaseEnvironment, source: Path, tmp_path: Path
 ) -> None:
@@ -276,53 +174,24 @@ def test_a_file_behind_a_link_is_not_taken_for_one_that_is_there(
 # What cannot be copied.
 
 
-def test_a_directory_that_is_not_here_is_named(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
+def test_what_is_not_here_is_named_and_nothing_is_made(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "none", source / "file"):
         with pytest.raises(NotADirectoryError, match=path.name):
             env.put_dir(path, str(tmp_path / "there"))
-    assert not (tmp_path / "there").exists()
-
-
-def test_a_directory_that_is_not_there_is_named_and_nothing_is_made(env: BaseEnvironment, tmp_path: Path) -> None:
-    for skip in (False, True):
-        with pytest.raises(FileNotFoundError, match="none there"):
-            env.get_dir(str(tmp_path / "none there"), tmp_path / "here", skip_unchanged=skip)
-    assert not (tmp_path / "here").exists()
-
-
-def test_what_is_no_directory_says_so(env: BaseEnvironment, source: Path, tmp_path: Path) -> None:
-    with pytest.raises(TargetNotADirectoryError, match="file"):
-        env.get_dir(str(source / "file"), tmp_path / "here")
-    with pytest.raises(TargetNotADirectoryError, match=r"file.*mkdir"):
-        env.put_dir(source, str(source / "file"))
+    with pytest.raises(FileNotFoundError, match="none there"):
+        env.get_dir(str(tmp_path / "none there"), tmp_path / "here", skip_unchanged=True)
     with pytest.raises(NotADirectoryError, match="file") as here:
         env.get_dir(str(source), source / "file")
     assert type(here.value) is NotADirectoryError
-
-
-def test_the_targets_own_reason_is_told(env: BaseEnvironment, source: Path) -> None:
     with pytest.raises(TerminalError, match=r"/proc/none.*No such file or directory"):
         env.put_dir(source, "/proc/none")
+    assert not (tmp_path / "there").exists() and not (tmp_path / "here").exists()
 
 
-def test_what_changes_while_it_is_read_is_an_error_and_leaves_no_process(env: BaseEnvironment, tmp_path: Path) -> None:
-    changing = Path("/sys/class/net/lo")  # whose files are shorter than they say, or cannot be read at all
-    if not changing.exists():
-        pytest.skip("there is no /sys here")
+def test_what_changes_while_it_is_read_is_an_error(env: BaseEnvironment, tmp_path: Path) -> None:
+    # These files are shorter than they say, or cannot be read at all.
     with pytest.raises(TerminalError, match="cannot read /sys"):
-        env.put_dir(changing, str(tmp_path / "there"))
-    assert _tars(env) == []
-
-
-def _tars(env: BaseEnvironment) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter(["name"]):
-        try:
-            if process.info["name"] == "tar" and env.id in str(process.environ()):  # type: ignore[attr-defined]
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+        env.put_dir("/sys/class/net/lo", str(tmp_path / "there"))
 
 
 # A tar of another kind, or none.
@@ -369,32 +238,26 @@ def test_a_target_without_tar_says_so(with_tar: MakeWithTar, source: Path, tmp_p
     assert not (tmp_path / "there").exists() and not (tmp_path / "here").exists()
 
 
-@pytest.mark.parametrize("before", ["", "head -c 512 archive; ", "cat archive; "])
-def test_a_tar_that_fails_tells_why(with_tar: MakeWithTar, source: Path, tmp_path: Path, before: str) -> None:
+def test_a_tar_that_fails_or_ends_early_tells_why(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
     _archive_of({"file": "text"}, tmp_path / "archive")
-    env = with_tar(f"cd {tmp_path}; {before}echo out of order >&2; exit 2")
-    with pytest.raises(TerminalError, match="out of order"):
-        env.put_dir(source, str(tmp_path / "there"))
-    with pytest.raises(TerminalError, match="out of order"):
-        env.get_dir(str(source), tmp_path / "here")
-
-
-def test_a_tar_that_ends_early_is_an_error(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
-    (source / "large").write_bytes(bytes(20_000_000))
+    for before in ("", "head -c 512 archive; ", "cat archive; "):
+        env = with_tar(f"cd {tmp_path}; {before}echo out of order >&2; exit 2")
+        with pytest.raises(TerminalError, match="out of order"):
+            env.put_dir(source, str(tmp_path / "there"))
+        with pytest.raises(TerminalError, match="out of order"):
+            env.get_dir(str(source), tmp_path / "here")
+    (source / "large").write_bytes(bytes(5_000_000))
     with pytest.raises(TerminalError, match="ended before the archive"):
         with_tar("head -c 100 >/dev/null").put_dir(source, str(tmp_path / "there"))
 
 
 def test_a_variable_does_not_change_what_tar_does(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    env: BaseEnvironment, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TAR_OPTIONS", "--exclude=file --transform=s/^/../")
-    for make in WAYS:
-        with make(tmp_path) as env:
-            env.put_dir(source, str(tmp_path / make.__name__ / "there"))
-            env.get_dir(str(source), tmp_path / make.__name__ / "here")
-        for name in ("there", "here"):
-            assert described(tmp_path / make.__name__ / name) == described(source)
+    env.put_dir(source, str(tmp_path / "there"))
+    env.get_dir(str(source), tmp_path / "here")
+    assert described(tmp_path / "there") == described(tmp_path / "here") == described(source)
 
 
 # An archive that is not to be trusted.
@@ -430,21 +293,21 @@ ESCAPES: list[dict[str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("members", ESCAPES, ids=str)
-def test_a_member_outside_of_the_directory_is_refused(
-    with_tar: MakeWithTar, source: Path, tmp_path: Path, members: dict[str, str]
-) -> None:
+def test_a_member_outside_of_the_directory_is_refused(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
     outside = made(tmp_path / "outside", {"file": "outside"})
     before = described(outside)
+    env = with_tar(f"cat {tmp_path}/evil")
 
     def resolved(text: str) -> str:
         return text.replace("/OUTSIDE", str(outside)).replace("OUTSIDE", str(outside))
 
-    evil = _archive_of({resolved(name): resolved(text) for name, text in members.items()}, tmp_path / "evil")
-    with pytest.raises(TerminalError, match="outside"):
-        with_tar(f"cat {evil}").get_dir(str(source), tmp_path / "here" / "top")
-    assert described(outside) == before
-    assert {path.name for path in (tmp_path / "here").rglob("*")} <= {"top", "sub", "link"}
+    for number, members in enumerate(ESCAPES):
+        _archive_of({resolved(name): resolved(text) for name, text in members.items()}, tmp_path / "evil")
+        here = tmp_path / f"here{number}"
+        with pytest.raises(TerminalError, match="outside"):
+            env.get_dir(str(source), here / "top")
+        assert described(outside) == before, members
+        assert {path.name for path in here.rglob("*")} <= {"top", "sub", "link"}, members
 
 
 def test_a_link_that_takes_the_place_of_a_directory_does_not_lead_out(
@@ -491,12 +354,13 @@ NO_ARCHIVES = {
 }
 
 
-@pytest.mark.parametrize("name", NO_ARCHIVES)
-def test_what_is_no_archive_is_an_error(with_tar: MakeWithTar, source: Path, tmp_path: Path, name: str) -> None:
-    (tmp_path / "evil").write_bytes(NO_ARCHIVES[name])
-    with pytest.raises(TerminalError, match=r"no archive|outside"):
-        with_tar(f"cat {tmp_path}/evil").get_dir(str(source), tmp_path / "here")
-    assert [path.name for path in (tmp_path / "here").rglob(".hermes*")] == []
+def test_what_is_no_archive_is_an_error(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
+    env = with_tar(f"cat {tmp_path}/evil")
+    for name, archive in NO_ARCHIVES.items():
+        (tmp_path / "evil").write_bytes(archive)
+        with pytest.raises(TerminalError, match=r"no archive|outside"):
+            env.get_dir(str(source), tmp_path / name)
+        assert [path.name for path in (tmp_path / name).rglob(".hermes*")] == [], name
 
 
 def test_what_goes_on_behind_an_archive_is_ended(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
@@ -506,84 +370,3 @@ def test_what_goes_on_behind_an_archive_is_ended(with_tar: MakeWithTar, source: 
         with pytest.raises(TerminalError, match="no archive"):
             env.get_dir(str(source), tmp_path / "here")
         assert env.execute("echo still here").output == "still here\n"
-
-
-# How much at a time.
-
-
-def test_a_large_directory_takes_little_memory(env: BaseEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir()
-    with (tmp_path / "source" / "file").open("wb") as file:
-        file.truncate(150_000_000)
-    env.execute("true")
-    before = peak = psutil.Process().memory_info().rss
-    over = threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not over.wait(0.01):
-            peak = max(peak, psutil.Process().memory_info().rss)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        env.put_dir(tmp_path / "source", str(tmp_path / "there"))
-        shutil.rmtree(tmp_path / "there")
-        env.get_dir(str(tmp_path / "source"), tmp_path / "here")
-    finally:
-        over.set()
-        watcher.join()
-    assert (tmp_path / "here" / "file").stat().st_size == 150_000_000
-    shutil.rmtree(tmp_path / "here")
-    assert peak - before < 60_000_000
-
-
-# Users that may not do everything, and the tar of BusyBox.
-
-
-def _container(docker_environment, *, busybox: bool, user: str) -> BaseEnvironment:
-    settings = {"docker_user": user} if user else {}
-    if not busybox:
-        return docker_environment(image=PYTHON_IMAGE, **settings)
-    env = docker_environment(image=MINIMAL_IMAGE, docker_env={"PATH": BUSYBOX_PATH}, **settings)
-    assert env.execute("mkdir /tmp/busybox && ln -s /usr/bin/busybox /tmp/busybox/tar && tar --help").output
-    assert "BusyBox" in env.execute_oneshot("tar --help 2>&1").output
-    return env
-
-
-@pytest.mark.parametrize("user", ["", "1000:1000"], ids=["root", "another user"])
-@pytest.mark.parametrize("busybox", [False, True], ids=["GNU", "BusyBox"])
-def test_every_tar_brings_every_user_the_same(docker_environment, tmp_path: Path, busybox: bool, user: str) -> None:
-    env = _container(docker_environment, busybox=busybox, user=user)
-    top = _rich(tmp_path / "source")
-    want = {name: found for name, found in described(top).items() if not found[0].startswith("0o12")}
-    links = {name: found[2] for name, found in described(top).items() if name not in want}
-    for _ in range(2):  # once more over what is not to be written to
-        env.put_dir(top, "/tmp/new/there")
-        env.get_dir("/tmp/new/there", tmp_path / "here", skip_unchanged=True)
-        os.utime(tmp_path / "here", (TIME, TIME))
-        got = described(tmp_path / "here")
-        assert {name: found for name, found in got.items() if name in want} == want
-        assert {name: found[2] for name, found in got.items() if name not in want} == links
-
-
-@pytest.mark.parametrize("busybox", [False, True], ids=["GNU", "BusyBox"])
-def test_no_tar_writes_through_a_link(docker_environment, source: Path, busybox: bool) -> None:
-    env = _container(docker_environment, busybox=busybox, user="1000:1000")
-    env.execute("mkdir -p /tmp/outside/sub /tmp/there; echo mine >/tmp/outside/file; cd /tmp/there")
-    env.execute("ln -s ../outside/file file; ln -s ../outside/sub sub")
-    env.put_dir(source, "/tmp/there")
-    assert env.execute("cat /tmp/outside/file; ls /tmp/outside/sub; cat file sub/file").output == "mine\ntextmore"
-
-
-def test_what_is_out_of_reach_is_not_taken_for_missing(docker_environment, source: Path, tmp_path: Path) -> None:
-    env = docker_environment(docker_user="1000:1000")
-    with pytest.raises(TerminalError, match="Permission denied"):
-        env.get_dir("/root/dir", tmp_path / "here")
-    with pytest.raises(TerminalError, match="Permission denied"):
-        env.put_dir(source, "/root/dir")
-    env.execute("mkdir -p /tmp/dir/sub; echo x >/tmp/dir/sub/file; chmod 0 /tmp/dir/sub")
-    with pytest.raises(TerminalError, match=r"sub.*Permission denied"):
-        env.get_dir("/tmp/dir", tmp_path / "here")
-    env.put_dir(source, "/tmp")
-    assert env.execute("stat -c %a:%u /tmp; cat /tmp/sub/file").output.endswith("1777:0\nmore")
