@@ -117,7 +117,7 @@ FLAGS = {
     "--privileged": Flag("privileged", _truth),
     "--publish": Flag("port_bindings", lambda values: build_port_bindings(list(values))),
     "--read-only": Flag("read_only", _truth),
-    "--runtime": Flag("runtime", _last, "config"),
+    "--runtime": Flag("runtime", _last),
     "--security-opt": Flag("security_opt", list),
     "--shm-size": Flag("shm_size", _last),
     "--storage-opt": Flag("storage_opt", _pairs("=")),
