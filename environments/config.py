@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from environments.yaml_document import Document
 
 CONFIG_FILE = "config.yaml"
+SECTIONS = ("approvals", "code_execution", "security", "terminal", "web")
+"""The sections that this package reads. The file is shared with other programs, which have others."""
+_CLOSE = 0.85
+"""As difflib measures likeness: `terminl` is a slip (0.93), `terminal_ui` another program's section (0.84)."""
 
 
 def hermes_home() -> Path:
@@ -47,7 +51,8 @@ def read_config_section(name: str) -> tuple[dict[str, object], str]:
         The section, empty when it or the file is missing, and the path of the file.
 
     Raises:
-        SettingsError: The file cannot be read, is not YAML, or it or the section is not a mapping.
+        SettingsError: The file cannot be read, is not YAML, it or the section is not a mapping, or the name of a
+            section is nearly one of ours: passed over, a misspelt `terminal` would run commands on this machine.
     """
     path = _path()
     text = _read(path)
@@ -73,7 +78,21 @@ def _read(path: str) -> str:
 def _document(text: str, path: str) -> Document:
     from environments.yaml_document import read_mapping
 
-    return read_mapping(text, path)
+    document = read_mapping(text, path)
+    for name in document.names():
+        if name not in SECTIONS and (near := _near_section(name)):
+            raise SettingsError(
+                f"{path}: no such section {name[:100]!r} (did you mean {near!r}?); sections of other programs are left "
+                f"alone, but for those whose names are as near to one of ours: {', '.join(SECTIONS)}"
+            )
+    return document
+
+
+def _near_section(name: str) -> str | None:
+    from difflib import get_close_matches
+
+    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
+    return next(iter(get_close_matches(plain, SECTIONS, n=1, cutoff=_CLOSE)), None)
 
 
 def _string_keys(value: object, where: str) -> dict[str, object]:

@@ -62,6 +62,10 @@ class Document:
         self._where = where
         self._lock = Lock()  # what is merged with << is merged into the nodes, as their values are made
 
+    def names(self) -> list[str]:
+        """Return the keys at the top that are text, in the order of the document."""
+        return [name.value for name, _ in self._entries if _is_text(name)]
+
     def value(self, key: str) -> object:
         """Return the value of a key at the top; None where there is none.
 
@@ -69,11 +73,9 @@ class Document:
             SettingsError: A key is there twice, at the top or in that value, a top key is no text, or the value is
                 not what it says to be.
         """
-        import yaml
-
         nodes = []
         for name, node in self._entries:
-            if not isinstance(name, yaml.ScalarNode) or not name.tag.endswith(":str"):
+            if not _is_text(name):
                 raise SettingsError(f"{self._where}: the key{_at(name)} should be text; write it in quotes")
             nodes += [node] if name.value == key else []
         if len(nodes) > 1:
@@ -91,6 +93,12 @@ class Document:
             raise SettingsError(f"{where}: is not valid YAML{_place(error)}") from None
         except (RecursionError, *_YAML_FAULTS):
             raise SettingsError(f"{where}: is not valid YAML: a value is not what it says to be") from None
+
+
+def _is_text(node: yaml.Node) -> bool:
+    import yaml
+
+    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":str")
 
 
 def _loader(text: str) -> yaml.SafeLoader:
