@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.web_server import Site, running_site
+from targets.web_server import Site, running_site, self_signed
 
 from environments.base import BaseEnvironment
 from hermes_tools.web.web_extract import PageResult, web_extract
@@ -12,8 +12,17 @@ from hermes_tools.web.web_extract import PageResult, web_extract
 ReadOne = Callable[..., PageResult]
 
 
+@pytest.fixture(scope="session")
+def one_certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of a single authority: to read those of the system for each request takes most of a test's time."""
+    folder = tmp_path_factory.mktemp("authority")
+    self_signed(folder, "authority.example")
+    return folder / "certificate.pem"
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, one_certificate: Path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(one_certificate))
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "hermes-home"))
     for name in ("SEARXNG_URL", "WEB_SEARCH_PROVIDER", "WEB_ALLOW_PRIVATE", "BRAVE_SEARCH_API_KEY", "TAVILY_API_KEY"):
         monkeypatch.delenv(name, raising=False)

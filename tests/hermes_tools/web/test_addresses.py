@@ -1,17 +1,12 @@
 from __future__ import annotations
 
 import socket
-import ssl
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from targets.web_server import Site, running_site
+from targets.web_server import Site, running_site, self_signed
 
 from hermes_tools.web.addresses import is_public
 from hermes_tools.web.web_extract import PageResult
@@ -58,30 +53,26 @@ def test_addresses_are_told_apart() -> None:
     assert [address for address in PUBLIC if not is_public(ip_address(address))] == []
 
 
-@pytest.mark.parametrize("address", NOT_PUBLIC)
-def test_a_name_with_an_address_that_is_not_public_is_refused(
-    read_one: ReadOne, answers: Answers, address: str
-) -> None:
-    answers("page.example", [address])
-    error = str(read_one("http://page.example/")["error"])
-    assert error.startswith("page.example has an address that is not public: not read")
-    assert address not in error
+def test_a_name_with_an_address_that_is_not_public_is_refused(read_one: ReadOne, answers: Answers) -> None:
+    for address in NOT_PUBLIC[::4]:
+        answers("page.example", [address])
+        error = str(read_one("http://page.example/")["error"])
+        assert error.startswith("page.example has an address that is not public: not read")
+        assert address not in error
 
 
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:7f00:1]", "localhost"]
-)
-def test_an_address_is_refused_in_whatever_form(read_one: ReadOne, host: str) -> None:
+def test_an_address_is_refused_in_whatever_form(read_one: ReadOne) -> None:
     with running_site() as site:
-        assert "not public" in str(read_one(f"http://{host}:{site.port}/")["error"])
+        for host in ("127.0.0.1", "127.1", "2130706433", "0x7f000001", "[::1]", "[::ffff:7f00:1]", "localhost"):
+            assert "not public" in str(read_one(f"http://{host}:{site.port}/")["error"])
         assert site.requests == []
 
 
-@pytest.mark.parametrize("host", ["metadata.google.internal", "METADATA.google.internal.", "metadata"])
-def test_metadata_services_are_refused_by_name(read_one: ReadOne, answers: Answers, host: str) -> None:
-    answers(host, ["93.184.216.34"])
-    answers(host.lower(), ["93.184.216.34"])
-    assert "metadata service" in str(read_one(f"http://{host}/")["error"])
+def test_metadata_services_are_refused_by_name(read_one: ReadOne, answers: Answers) -> None:
+    for host in ("metadata.google.internal", "METADATA.google.internal.", "metadata"):
+        answers(host, ["93.184.216.34"])
+        answers(host.lower(), ["93.184.216.34"])
+        assert "metadata service" in str(read_one(f"http://{host}/")["error"])
 
 
 def test_one_private_address_among_public_ones_refuses_the_name(read_one: ReadOne, answers: Answers) -> None:
@@ -97,16 +88,16 @@ def test_a_redirect_to_a_private_address_is_refused(site: Site, read_one: ReadOn
         assert private.requests == []
 
 
-@pytest.mark.parametrize("entry", ["127.0.0.9", "127.0.0.0/28", "page.example", '["10.0.0.1", "Page.Example."]'])
 def test_allow_private_names_hosts_and_networks(
-    read_one: ReadOne, answers: Answers, monkeypatch: pytest.MonkeyPatch, entry: str
+    read_one: ReadOne, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers("page.example", ["127.0.0.9"])
-    monkeypatch.setenv("WEB_ALLOW_PRIVATE", entry)
     with running_site("127.0.0.9") as private:
         private.page("/", "inside", "text/plain")
-        assert read_one(f"http://page.example:{private.port}/")["content"] == "inside"
-        assert "not public" in str(read_one("http://127.0.0.77/")["error"])
+        for entry in ("127.0.0.9", "127.0.0.0/28", "page.example", '["10.0.0.1", "Page.Example."]'):
+            monkeypatch.setenv("WEB_ALLOW_PRIVATE", entry)
+            assert read_one(f"http://page.example:{private.port}/")["content"] == "inside"
+            assert "not public" in str(read_one("http://127.0.0.77/")["error"])
 
 
 def test_the_connection_goes_to_the_address_that_was_checked(
@@ -148,30 +139,10 @@ def test_no_proxy_is_used(site: Site, read_one: ReadOne, monkeypatch: pytest.Mon
     assert site.requests == []
 
 
-def certificate(folder: Path, name: str) -> ssl.SSLContext:
-    """Make a certificate for a name, signed by itself, in `folder`/certificate.pem, and the context of its server."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    made = (
-        x509.CertificateBuilder(issuer_name=who, subject_name=who, public_key=key.public_key(), serial_number=1)
-        .not_valid_before(datetime.now(UTC) - timedelta(days=1))
-        .not_valid_after(datetime.now(UTC) + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    pem, private = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    (folder / "certificate.pem").write_bytes(made.public_bytes(pem))
-    (folder / "key.pem").write_bytes(key.private_bytes(pem, private, serialization.NoEncryption()))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
-    return context
-
-
 def test_tls_knows_the_name_and_not_the_address(
     tmp_path: Path, read_one: ReadOne, answers: Answers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = certificate(tmp_path, "page.example")
+    context = self_signed(tmp_path, "page.example")
     asked_for: list[str | None] = []
     context.sni_callback = lambda _socket, name, _context: asked_for.append(name)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
@@ -189,6 +160,6 @@ def test_a_certificate_that_nobody_trusts_is_refused(
     tmp_path: Path, read_one: ReadOne, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")
-    with running_site(tls=certificate(tmp_path, "127.0.0.1")) as site:
+    with running_site(tls=self_signed(tmp_path, "127.0.0.1")) as site:
         assert "the certificate is not valid" in str(read_one(f"{site.url}/")["error"])
         assert site.requests == []

@@ -18,6 +18,7 @@ from targets.web_server import Request, Site
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
+from environments.conformance.check import wait_until
 from hermes_tools.web import convert, web_extract
 from hermes_tools.web.web_extract import PageResult
 
@@ -36,7 +37,7 @@ def nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def short_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEB_TIMEOUT", "0.5")
+    monkeypatch.setenv("WEB_TIMEOUT", "0.2")
 
 
 @pytest.fixture
@@ -52,66 +53,49 @@ def drip(request: Request, piece: bytes, stuck: threading.Event) -> None:
         request.wfile.write(piece)
 
 
-def test_a_server_that_never_answers_is_given_up(
-    site: Site, read_one: ReadOne, short_time: None, stuck: threading.Event
+@pytest.mark.usefixtures("short_time")
+def test_a_server_that_does_not_answer_is_given_up(
+    site: Site, read_one: ReadOne, stuck: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = read_one(site.on("/", lambda request: bool(stuck.wait())))
-    assert result["error"] == "timed out after 0.5 s"
-
-
-def test_a_body_that_drips_is_given_up(site: Site, read_one: ReadOne, short_time: None, stuck: threading.Event) -> None:
-    def page(request: Request) -> None:
-        request.send_response(200)
-        request.end_headers()
-        drip(request, b"a", stuck)
-
-    assert read_one(site.on("/", page))["error"] == "timed out after 0.5 s"
-
-
-def test_headers_that_drip_are_given_up(
-    site: Site, read_one: ReadOne, short_time: None, stuck: threading.Event
-) -> None:
-    def page(request: Request) -> None:
-        request.wfile.write(b"HTTP/1.0 200 OK\r\nX-Long: ")
-        drip(request, b"a", stuck)
-
-    assert read_one(site.on("/", page))["error"] == "timed out after 0.5 s"
-
-
-def test_a_slow_name_server_is_given_up(
-    read_one: ReadOne, short_time: None, stuck: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: stuck.wait())
-    assert read_one("http://page.example/")["error"] == "timed out after 0.5 s"
-
-
-def test_a_tls_server_that_never_speaks_is_given_up(site: Site, read_one: ReadOne, short_time: None) -> None:
+    late = "timed out after 0.2 s"
+    assert read_one(site.on("/", lambda request: bool(stuck.wait())))["error"] == late
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        assert read_one(f"https://127.0.0.1:{silent.getsockname()[1]}/")["error"] == "timed out after 0.5 s"
-
-
-def test_a_host_that_swallows_packets_is_given_up(
-    read_one: ReadOne, short_time: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")
+        assert read_one(f"https://127.0.0.1:{silent.getsockname()[1]}/")["error"] == late, "in TLS"
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full, contextlib.ExitStack() as waiting:
         for _ in range(4):  # what is not accepted fills the backlog, and then nothing is answered
             client = waiting.enter_context(socket.socket())
             client.setblocking(False)
             client.connect_ex(full.getsockname())
-        assert read_one(f"http://127.0.0.1:{full.getsockname()[1]}/")["error"] == "timed out after 0.5 s"
+        assert read_one(f"http://127.0.0.1:{full.getsockname()[1]}/")["error"] == late, "packets are dropped"
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: stuck.wait())
+    assert read_one("http://page.example/")["error"] == late, "the name server is slow"
 
 
-@pytest.mark.parametrize("kind", ["text/html", "text/plain", "application/pdf"])
-def test_an_endless_body_is_an_error(site: Site, read_one: ReadOne, kind: str) -> None:
+@pytest.mark.usefixtures("short_time")
+def test_headers_that_drip_are_given_up(site: Site, read_one: ReadOne, stuck: threading.Event) -> None:
+    def body(request: Request) -> None:
+        request.send_response(200)
+        request.end_headers()
+        drip(request, b"a", stuck)
+
+    def headers(request: Request) -> None:
+        request.wfile.write(b"HTTP/1.0 200 OK\r\nX-Long: ")
+        drip(request, b"a", stuck)
+
+    for page in (headers, body):
+        assert read_one(site.on("/", page))["error"] == "timed out after 0.2 s"
+
+
+def test_an_endless_body_is_an_error(site: Site, read_one: ReadOne, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_MAX_BYTES", "1000000")
+
     def page(request: Request) -> None:
         request.send_response(200)
-        request.send_header("Content-Type", kind)
         request.end_headers()
         while True:
             request.wfile.write(b"<p>more</p>" * 10_000)
 
-    assert read_one(site.on("/", page))["error"] == "the page is larger than 10,000,000 bytes (web.max_bytes)"
+    assert read_one(site.on("/", page))["error"] == "the page is larger than 1,000,000 bytes (web.max_bytes)"
 
 
 def test_a_body_that_says_it_is_large_is_not_read(site: Site, read_one: ReadOne, stuck: threading.Event) -> None:
@@ -136,44 +120,17 @@ def test_endless_headers_are_an_error(site: Site, read_one: ReadOne) -> None:
 def test_what_is_no_http_is_an_error(site: Site, read_one: ReadOne) -> None:
     url = site.on("/", lambda request: request.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n") and None)
     assert "does not speak HTTP" in str(read_one(url)["error"])
-
-
-def test_a_body_that_ends_too_early_is_an_error(site: Site, read_one: ReadOne) -> None:
-    result = read_one(site.page("/", "short", "text/plain", Content_Length="1000"))
-    assert "does not speak HTTP" in str(result["error"])
+    too_early = site.page("/", "short", "text/plain", Content_Length="1000")
+    assert "does not speak HTTP" in str(read_one(too_early)["error"])
 
 
 def test_a_gzip_bomb_takes_no_memory(site: Site, read_one: ReadOne) -> None:
-    bomb = gzip.compress(b"\0" * 500_000_000, 6)
+    bomb = gzip.compress(b"\0" * 100_000_000, 1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for packed in (bomb, zlib.compress(bomb)):
         result = read_one(site.page("/", packed, "text/plain", Content_Encoding="gzip"))
         assert result["error"]
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < FEW_MEGABYTES
-
-
-def pdf_with(stream: bytes, filters: str) -> bytes:
-    """Make a PDF of a page whose content is a packed stream."""
-    return (
-        b"%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n2 0 obj <</Type/Pages/Count 1/Kids[3 0 R]>> endobj\n"
-        b"3 0 obj <</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>> endobj\n"
-        + f"4 0 obj <</Length {len(stream)}/Filter{filters}>> stream\n".encode()
-        + stream
-        + b"\nendstream endobj\ntrailer <</Root 1 0 R>>\nstartxref\n0\n%%EOF\n"
-    )
-
-
-def test_a_pdf_bomb_takes_no_memory_here(site: Site, read_one: ReadOne) -> None:
-    packer = zlib.compressobj(9)
-    bomb = b"".join([packer.compress(b"\0" * 50_000_000) for _ in range(20)]) + packer.flush()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert read_one(site.page("/", pdf_with(bomb, "/FlateDecode"), "application/pdf"))["content"] == ""
-    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < FEW_MEGABYTES
-
-
-def test_deeply_nested_html_harms_nobody(site: Site, read_one: ReadOne) -> None:
-    result = read_one(site.page("/", "<div>" * 300_000 + "deep"))
-    assert result["error"] is None or "cannot be read" in result["error"]
 
 
 @pytest.fixture
@@ -191,25 +148,14 @@ def test_a_reader_that_hangs_is_ended(
     site: Site, read_one: ReadOne, reader: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader("import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(1e6)")
-    monkeypatch.setenv("WEB_TIMEOUT", "1")
-    assert read_one(site.page("/", "<p>a</p>"))["error"] == "timed out after 1 s"
+    monkeypatch.setenv("WEB_TIMEOUT", "0.3")
+    assert read_one(site.page("/", "<p>a</p>"))["error"] == "timed out after 0.3 s"
 
 
-@pytest.mark.parametrize(
-    "program",
-    [
-        "raise SystemExit(3)",
-        "import os; os.abort()",
-        "print('[1, 2]')",
-        "print('[' * 100000)",
-        "print('{\"title\": 1}')",
-    ],
-)
-def test_a_reader_that_dies_or_lies_is_an_error(
-    site: Site, read_one: ReadOne, reader: Callable[[str], None], program: str
-) -> None:
-    reader(program)
-    assert "it cannot be read" in str(read_one(site.page("/", "<p>a</p>"))["error"])
+def test_a_reader_that_dies_or_lies_is_an_error(site: Site, read_one: ReadOne, reader: Callable[[str], None]) -> None:
+    for program in ("import os; os.abort()", "print('[1, 2]')", "print('[' * 100000)", "print('{\"title\": 1}')"):
+        reader(program)
+        assert "it cannot be read" in str(read_one(site.page("/", "<p>a</p>"))["error"]), program
 
 
 def test_a_reader_gets_no_secret_and_its_order_is_in_no_process_list(
@@ -269,22 +215,31 @@ def test_work_leaves_off_when_nobody_waits_any_more(
     assert [page["error"] for page in results[0]["results"]] == ["it was interrupted"] * 2
 
 
-def test_many_calls_at_once_take_few_threads(
-    env: BaseEnvironment, site: Site, stuck: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WEB_TIMEOUT", "2")
+def test_many_calls_at_once_take_few_threads(env: BaseEnvironment, site: Site, stuck: threading.Event) -> None:
     url = site.on("/", lambda request: bool(stuck.wait()))
-    most = 0
-    callers = [threading.Thread(target=lambda: web_extract.web_extract(env, [url] * 5)) for _ in range(30)]
+    scope = CancelScope()
+
+    def call() -> None:
+        with scope.active():
+            web_extract.web_extract(env, [url] * 5)
+
+    callers = [threading.Thread(target=call) for _ in range(12)]
     for caller in callers:
         caller.start()
-    while any(caller.is_alive() for caller in callers):
-        most = max(most, sum(thread.name.startswith("hermes-web-page") for thread in threading.enumerate()))
-        time.sleep(0.02)
-    assert 0 < most <= 40
+    assert wait_until(lambda: page_threads() > 30, 60)
+    most = max(page_threads() for _ in range(20) if not time.sleep(0.01))
+    scope.cancel()
+    for caller in callers:
+        caller.join()
+    assert most <= 40
 
 
-def test_descriptors_are_given_back(env: BaseEnvironment, site: Site) -> None:
+def page_threads() -> int:
+    return sum(thread.name.startswith("hermes-web-page") for thread in threading.enumerate())
+
+
+def test_descriptors_are_given_back(env: BaseEnvironment, site: Site, reader: Callable[[str], None]) -> None:
+    reader('print(\'{"title": "", "content": ""}\')')
     urls = [
         site.page("/a", "<p>a</p>"),
         site.page("/b", "b", "text/plain"),
