@@ -1,4 +1,4 @@
-"""`hermes-env cp`: files and folders both ways, on this machine and in a container."""
+"""`hermes-env cp`: files and folders both ways, on this machine."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.engines import PYTHON_IMAGE, require_docker
-from targets.pseudo_terminal import Person
+from targets.command_line import WORDS, Opens, Start, in_this_process
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.conformance.check import wait_until
@@ -44,24 +43,17 @@ class There:
         return [entry.name for entry in self.environment.list_dir(f"{self.folder}/{name}")]
 
 
-@pytest.fixture(scope="module", params=["local", "docker"])
-def target(request: pytest.FixtureRequest) -> Iterator[tuple[BaseEnvironment, tuple[str, ...]]]:
-    """What runs already, and the options that lead there."""
-    if request.param == "local":
-        with create_environment("local") as environment:
-            yield environment, ("-b", "local")
-        return
-    require_docker().close()
-    with create_environment("docker", image=PYTHON_IMAGE) as environment:
-        yield environment, ("-b", "docker", "--set", f"container={environment.target.id}")
+@pytest.fixture(scope="module")
+def target() -> Iterator[BaseEnvironment]:
+    with create_environment("local") as environment:
+        yield environment
 
 
 @pytest.fixture
-def there(target: tuple[BaseEnvironment, tuple[str, ...]], tmp_path: Path) -> There:
-    environment, options = target
+def there(target: BaseEnvironment, tmp_path: Path) -> There:
     folder = f"{tmp_path}/there"
-    environment.mkdir(folder)
-    return There(environment, options, folder)
+    target.mkdir(folder)
+    return There(target, ("-b", "local"), folder)
 
 
 @pytest.fixture
@@ -164,31 +156,28 @@ def test_the_home_is_that_of_the_target(there: There, capfdbinary: pytest.Captur
         there.environment.remove(f"{home}/{name}", missing_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("source", "destination", "said"),
-    [
-        (":THERE/missing", "here", "No such file or directory"),
-        ("missing", ":THERE/there", "cannot read missing: No such file or directory"),
-        ("file/", ":THERE/there", "cannot read file/: Not a directory"),
-        ("folder", ":THERE/file", "Not a directory"),
-        (":THERE/folder", "file", "cannot write file: Not a directory"),
-        ("folder", ":THERE/file/below", "Not a directory"),
-        ("file", ":THERE/into", "Is a directory"),
-        ("file", ":THERE/file/", "Not a directory"),
-        (":THERE/pipe", "here", "it is not a regular file"),
-        ("pipe", ":THERE/here", "it is not a regular file"),
-    ],
-)
-def test_what_cannot_be_copied_is_an_error(
-    cp: Copies, there: There, tmp_path: Path, source: str, destination: str, said: str
-) -> None:
+NOT_COPIED = [
+    (":THERE/missing", "here", "No such file or directory"),
+    ("missing", ":THERE/there", "cannot read missing: No such file or directory"),
+    ("file/", ":THERE/there", "cannot read file/: Not a directory"),
+    ("folder", ":THERE/file", "Not a directory"),
+    (":THERE/folder", "file", "cannot write file: Not a directory"),
+    ("folder", ":THERE/file/below", "Not a directory"),
+    ("file", ":THERE/into", "Is a directory"),
+    ("file", ":THERE/file/", "Not a directory"),
+    (":THERE/pipe", "here", "it is not a regular file"),
+    ("pipe", ":THERE/here", "it is not a regular file"),
+]
+
+
+def test_what_cannot_be_copied_is_an_error(cp: Copies, there: There, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("here")
     os.mkfifo(tmp_path / "pipe")
     there.environment.execute_oneshot(f"cd '{there.folder}' && mkdir -p folder into/file && echo >file && mkfifo pipe")
-    with pytest.raises(TerminalError) as raised:
-        cp(source.replace("THERE", there.folder), destination.replace("THERE", there.folder))
-    assert said in str(raised.value)
+    for source, destination, said in NOT_COPIED:
+        with pytest.raises(TerminalError, match=re.escape(said)):
+            cp(source.replace("THERE", there.folder), destination.replace("THERE", there.folder))
     assert there.names() == ["file", "folder", "into", "pipe"] and there.names("into") == ["file"]
     assert not (tmp_path / "here").exists()
 
@@ -205,18 +194,15 @@ def test_a_directory_and_a_pipe_are_no_stream(there: There, capfdbinary: pytest.
     assert capfdbinary.readouterr().out == b""
 
 
-@pytest.mark.parametrize(
-    ("source", "destination", "said"),
-    [
+def test_one_side_and_only_one_is_in_the_target() -> None:
+    for source, destination, said in (
         ("a", "b", "both are on this machine; write : before"),
         ("-", "b", "both are on this machine; write : before"),
         (":a", ":b", "both are in the target; use `hermes-env exec -- cp -R a b`"),
         ("", ":b", "a path is empty"),
-    ],
-)
-def test_one_side_and_only_one_is_in_the_target(source: str, destination: str, said: str) -> None:
-    with pytest.raises(TerminalError, match=re.escape(said)):
-        route_of(source, destination)
+    ):
+        with pytest.raises(TerminalError, match=re.escape(said)):
+            route_of(source, destination)
 
 
 def test_a_mark_alone_is_the_directory_where_the_session_starts() -> None:
@@ -230,74 +216,55 @@ def test_an_error_is_one_line(hermes_env) -> None:
     assert done.stderr == "hermes-env: cannot look at /missing/file on backend 'local': No such file or directory\n"
 
 
-def test_control_c_ends_it_and_leaves_no_part(there: There, variables: dict[str, str], tmp_path: Path) -> None:
+def test_control_c_ends_it_and_leaves_no_part(
+    start_hermes_env: Start, there: There, variables: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "tmp").mkdir()
-    words = [sys.executable, "-m", "hermes_env", "cp", *there.options, "-", ":new"]
-    own = {**variables, "TMPDIR": f"{tmp_path}/tmp"}
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=own, cwd=tmp_path) as copying:
-        assert copying.stdin and copying.stderr
-        assert wait_until(lambda: bool(list(tmp_path.glob("tmp/hermes-cp-*"))), 60)
-        copying.send_signal(signal.SIGINT)
-        assert copying.wait(60) == 130
-        assert copying.stderr.read() == b""
+    variables["TMPDIR"] = f"{tmp_path}/tmp"
+    copying = start_hermes_env("cp", *there.options, "-", ":new", stdin=subprocess.PIPE)
+    assert wait_until(lambda: bool(list(tmp_path.glob("tmp/hermes-cp-*"))), 60)
+    copying.send_signal(signal.SIGINT)
+    assert copying.wait(60) == 130
+    assert copying.stderr and copying.stderr.read() == b""
     assert there.names() == [] and not list((tmp_path / "tmp").iterdir())
 
 
 def test_a_reader_that_leaves_ends_it(there: There, variables: dict[str, str], tmp_path: Path) -> None:
-    there.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{there.folder}/large'")
-    words = [sys.executable, "-m", "hermes_env", "cp", *there.options, ":large", "-"]
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=variables, cwd=tmp_path
-    ) as copying:
-        assert copying.stdout and copying.stderr
-        assert copying.stdout.read(10) == bytes(10)
-        copying.stdout.close()
-        assert copying.wait(60) == 141
-        assert copying.stderr.read() == b""
+    there.environment.execute_oneshot(f"head -c 4000000 /dev/zero >'{there.folder}/large'")
+    reader, writer = os.pipe()
+    words = ("cp", *there.options, ":large", "-")
+    with open(reader, "rb") as reads, open(writer, "wb") as out, Path("/dev/null").open("r+b") as nothing:
+        thread = threading.Thread(target=lambda: (reads.read(10), reads.close()))
+        thread.start()
+        assert in_this_process(words, variables, tmp_path, nothing, out, nothing) == 141
+        thread.join()
 
 
-def test_a_person_sees_how_far_it_is(there: There, variables: dict[str, str], tmp_path: Path) -> None:
+def test_a_person_sees_how_far_it_is(opens: Opens, there: There, tmp_path: Path) -> None:
     """A pipe that nobody reads holds the copy up, so that it takes as long as the person likes to look."""
     there.environment.execute_oneshot(f"head -c 40000000 /dev/zero >'{there.folder}/large'")
     os.mkfifo(tmp_path / "out")
-    line = f'"$@" >{tmp_path}/out'
-    words = ["sh", "-c", line, "sh", sys.executable, "-m", "hermes_env", "cp", *there.options, ":large", "-"]
-    person = Person(words, {**variables, "TERM": "xterm-256color"}, tmp_path)
-    try:
-        with (tmp_path / "out").open("rb") as out:
-            person.sees("downloading large.*/40.0 MB")
-            assert len(out.read()) == 40_000_000
-            assert person.sees_the_end() == 0
-        assert person.all.endswith(b"\x1b[2K"), "and it is gone again"
-    finally:
-        person.close()
+    to_pipe = ("sh", "-c", f'"$@" >{tmp_path}/out', "sh", *WORDS)
+    person = opens("cp", *there.options, ":large", "-", program=to_pipe)
+    with (tmp_path / "out").open("rb") as out:
+        person.sees("downloading large.*/40.0 MB")
+        assert len(out.read()) == 40_000_000
+        assert person.sees_the_end() == 0
+    assert person.all.endswith(b"\x1b[2K"), "and it is gone again"
 
 
-def test_a_copy_into_what_ends_with_it_is_told_of(hermes_env, tmp_path: Path) -> None:
-    require_docker().close()
-    (tmp_path / "file").write_text("here")
-    done = hermes_env("cp", "-b", "docker", "--set", f"image={PYTHON_IMAGE}", "file", ":/srv/file")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "goes with container hermes-" in done.stderr and "--set container=NAME" in done.stderr
-    done = hermes_env("cp", "-b", "docker", "--set", f"image={PYTHON_IMAGE}", ":/etc/os-release", "-")
-    assert "ID=debian" in done.stdout and done.stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("directory", "source", "place"),
-    [
-        ("/x", "a/b", "/x/b"),
-        ("/x", "a/b/", "/x/b"),
-        ("/x/", "b", "/x/b"),
-        (".", "/b", "./b"),
-        ("~", "b", "~/b"),
-        ("/x", "a/.", "/x"),
-        ("/x", "..", "/x"),
-        ("/x", "/", "/x"),
-        ("/x", "~", "/x"),
-        ("/x", "~/", "/x"),
-        ("/x", "~/b", "/x/b"),
-    ],
-)
-def test_the_name_of_a_copy_is_that_of_its_source(directory: str, source: str, place: str) -> None:
-    assert place_in(directory, source) == place
+def test_the_name_of_a_copy_is_that_of_its_source() -> None:
+    places = {
+        ("/x", "a/b"): "/x/b",
+        ("/x", "a/b/"): "/x/b",
+        ("/x/", "b"): "/x/b",
+        (".", "/b"): "./b",
+        ("~", "b"): "~/b",
+        ("/x", "a/."): "/x",
+        ("/x", ".."): "/x",
+        ("/x", "/"): "/x",
+        ("/x", "~"): "/x",
+        ("/x", "~/"): "/x",
+        ("/x", "~/b"): "/x/b",
+    }
+    assert {(directory, source): place_in(directory, source) for directory, source in places} == places

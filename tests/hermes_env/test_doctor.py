@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from targets.engines import require_bubblewrap
-
 
 def line_of(output: str, backend: str) -> str:
     return next(line for line in output.splitlines() if line.startswith(f"{backend} "))
@@ -24,8 +22,8 @@ def test_each_backend_is_there_with_what_was_found_of_it(hermes_env, tmp_path: P
         assert said in line_of(done.stdout, backend)
 
 
-def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env) -> None:
-    done = hermes_env("doctor", TERMINAL_ENV="daytona")
+def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env, tmp_path: Path) -> None:
+    done = hermes_env("doctor", TERMINAL_ENV="daytona", DOCKER_HOST=f"unix://{tmp_path}/no.sock")
     assert done.returncode == 1
     assert "ready" in line_of(done.stdout, "local")
     assert "failed" in line_of(done.stdout, "daytona")
@@ -35,7 +33,7 @@ def test_a_backend_that_cannot_start_is_shown_with_its_reason(hermes_env, tmp_pa
     config = tmp_path / "home" / "config.yaml"
     config.parent.mkdir()
     config.write_text("terminal: {ssh_port: none}\n")
-    done = hermes_env("doctor", "--cwd", str(tmp_path / "absent"))
+    done = hermes_env("doctor", "--cwd", str(tmp_path / "absent"), DOCKER_HOST=f"unix://{tmp_path}/no.sock")
     assert done.returncode == 1
     assert f"settings  {config}\n" in done.stdout
     assert "failed" in line_of(done.stdout, "local")
@@ -51,20 +49,3 @@ def test_a_wrong_setting_is_one_line_and_exit_code_125(hermes_env, tmp_path: Pat
     done = hermes_env("doctor")
     assert (done.stdout, done.returncode) == ("", 125)
     assert f"{config}, terminal.timeout: it should be a valid number" in done.stderr
-
-
-def test_it_says_whether_this_machine_can_have_a_sandbox_and_tries_one_that_is_configured(
-    hermes_env, tmp_path: Path
-) -> None:
-    require_bubblewrap()
-    assert "a sandbox can be had: bubblewrap " in line_of(hermes_env("doctor").stdout, "local")
-    project = tmp_path / "project"
-    project.mkdir()
-    done = hermes_env("doctor", "--cwd", str(project), TERMINAL_LOCAL_SANDBOX="bubblewrap")
-    assert done.returncode == 0
-    assert "ready" in line_of(done.stdout, "local")
-    assert "; in a sandbox: bubblewrap " in line_of(done.stdout, "local")
-    done = hermes_env("doctor", TERMINAL_LOCAL_SANDBOX="bubblewrap", PATH="/none", TERMINAL_CWD=str(project))
-    assert done.returncode == 1
-    assert "failed" in line_of(done.stdout, "local")
-    assert "install the package bubblewrap" in line_of(done.stdout, "local")

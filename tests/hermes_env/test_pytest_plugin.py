@@ -2,112 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
-from targets.engines import PYTHON_IMAGE, require_docker
-from targets.ssh_server import SSHServer
 
 from hermes_env.pytest_targets import settings_of
 
 pytest_plugins = ["pytester"]
 
-USES = """
-import pytest
 
-@pytest.fixture(scope="session")
-def seen():
-    return []
-
-@pytest.mark.parametrize("turn", [1, 2])
-def test_each_has_a_clean_session(environment, seen, turn, record_property):
-    assert environment.execute("ls -A; echo ${MINE-unset}").output == "unset\\n"
-    environment.execute("export MINE=1; echo x >file; echo x >/tmp/hermes-plugin-$PPID; sleep 1000 &")
-    record_property("place", environment.cwd)
-    seen.append(environment.cwd)
-    assert len(set(seen)) == len(seen)
-
-def test_what_was_left_is_gone(environment, seen):
-    for place in seen:
-        assert not environment.execute(["test", "-e", place]).ok
-"""
-
-
-def _run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
-    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
-
-
-def test_in_a_container_that_tests_share(pytester: pytest.Pytester) -> None:
-    client = require_docker()
+def test_each_test_has_a_clean_session_and_may_say_where_it_runs(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
-        USES,
-        test_more="""
-        import pathlib
+        """
         import pytest
 
-        ids = pathlib.Path("ids")
+        places = []
 
-        def is_new(env):
-            with ids.open("a+") as file:
-                file.seek(0)
-                known = file.read().split()
-                file.write(env.target.id + "\\n")
-            return env.target.id not in known
+        @pytest.mark.parametrize("turn", [1, 2])
+        def test_each_has_a_clean_session(environment, turn):
+            assert environment.execute("ls -A; echo ${MINE-unset}").output == "unset\\n"
+            environment.execute("export MINE=1; echo x >file; sleep 1000 &")
+            places.append(environment.cwd)
+            assert len(set(places)) == turn
 
-        def test_the_container(environment):
-            assert is_new(environment)
+        def test_what_was_left_is_gone(environment):
+            assert not any(environment.execute(["test", "-e", place]).ok for place in places)
 
-        def test_is_the_same(environment):
-            assert not is_new(environment)
+        @pytest.mark.environment("ssh")
+        def test_there_alone(environment): pass
 
-        def test_or_one_of_its_own(fresh_environment):
-            assert is_new(fresh_environment)
-            assert fresh_environment.execute("ls -A").output == ""
-
-        @pytest.mark.environment(network=False, docker_env={"MARKED": "yes"})
-        def test_or_one_with_settings(environment):
-            assert is_new(environment)
-            assert environment.execute("echo $MARKED").output == "yes\\n"
-        """,
+        @pytest.mark.not_on("local", reason="no need")
+        def test_elsewhere(environment): pass
+        """
     )
-    result = _run(pytester, "-v", f"--environment=docker:{PYTHON_IMAGE}")
-    result.assert_outcomes(passed=7)
-    result.stdout.fnmatch_lines([f"*test_is_the_same?docker:{PYTHON_IMAGE}? PASSED*"])
-    ids = sorted(set((pytester.path / "ids").read_text().split()))
-    assert len(ids) == 3
-    assert client.api.containers(all=True, filters={"id": ids}) == []
-    client.close()
-
-
-def test_over_ssh_and_here_in_one_run_of_several_workers(
-    pytester: pytest.Pytester, tmp_path: Path, configure: Callable[[str], None]
-) -> None:
-    folder = tmp_path / "sshd"
-    folder.mkdir()
-    server = SSHServer(folder)
-    server.start()
-    configure(f"terminal:\n  ssh_key: {server.key}\n  ssh_config: {server.config}\n")
-    try:
-        pytester.makepyfile(
-            USES,
-            test_markers="""
-            import pytest
-
-            @pytest.mark.environment("ssh")
-            def test_there_alone(environment):
-                assert environment.backend == "ssh"
-
-            @pytest.mark.not_on("ssh", reason="no need")
-            def test_here_alone(environment):
-                assert environment.backend == "local"
-            """,
-        )
-        result = _run(pytester, "-n2", "-rs", f"--environment=ssh:127.0.0.1:{server.port}", "--environment", "local")
-        result.assert_outcomes(passed=8, skipped=2)
-        result.stdout.fnmatch_lines_random(["*SKIPPED*runs on ssh alone", "*SKIPPED*no need"])
-    finally:
-        server.remove()
+    result = pytester.runpytest_inprocess("-rs", "-p", "no:cacheprovider", "--environment=local")
+    result.assert_outcomes(passed=3, skipped=2)
+    result.stdout.fnmatch_lines_random(["*SKIPPED*runs on ssh alone", "*SKIPPED*no need"])
 
 
 def test_the_ini_setting_says_where_and_else_it_is_this_machine(pytester: pytest.Pytester) -> None:
@@ -122,19 +50,16 @@ def test_the_ini_setting_says_where_and_else_it_is_this_machine(pytester: pytest
     result.stdout.no_fnmatch_line("*modal*")
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ("dokcer", "*--environment:*unknown backend 'dokcer'*'docker'*"),
-        ("local:x", "*--environment: 'local:x': backend 'local' takes nothing behind its name*"),
-        ("docker:", "*--environment: 'docker:' names no image behind the colon*"),
-        ("ssh:me@", "*--environment: 'ssh:me@' names no host; give ssh:HOST*"),
-    ],
-)
-def test_a_wrong_place_is_an_error_of_usage(pytester: pytest.Pytester, given: str, told: str) -> None:
-    result = pytester.runpytest_inprocess(f"--environment={given}")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([told])
+def test_a_wrong_place_is_an_error_of_usage(pytester: pytest.Pytester) -> None:
+    for given, told in {
+        "dokcer": "*--environment:*unknown backend 'dokcer'*'docker'*",
+        "local:x": "*--environment: 'local:x': backend 'local' takes nothing behind its name*",
+        "docker:": "*--environment: 'docker:' names no image behind the colon*",
+        "ssh:me@": "*--environment: 'ssh:me@' names no host; give ssh:HOST*",
+    }.items():
+        result = pytester.runpytest_inprocess(f"--environment={given}")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([told])
 
 
 def test_a_wrong_marker_and_a_target_that_cannot_be_had_are_told_in_one_line(pytester: pytest.Pytester) -> None:
@@ -173,26 +98,20 @@ def test_it_costs_nothing_where_it_is_not_used(pytester: pytest.Pytester) -> Non
             assert "environment_spec" not in request.fixturenames
         """
     )
-    _run(pytester).assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize(
-    ("spec", "settings"),
-    [
-        ("docker", {}),
-        ("docker:registry:5000/python:3.12", {"image": "registry:5000/python:3.12"}),
-        ("singularity:/images/a.sif", {"image": "/images/a.sif"}),
-        ("ssh:host", {"host": "host"}),
-        ("ssh:me@host:2222", {"host": "host", "user": "me", "port": 2222}),
-        ("ssh:me@[::1]:2222", {"host": "::1", "user": "me", "port": 2222}),
-        ("ssh:[::1]", {"host": "::1"}),
-    ],
-)
-def test_what_stands_behind_a_backend(spec: str, settings: dict[str, object]) -> None:
-    assert settings_of(spec) == (spec.partition(":")[0], settings)
-
-
-@pytest.mark.parametrize("spec", ["ssh:", "ssh:@host", "ssh:host:", "ssh:host:port", "ssh:[::1]22", "modal:", ""])
-def test_what_says_nothing(spec: str) -> None:
-    with pytest.raises(ValueError, match=r"names no|unknown backend"):
-        settings_of(spec)
+def test_what_stands_behind_a_backend() -> None:
+    for spec, settings in {
+        "docker": {},
+        "docker:registry:5000/python:3.12": {"image": "registry:5000/python:3.12"},
+        "singularity:/images/a.sif": {"image": "/images/a.sif"},
+        "ssh:host": {"host": "host"},
+        "ssh:me@host:2222": {"host": "host", "user": "me", "port": 2222},
+        "ssh:me@[::1]:2222": {"host": "::1", "user": "me", "port": 2222},
+        "ssh:[::1]": {"host": "::1"},
+    }.items():
+        assert settings_of(spec) == (spec.partition(":")[0], settings)
+    for spec in ("ssh:", "ssh:@host", "ssh:host:", "ssh:host:port", "ssh:[::1]22", "modal:", ""):
+        with pytest.raises(ValueError, match=r"names no|unknown backend"):
+            settings_of(spec)

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
-
-import pytest
 from targets import shelf
-from targets.engines import PYTHON_IMAGE, require_docker
-from targets.pseudo_terminal import Person
-
-from environments import create_environment
-from environments.docker import DockerEnvironment
+from targets.command_line import Opens
 
 SHELF = ["-b", shelf.NAME]
 
@@ -81,23 +72,20 @@ def test_what_cannot_be_removed_is_told_and_the_rest_is_removed(hermes_env, thin
     assert things.left == ["glued"]
 
 
-@pytest.mark.parametrize("words", [[], ["name", "--all"], ["--task", "build", "--all"]], ids=" ".join)
-def test_what_to_remove_is_said_in_one_way(hermes_env, things, words: list[str]) -> None:
+def test_what_to_remove_is_said_in_one_way(hermes_env, things) -> None:
     things.put("name", task="build")
-    done = hermes_env("rm", *SHELF, *words)
-    assert done.returncode == 2
-    assert "give either names, or --task, or --all" in done.stderr
+    for words in ([], ["name", "--all"], ["--task", "build", "--all"]):
+        done = hermes_env("rm", *SHELF, *words)
+        assert done.returncode == 2
+        assert "give either names, or --task, or --all" in done.stderr
     assert things.left == ["name"]
 
 
-@pytest.mark.parametrize(("answer", "code", "left"), [("n", 126, 2), ("y", 0, 0)])
-def test_a_person_is_asked_first(
-    things, variables: dict[str, str], tmp_path: Path, answer: str, code: int, left: int
-) -> None:
+def test_a_person_is_asked_first_unless_that_was_answered_before(opens: Opens, things: shelf.Things) -> None:
     things.put("first", task="build")
     things.put("second", task="build")
-    person = Person([sys.executable, "-m", "hermes_env", "rm", *SHELF, "--task", "build"], variables, tmp_path)
-    try:
+    for answer, code, left in (("n", 126, 2), ("y", 0, 0)):
+        person = opens("rm", *SHELF, "--task", "build")
         person.sees("sandbox first of task build")
         person.sees("sandbox second of task build")
         person.sees(r"Remove these 2, with all files in there\? \[y/N\]")
@@ -105,34 +93,8 @@ def test_a_person_is_asked_first(
         person.type(f"{answer}\n")
         assert person.sees_the_end() == code
         assert len(things.left) == left
-    finally:
-        person.close()
-
-
-@pytest.mark.parametrize("option", ["--yes", "-f"])
-def test_nobody_is_asked_who_said_so_before(things, variables: dict[str, str], tmp_path: Path, option: str) -> None:
-    things.put("first")
-    person = Person([sys.executable, "-m", "hermes_env", "rm", *SHELF, "first", option], variables, tmp_path)
-    try:
+    for option in ("--yes", "-f"):
+        things.put("first")
+        person = opens("rm", *SHELF, "first", option)
         assert person.sees_the_end() == 0
-        assert b"Remove" not in person.all
-        assert things.left == []
-    finally:
-        person.close()
-
-
-def test_a_kept_container_is_removed_and_one_that_runs_is_not(hermes_env, variables: dict[str, str]) -> None:
-    require_docker().close()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HERMES_HOME", variables["HERMES_HOME"])
-        settings = {"image": PYTHON_IMAGE, "task_id": "removed by rm", "container_persistent": True}
-        with create_environment("docker", **settings) as env:
-            env.execute("true")
-            container = env.target.id
-            done = hermes_env("rm", container[:12])
-            assert done.returncode == 125
-            assert f"is not removed: process {os.getpid()}" in done.stderr
-        assert hermes_env("rm", "--task", "removed by rm").stdout.startswith(
-            f"removed docker container {container[:12]}"
-        )
-        assert container not in [target.id for target in DockerEnvironment.find_targets()]
+        assert b"Remove" not in person.all and things.left == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from targets.plain_local import PlainLocal
 from targets.processes import all_gone
@@ -37,6 +37,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[begin:end] for begin, end in pairwise(places)]
 
 
+@settings(max_examples=25)
 @given(st.sampled_from(TYPED), st.lists(st.integers(0, 20), max_size=4))
 def test_tilde_dot_is_found_at_the_beginning_of_a_line_alone(example: tuple[bytes, bytes, bool], cuts: list[int]):
     typed, passed, ends = example
@@ -60,6 +61,7 @@ SHOWN = [
 ]
 
 
+@settings(max_examples=25)
 @given(st.sampled_from(SHOWN), st.lists(st.integers(0, 40), max_size=6))
 def test_modes_that_are_left_on_are_known(example: tuple[bytes, bytes], cuts: list[int]):
     data, undoing = example

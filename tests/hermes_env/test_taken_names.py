@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from targets.command_line import WORDS, CommandLine
+
+import environments
 
 PACKAGES = ["environments", "rpc", "hermes_tools", "code_execution"]
 
 
-@pytest.fixture(params=["{}.py", "{}/__init__.py"])
-def taken(request: pytest.FixtureRequest, tmp_path: Path, name: str) -> Path:
-    """A module of the user's in the current directory."""
-    path = tmp_path / request.param.format(name)
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("")
-    return path
+def test_the_module_that_has_taken_a_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_names = runpy.run_path(str(Path(environments.__file__).parent / "own_names.py"))
+    for form in ("{}.py", "{}/__init__.py"):
+        for name in PACKAGES:
+            place = tmp_path / form[3:].replace("/", "") / name
+            taken = place / form.format(name)
+            taken.parent.mkdir(parents=True)
+            taken.touch()
+            with monkeypatch.context() as patch:
+                patch.syspath_prepend(str(place))
+                patch.delitem(sys.modules, name, raising=False)
+                assert own_names["taken_name"]().startswith(f"{taken} has taken the name {name!r}")
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_the_command_line_names_what_has_taken_a_name(hermes_env, taken: Path, name: str) -> None:
-    done = hermes_env("exec", "--", "echo never")
-    assert (done.stdout, done.returncode) == ("", 125)
-    assert done.stderr.startswith(f"hermes-env: {taken} has taken the name {name!r}")
-    assert done.stderr.count("\n") == 1
-
-
-@pytest.mark.parametrize("name", PACKAGES[:3])
-def test_a_program_that_imports_us_is_told_what_has_taken_a_name(taken: Path, name: str) -> None:
+def test_the_command_line_and_a_program_that_imports_us_tell_of_it(tmp_path: Path) -> None:
+    taken = tmp_path / "rpc.py"
+    taken.touch()
+    done = subprocess.run(
+        [*WORDS, "exec", "--", "echo never"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode, done.stderr.count("\n")) == ("", 125, 1)
+    assert done.stderr.startswith(f"hermes-env: {taken} has taken the name 'rpc'")
     code = "from code_execution import execute_code"
-    done = subprocess.run([sys.executable, "-c", code], cwd=taken.parent, capture_output=True, text=True, check=False)
-    if taken.name == "__init__.py":
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=taken.parents[1], capture_output=True, text=True, check=False
-        )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"ImportError: {taken} has taken the name {name!r}")
+    assert done.stderr.splitlines()[-1].startswith(f"ImportError: {taken} has taken the name 'rpc'")
 
 
-@pytest.mark.parametrize("name", [*PACKAGES, "json", "socket", "threading"])
-def test_in_a_target_such_a_name_in_the_sessions_directory_is_in_nobodys_way(
-    hermes_env, taken: Path, name: str, tmp_path: Path
+def test_in_a_target_such_names_in_the_sessions_directory_are_in_nobodys_way(
+    hermes_env: CommandLine, tmp_path: Path
 ) -> None:
-    taken.write_text("raise RuntimeError('this is not what was meant')")
+    for name in [*PACKAGES, "json", "socket", "threading"]:
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('this is not what was meant')")
     script = tmp_path / "there" / "script.py"
     script.parent.mkdir()
     script.write_text("from hermes_tools import terminal; print(terminal('echo hi')['output'])")

@@ -1,15 +1,29 @@
+"""The command line: in this process where the process itself is not what is tested, else in one of its own."""
+
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import IO
+from unittest.mock import patch
 
 import pytest
-from targets import shelf
 
-CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
+from hermes_env.debug_log import PACKAGES
+from targets import shelf
+from targets.pseudo_terminal import Person
+
+WORDS = (sys.executable, "-m", "hermes_env")
+Done = subprocess.CompletedProcess[str]
+CommandLine = Callable[..., Done]
+Start = Callable[..., "subprocess.Popen[bytes]"]
+Opens = Callable[..., Person]
 
 
 @pytest.fixture
@@ -21,21 +35,112 @@ def variables(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def hermes_env(variables: dict[str, str], tmp_path: Path) -> CommandLine:
-    """The real command, as a shell would run it."""
+    """Runs the command line in this process, with files as its standard streams.
 
-    def run(*words: str, stdin: str = "", folder: Path = tmp_path, **more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "hermes_env", *words],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={**variables, **more},
-            cwd=folder,
-            check=False,
-        )
+    `stdin` is the text of standard input, `folder` the current directory; what else is named is a variable.
+    """
+
+    def run(*words: str, stdin: str = "", folder: Path = tmp_path, **more: str) -> Done:
+        with contextlib.ExitStack() as stack:
+            given, out, err = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+            given.write(stdin.encode())
+            given.seek(0)
+            code = in_this_process(words, {**variables, **more}, folder, given, out, err)
+            return subprocess.CompletedProcess(words, code, _text_of(out), _text_of(err))
 
     return run
+
+
+def in_this_process(
+    words: tuple[str, ...],
+    variables: Mapping[str, str],
+    folder: Path,
+    given: IO[bytes] | int,
+    out: IO[bytes] | int,
+    err: IO[bytes] | int,
+) -> int:
+    """Run the command line with three open files as its standard streams, and return its exit code."""
+    from hermes_env.cli import main
+
+    with contextlib.ExitStack() as stack:
+        stdin, stdout, stderr = (
+            stack.enter_context(open(_duplicate(file), mode, encoding="utf-8", errors=errors))
+            for file, mode, errors in ((given, "r", "strict"), (out, "w", "strict"), (err, "w", "backslashreplace"))
+        )
+        stack.enter_context(contextlib.chdir(folder))
+        stack.enter_context(patch.dict(os.environ, variables, clear=True))
+        stack.enter_context(patch.object(sys, "argv", ["hermes-env", *words]))
+        stack.enter_context(patch.object(sys, "path", [*sys.path]))
+        stack.enter_context(patch.multiple(sys, stdin=stdin, stdout=stdout, stderr=stderr))
+        stack.callback(_forget_logging, [(logger, logger.level) for logger in map(logging.getLogger, PACKAGES)])
+        try:
+            main()
+        except SystemExit as ended:
+            return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    return 0
+
+
+@contextlib.contextmanager
+def terminal_shown() -> Iterator[tuple[int, Callable[[], str]]]:
+    """Open a terminal; returns its descriptor, and what returns all that it was given."""
+    screen, terminal = os.openpty()
+
+    def shown() -> str:
+        os.write(terminal, b"the end")
+        got = b""
+        while not got.endswith(b"the end"):
+            got += os.read(screen, 65536)
+        return got.decode().removesuffix("the end")
+
+    yield terminal, shown
+    os.close(screen)
+    os.close(terminal)
+
+
+def _duplicate(file: IO[bytes] | int) -> int:
+    return os.dup(file if isinstance(file, int) else file.fileno())
+
+
+def _text_of(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
+
+
+def _forget_logging(levels: list[tuple[logging.Logger, int]]) -> None:
+    """Take away what -vv has added to the loggers."""
+    for logger, level in levels:
+        logger.setLevel(level)
+        logger.handlers = [each for each in logger.handlers if type(each).__module__ != "hermes_env.debug_log"]
+
+
+@pytest.fixture
+def start_hermes_env(variables: dict[str, str], tmp_path: Path) -> Iterator[Start]:
+    """Starts the command in a process of its own, which can be signalled while it runs."""
+    with contextlib.ExitStack() as started:
+
+        def start(*words: str, **options: object) -> subprocess.Popen[bytes]:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            process = subprocess.Popen([*WORDS, *words], env=variables, cwd=tmp_path, **{**streams, **options})  # type: ignore[call-overload]
+            started.enter_context(process)
+            started.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.fixture
+def opens(variables: dict[str, str], tmp_path: Path) -> Iterator[Opens]:
+    """Runs the command on a terminal, with a person at it."""
+    persons: list[Person] = []
+
+    def open_terminal(*words: str, program: tuple[str, ...] = WORDS, **more: str) -> Person:
+        own = {**variables, "HOME": str(tmp_path), "SHELL": "/bin/bash", "TERM": "xterm-256color", **more}
+        persons.append(Person([*program, *words], own, tmp_path))
+        return persons[-1]
+
+    yield open_terminal
+    for person in persons:
+        person.close()
 
 
 @pytest.fixture
@@ -46,27 +151,3 @@ def things(tmp_path: Path, variables: dict[str, str]) -> shelf.Things:
     variables[shelf.FOLDER] = str(folder)
     variables["PYTHONPATH"] = str(Path(shelf.__file__).parents[1])
     return shelf.Things(folder)
-
-
-@pytest.fixture
-def start_hermes_env(variables: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """The real command, to be signalled while it runs."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(*words: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "hermes_env", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=variables,
-            cwd=tmp_path,
-        )
-        started.append(process)
-        return process
-
-    yield start
-    for process in started:
-        with process:
-            process.kill()

@@ -1,0 +1,35 @@
+"""`hermes-env doctor`, where engines answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from targets.command_line import CommandLine
+from targets.engines import PYTHON_IMAGE, require_bubblewrap
+
+
+def line_of(output: str, backend: str) -> str:
+    return next(line for line in output.splitlines() if line.startswith(f"{backend} "))
+
+
+def test_a_trial_tells_its_steps(hermes_env: CommandLine) -> None:
+    done = hermes_env("doctor", "-v", "-b", "docker", TERMINAL_DOCKER_IMAGE=PYTHON_IMAGE)
+    assert done.returncode == 0
+    assert "hermes-env: started in" in done.stderr
+
+
+def test_it_says_whether_this_machine_can_have_a_sandbox_and_tries_one_that_is_configured(
+    hermes_env: CommandLine, tmp_path: Path
+) -> None:
+    require_bubblewrap()
+    assert "a sandbox can be had: bubblewrap " in line_of(hermes_env("doctor").stdout, "local")
+    project = tmp_path / "project"
+    project.mkdir()
+    done = hermes_env("doctor", "--cwd", str(project), TERMINAL_LOCAL_SANDBOX="bubblewrap")
+    assert done.returncode == 0
+    assert "ready" in line_of(done.stdout, "local")
+    assert "; in a sandbox: bubblewrap " in line_of(done.stdout, "local")
+    done = hermes_env("doctor", TERMINAL_LOCAL_SANDBOX="bubblewrap", PATH="/none", TERMINAL_CWD=str(project))
+    assert done.returncode == 1
+    assert "failed" in line_of(done.stdout, "local")
+    assert "install the package bubblewrap" in line_of(done.stdout, "local")

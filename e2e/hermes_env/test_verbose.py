@@ -1,0 +1,26 @@
+"""What `-v` and `-vv` show on standard error."""
+
+from __future__ import annotations
+
+from targets.command_line import CommandLine
+from targets.engines import PYTHON_IMAGE
+
+PRESENT = ("-b", "docker", "--set", f"image={PYTHON_IMAGE}", "-n", "echo", "ran")
+ABSENT = ("-b", "docker", "--set", "image=hermes-test-absent:none", "-n", "true")
+
+
+def test_the_steps_of_a_start_are_told_on_request(hermes_env: CommandLine) -> None:
+    quiet = hermes_env("exec", *PRESENT)
+    assert (quiet.stdout, quiet.stderr, quiet.returncode) == ("ran\n", "", 0)
+    done = hermes_env("exec", "-v", *PRESENT)
+    assert (done.stdout, done.returncode) == ("ran\n", 0)
+    assert "hermes-env: connecting to the engine at" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("hermes-env: started in")
+
+
+def test_one_tells_of_a_pull_and_two_show_its_record_in_the_log(hermes_env: CommandLine) -> None:
+    once = hermes_env("exec", "-v", *ABSENT)
+    assert once.returncode == 125
+    assert "pulling image hermes-test-absent:none" in once.stderr and " INFO " not in once.stderr
+    twice = hermes_env("exec", "-vv", *ABSENT)
+    assert " INFO environments.docker.image: pulling image hermes-test-absent:none" in twice.stderr

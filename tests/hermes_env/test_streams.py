@@ -1,0 +1,74 @@
+"""What passes through the streams of `exec`, `cp` and `shell`, on this machine with a shell that lasts and without."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from targets.backends import local, per_command
+from targets.processes import all_gone
+from targets.streamed import (
+    Sink,
+    check_a_person_is_at_a_terminal_there,
+    check_a_time_out_ends_a_command_that_does_not_read,
+    check_every_byte_passes_both_ways,
+    streamed,
+)
+
+from environments import BaseEnvironment, UnsupportedError
+from hermes_env.interactive.session import InteractiveSession
+from hermes_env.streamed_command import Ending, StreamedCommand
+
+
+@pytest.fixture(scope="module", params=[local, per_command], ids=["local", "per command"])
+def environment(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseEnvironment]:
+    with request.param(tmp_path_factory.mktemp("there")) as subject, subject.make() as environment:
+        yield environment
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    reader, writer = os.pipe()
+    yield reader, writer
+    os.close(reader)
+    os.close(writer)
+
+
+def test_every_byte_passes_both_ways(environment: BaseEnvironment) -> None:
+    check_every_byte_passes_both_ways(environment)
+
+
+def test_an_input_that_stays_open_is_not_waited_for(environment: BaseEnvironment, pipe: tuple[int, int]) -> None:
+    for command in ("echo done", "head -c 3 >/dev/null; echo done", "exec <&-; echo done"):
+        os.write(pipe[1], b"abc")
+        assert streamed(environment, command, pipe[0]) == (b"done\n", Ending(0))
+
+
+def test_an_input_without_end_ends_with_the_command(environment: BaseEnvironment) -> None:
+    with Path("/dev/zero").open("rb") as endless:
+        assert streamed(environment, "sleep 0.2; head -c 3", endless.fileno()) == (b"\0\0\0", Ending(0))
+
+
+def test_a_time_out_ends_a_command_that_does_not_read(environment: BaseEnvironment, nap: str) -> None:
+    check_a_time_out_ends_a_command_that_does_not_read(environment, nap, timeout=1)
+
+
+def test_an_interrupt_ends_a_command(environment: BaseEnvironment, pipe: tuple[int, int], nap: str) -> None:
+    sink = Sink()
+    command = StreamedCommand(f"echo begun; sleep {nap}", None, pipe[0])
+    thread = threading.Thread(target=lambda: (sink.shows(b"begun"), command.interrupt()))
+    thread.start()
+    assert command.run(environment, sink) == Ending(130, interrupted=True)
+    thread.join()
+    assert all_gone(nap)
+
+
+def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str) -> None:
+    if environment.capabilities.pty:
+        check_a_person_is_at_a_terminal_there(environment, nap)
+        return
+    with open(os.openpty()[1], "rb") as terminal, pytest.raises(UnsupportedError):
+        InteractiveSession(terminal.fileno()).run(environment, "true", Sink())

@@ -1,0 +1,106 @@
+"""What passes through the command line's streams and terminals, checked on an environment of any backend."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import termios
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from environments import BaseEnvironment
+from environments.conformance.check import wait_until
+from environments.sink import Channel
+from hermes_env.copying.streams import download_stream, upload_stream
+from hermes_env.interactive.session import InteractiveSession
+from hermes_env.live_output import LiveOutput
+from hermes_env.streamed_command import Ending, StreamedCommand
+from targets.processes import all_gone, having
+
+BYTES = bytes(range(256)) * 4000
+
+
+class Sink:
+    """Keeps what it gets."""
+
+    separate = False
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.came = threading.Condition()
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        with self.came:
+            self.data += data
+            self.came.notify_all()
+
+    def freeze(self) -> None:
+        pass
+
+    def shows(self, text: bytes) -> bool:
+        """Wait until some bytes have come."""
+        with self.came:
+            return self.came.wait_for(lambda: text in self.data, 60)
+
+
+def streamed(environment: BaseEnvironment, command: str, source: int, timeout: float = 60) -> tuple[bytes, Ending]:
+    """Run a command with a descriptor's bytes as its input, and return its output and its end."""
+    sink = Sink()
+    ending = StreamedCommand(command, timeout, source).run(environment, sink)
+    return bytes(sink.data), ending
+
+
+def check_every_byte_passes_both_ways(environment: BaseEnvironment) -> None:
+    """Through a command, and into a file and out of it."""
+    path = f"{environment.scratch_directory()}/it's new"
+    with tempfile.TemporaryFile() as source, tempfile.TemporaryFile("w+") as out:
+        source.write(BYTES)
+        source.seek(0)
+        got, ending = streamed(environment, "cat; exit 5", source.fileno())
+        assert (got == BYTES, ending.exit_code) == (True, 5)
+        source.seek(0)
+        upload_stream(environment, source.fileno(), path)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.stdout", out)
+            download_stream(environment, path, LiveOutput(lambda: None))
+        out.seek(0)
+        assert out.buffer.read() == BYTES
+
+
+def check_a_time_out_ends_a_command_that_does_not_read(environment: BaseEnvironment, nap: str, timeout: float) -> None:
+    """Its input has no end, and so waits for room."""
+    with open("/dev/zero", "rb") as endless:
+        _, ending = streamed(environment, f"sleep {nap}", endless.fileno(), timeout)
+    assert (ending.exit_code, ending.timed_out) == (124, True)
+    assert all_gone(nap)
+
+
+def check_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str) -> None:
+    """The window has its size there, also once that has changed, and control-C is the command's."""
+    window = Sink()
+    screen, terminal = os.openpty()
+    termios.tcsetwinsize(screen, (33, 111))
+    session = InteractiveSession(terminal)
+    resized = "until stty size | grep '20 66'; do sleep 0.1; done"
+    command = f"trap 'exit 7' INT; stty size; read -r word; {resized}; sleep {nap}"
+    try:
+        with ThreadPoolExecutor() as pool, session.heeding_signals():
+            code = pool.submit(session.run, environment, command, window)
+            try:
+                assert window.shows(b"33 111")
+                termios.tcsetwinsize(screen, (20, 66))
+                signal.raise_signal(signal.SIGWINCH)
+                os.write(screen, b"go\n")
+                assert window.shows(b"20 66")
+                assert wait_until(lambda: having(nap), 60)  # a shell heeds its trap only behind what it has started
+                os.write(screen, b"\x03")
+                assert code.result(60) in (7, 130), "Singularity's own program in front of it is interrupted as well"
+            finally:
+                session.interrupt()
+    finally:
+        os.close(screen)
+        os.close(terminal)
+    assert all_gone(nap)
