@@ -1,4 +1,4 @@
-"""Joining an instance that somebody else has started, and what is said of any instance."""
+"""Joining an instance that another program has started."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.engines import require_singularity
 from targets.processes import having
-from targets.singularity_engine import Engine, engine_in
+from targets.singularity_engine import Engine
 
 from environments import (
     BaseEnvironment,
     EnvironmentLostError,
     EnvironmentStartError,
-    SettingsError,
-    UnsupportedError,
     create_environment,
 )
 from environments.singularity import SingularityEnvironment
@@ -26,11 +23,6 @@ from environments.target import this_machine
 
 NAME = "of-somebody-else"
 Join = Callable[..., BaseEnvironment]
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    return engine_in(require_singularity(), tmp_path, monkeypatch)
 
 
 def run(engine: Engine, *arguments: object) -> None:
@@ -84,15 +76,6 @@ def test_an_instance_that_somebody_starts_anew_is_lost_and_joined_again(join: Jo
     assert env.execute("echo back").output == "back\n"
 
 
-def test_settings_of_a_new_instance_are_refused_along_with_it() -> None:
-    with pytest.raises(SettingsError, match=r"singularity_image, singularity_network are for a new one"):
-        create_environment("singularity", instance="one", image="x", network=False)
-    with pytest.raises(UnsupportedError, match="container_memory"):
-        create_environment("singularity", instance="one", container_memory=64)
-    with pytest.raises(SettingsError, match="one instance"):
-        create_environment("singularity", instance="one two")
-
-
 def test_a_person_gets_in_by_what_the_target_says(join: Join, instance: str) -> None:
     env = join(cwd="/usr")
     target = env.target
@@ -101,8 +84,3 @@ def test_a_person_gets_in_by_what_the_target_says(join: Join, instance: str) -> 
     got = subprocess.run(target.enter, input="pwd\n", capture_output=True, text=True, check=True)
     assert got.stdout == "/usr\n"
     assert str(env.address(80)) == "127.0.0.1:80"  # it shares this machine's network
-
-
-def test_an_instance_without_a_network_has_no_address(engine: Engine) -> None:
-    with engine.make(network=False) as env, pytest.raises(UnsupportedError, match="has no network"):
-        env.address(80)

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
 
 import pytest
-from targets.engines import require_singularity
-from targets.singularity_engine import Engine, engine_in
+from targets.singularity_engine import Engine
 
 from environments import FoundTarget, TerminalError
 from environments.singularity import SingularityEnvironment
 from environments.singularity.client import Client
 from environments.singularity.instance import records
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    return engine_in(require_singularity(), tmp_path, monkeypatch)
 
 
 def found() -> dict[str, FoundTarget]:

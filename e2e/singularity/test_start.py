@@ -7,36 +7,25 @@ from pathlib import Path
 
 import psutil
 import pytest
-from targets.engines import require_singularity
 from targets.silent_server import silent_server
-from targets.singularity_engine import Engine, engine_in
-from targets.stopped_starts import WAYS, Stop, by_interrupt, our_threads
+from targets.singularity_engine import Engine
+from targets.stopped_starts import by_cleanup, by_interrupt, our_threads
 
 from environments.conformance.check import wait_until
 from environments.progress import Progress
-
-each_way = pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
-
-
-@pytest.fixture
-def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    monkeypatch.setenv("APPTAINER_CACHEDIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("APPTAINER_NOHTTPS", "1")
-    return engine_in(require_singularity(), tmp_path, monkeypatch)
 
 
 def running(word: str) -> bool:
     return any(word in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
 
 
-@each_way
-def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(engine: Engine, stop: Stop):
+def test_a_pull_from_a_registry_that_does_not_answer_is_stopped(engine: Engine):
     told: list[Progress] = []
     with silent_server() as registry:
         uri = f"docker://127.0.0.1:{registry.port}/some/image"
         with engine.make(image=uri) as env:
             env.progress.callback = told.append
-            stop(env, registry.reached.wait)
+            by_interrupt(env, registry.reached.wait)
             assert wait_until(lambda: not our_threads())
         assert not running(uri)
     assert f"pulling {uri}" in [each.what for each in told]
@@ -60,10 +49,9 @@ def hesitant(engine: Engine, monkeypatch: pytest.MonkeyPatch, nap: str) -> Path:
     return wait
 
 
-@each_way
-def test_an_engine_that_does_not_come_to_an_end_is_ended(engine: Engine, hesitant: Path, stop: Stop, nap: str):
+def test_an_engine_that_does_not_come_to_an_end_is_ended(engine: Engine, hesitant: Path, nap: str):
     with engine.make() as env:
-        stop(env, lambda: wait_until(lambda: hesitant.stat().st_size > 0))
+        by_cleanup(env, lambda: wait_until(lambda: hesitant.stat().st_size > 0))
         assert wait_until(lambda: not our_threads()) and not running(nap)
 
 
