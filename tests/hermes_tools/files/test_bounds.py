@@ -26,10 +26,10 @@ def test_a_huge_limit_is_all_and_a_huge_offset_nothing(env: BaseEnvironment, tmp
         assert (result["content"], result["total_lines"], result["truncated"]) == ("", 2, False)
 
 
-def test_millions_of_lines_come_in_parts(env: BaseEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("\n" * 3_000_000)
+def test_thousands_of_lines_come_in_parts(env: BaseEnvironment, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("\n" * 300_000)
     result = read_file(env, "a", limit=HUGE)
-    assert result["hint"] == "lines 1-100000 of 3000000; continue with offset=100001"
+    assert result["hint"] == "lines 1-100000 of 300000; continue with offset=100001"
 
 
 def test_a_huge_sparse_file_is_binary_at_once(env: BaseEnvironment, tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_a_huge_sparse_file_is_binary_at_once(env: BaseEnvironment, tmp_path: Pa
 
 
 def test_one_line_of_many_megabytes_is_cut(env: BaseEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("x" * 50_000_000)
+    (tmp_path / "a").write_text("x" * 5_000_000)
     result = read_file(env, "a")
     assert (len(result["content"]) < 2100, result["total_lines"]) == (True, 1)
 
@@ -53,9 +53,7 @@ def test_a_file_of_the_kernel_that_has_no_size_is_read(env: BaseEnvironment) -> 
 def test_a_file_that_grows_for_ever_is_read_to_where_it_ended(env: BaseEnvironment, tmp_path: Path) -> None:
     file = tmp_path / "a"
     file.write_text("begin\n")
-    writer = env.start(
-        f"for n in $(seq 2000); do yes >>{shlex.quote(str(file))} & sleep 0.05; kill $!; done", stdin="none"
-    )
+    writer = env.start(f"while :; do echo more; done >>{shlex.quote(str(file))}", stdin="none")
     try:
         result = read_file(env, "a", limit=1)
     finally:
@@ -63,22 +61,23 @@ def test_a_file_that_grows_for_ever_is_read_to_where_it_ended(env: BaseEnvironme
     assert result["content"] == "     1|begin\n"
 
 
-@pytest.mark.parametrize("lie", ["99999999999999999999", "no number", "1 2 3 4 5 6"])
 def test_a_target_that_lies_about_a_file_is_an_error(
-    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_text("x\n")
     oneshot = env.execute_own
-    monkeypatch.setattr(env, "execute_own", lambda command: oneshot(f"wc() {{ echo {lie}; }}\n{command}"))
-    assert "reading a gave no answer but" in read_file(env, "a")["error"]
+    for lie in ("99999999999999999999", "no number", "1 2 3 4 5 6"):
+        monkeypatch.setattr(env, "execute_own", lambda command, lie=lie: oneshot(f"wc() {{ echo {lie}; }}\n{command}"))
+        assert "reading a gave no answer but" in read_file(env, "a")["error"], lie
 
 
-@pytest.mark.parametrize("path", ["pipe", "/dev/zero", "/dev/full", ".", "link to pipe"])
-def test_nothing_but_a_regular_file_is_read_or_written(env: BaseEnvironment, tmp_path: Path, path: str) -> None:
+def test_nothing_but_a_regular_file_is_read_or_written(env: BaseEnvironment, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link to pipe").symlink_to("pipe")
-    assert read_file(env, path)["error"]
-    assert "not a regular file" in write_file(env, path, "x")["error"]
+    for path in ("pipe", "/dev/zero", "/dev/full", ".", "link to pipe"):
+        kind = "is a directory" if path == "." else "not a regular file"
+        assert kind in read_file(env, path)["error"]
+        assert "not a regular file" in write_file(env, path, "x")["error"]
 
 
 def test_content_that_is_too_long_is_refused_with_the_bound(
@@ -95,6 +94,6 @@ def test_a_path_longer_than_any_is_a_programming_error(env: BaseEnvironment) -> 
 
 
 def test_near_names_are_found_among_thousands_of_long_ones_that_are_all_alike() -> None:
-    names = ["ab" * 100 + "a" * (n % 50) for n in range(5000)]
+    names = ["ab" * 100 + "a" * (n % 50) for n in range(1000)]
     assert near_misses("ba" * 120, names, most=3, cutoff=0.5)
     assert near_misses("setings", ["unrelated", "settings"], most=3, cutoff=0.5) == ["settings"]

@@ -6,14 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from targets.engines import MINIMAL_IMAGE, require_docker
 
 from environments import create_environment
 from environments.base import BaseEnvironment
 from environments.errors import SettingsError
 from environments.sources import load_settings
 from environments.write_denylist import WRITE_DENYLIST
-from hermes_tools.files.read_file import read_file
 from hermes_tools.files.write_file import write_file
 from hermes_tools.patch.patch import patch
 
@@ -48,39 +46,22 @@ def refused(answer: object) -> bool:
     return "is not written: " in dict(answer).get("error", "")  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("there", [True, False])
-@pytest.mark.parametrize(
-    "path",
-    [
-        "~/.bashrc",
-        "~/.ssh/authorized_keys",
-        "~/.ssh/new/deep/key",
-        "~/./.ssh//config",
-        "../home/.ssh/config",
-        "../real home/.ssh/config",
-        "../work/../home/.bashrc",
-        "to home/.ssh/config",
-        "to ssh/config",
-        "to bashrc",
-        "to link to bashrc",
-        "~/.bashrc/",
-        "../settings/config.yaml",
-    ],
-)
-def test_a_denied_file_is_left_by_whatever_path_it_is_reached(make: Make, home: Path, path: str, there: bool) -> None:
-    work = home.parent / "work"
-    if there:
-        (home / ".ssh").mkdir()
-        (home / ".bashrc").write_text("before\n")
-        for name in ("config", "authorized_keys"):
-            (home / ".ssh" / name).write_text("before\n")
+def test_a_denied_file_is_left_by_whatever_path_it_is_reached(make: Make, home: Path) -> None:
+    work, env = home.parent / "work", make()
     (work / "to home").symlink_to(home)
     (work / "to ssh").symlink_to(home / ".ssh")
     (work / "to bashrc").symlink_to("../real home/.bashrc")
     (work / "to link to bashrc").symlink_to("to bashrc")
-    answer = write_file(make(), path, "after\n")
-    assert refused(answer), answer
-    assert "after\n" not in [file.read_text() for file in home.parent.rglob("*") if file.is_file()]
+    paths = ["~/.bashrc", "~/.bashrc/", "../work/../home/.bashrc", "to bashrc", "to link to bashrc"]
+    paths += ["~/.ssh/authorized_keys", "~/.ssh/new/deep/key", "~/./.ssh//config", "../home/.ssh/config"]
+    paths += ["../real home/.ssh/config", "to home/.ssh/config", "to ssh/config", "../settings/config.yaml"]
+    for are_there in (False, True):
+        if are_there:
+            (home / ".ssh").mkdir()
+            for name in (".bashrc", ".ssh/config", ".ssh/authorized_keys"):
+                (home / name).write_text("before\n")
+        assert [path for path in paths if not refused(write_file(env, path, "after\n"))] == []
+        assert "after\n" not in [file.read_text() for file in home.parent.rglob("*") if file.is_file()]
 
 
 def test_a_refusal_names_the_place_and_the_setting(make: Make) -> None:
@@ -107,20 +88,19 @@ def test_a_denied_directory_below_a_link_is_left_before_it_is_made(make: Make, h
     assert not (home.parent / "data" / "fish").exists()
 
 
-@pytest.mark.parametrize("path", ["missing/../../real home/.bashrc", "dangling/x", "dangling"])
-def test_a_place_that_cannot_be_told_is_not_written(make: Make, home: Path, path: str) -> None:
+def test_a_place_that_cannot_be_told_is_not_written(make: Make, home: Path) -> None:
+    env = make()
     (home.parent / "work" / "dangling").symlink_to("../real home/.aws/sub/x")
-    assert refused(write_file(make(), path, "x"))
+    for path in ("missing/../../real home/.bashrc", "dangling/x", "dangling"):
+        assert refused(write_file(env, path, "x"))
     assert [file.name for file in home.iterdir()] == []
 
 
-@pytest.mark.parametrize(
-    "path", ["a", "new/dir/b c", "~/.bashrc.d/mine", "~/notes", "-e", "a\nb", "*", "~/.sshx", "link to a"]
-)
-def test_other_files_are_written_as_before(make: Make, home: Path, path: str) -> None:
+def test_other_files_are_written_as_before(make: Make, home: Path) -> None:
+    env = make()
     (home.parent / "work" / "link to a").symlink_to("a")
-    answer = write_file(make(), path, "x")
-    assert answer == {"path": path, "bytes_written": 1, "created": True}
+    for path in ("link to a", "new/dir/b c", "~/.bashrc.d/mine", "~/notes", "-e", "a\nb", "*", "~/.sshx"):
+        assert write_file(env, path, "x") == {"path": path, "bytes_written": 1, "created": True}
 
 
 def test_patch_adds_changes_moves_and_deletes_no_denied_file(make: Make, home: Path) -> None:
@@ -202,28 +182,15 @@ def test_the_usual_list_has_paths_that_can_be_compared() -> None:
     assert all(path.startswith(("~/", "/")) and not path.endswith("/") for path in WRITE_DENYLIST)
 
 
-@pytest.mark.parametrize("shell", ["dash", "bash --posix"])
-def test_every_posix_shell_sees_the_same(make: Make, home: Path, shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_posix_shell_sees_the_same(make: Make, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env = make()
     (home.parent / "work" / "to bashrc").symlink_to("../home/.bashrc")
     (home / ".bashrc").write_text("before\n")
     oneshot = env.execute_oneshot
-    monkeypatch.setattr(env, "execute_oneshot", lambda command: oneshot(f"{shell} /dev/stdin", stdin=command))
-    for path in ("~/.bashrc", "to bashrc", "~/.ssh/new/x", "../real home/.ssh/x"):
-        answer = write_file(env, path, "after\n")
-        assert refused(answer), answer
-    assert write_file(env, "a", "x")["created"]
-
-
-def test_a_target_without_bash_and_the_usual_tools_sees_the_same() -> None:
-    require_docker().close()
-    with create_environment("docker", image=MINIMAL_IMAGE, write_safe_root="/") as env:
-        env.execute("cd; mkdir -p .ssh work/sub; ln -s ../.ssh/config work/link; echo one >work/a; cd work")
-        env.execute("ln -s ../../.ssh/config sub/link")
-        for path in ("~/.bashrc", "link", "sub/link", "../.ssh/new/x", "/etc/sudoers.d/mine"):
-            answer = write_file(env, path, "x")
+    for shell in ("dash", "bash --posix"):
+        run = lambda command, shell=shell: oneshot(f"{shell} /dev/stdin", stdin=command)  # noqa: E731
+        monkeypatch.setattr(env, "execute_oneshot", run)
+        for path in ("~/.bashrc", "to bashrc", "~/.ssh/new/x", "../real home/.ssh/x"):
+            answer = write_file(env, path, "after\n")
             assert refused(answer), answer
-        assert patch(env, "a", "one", "two")["replacements"] == 1
-        assert refused(patch(env, mode="patch", patch="*** Begin Patch\n*** Move File: a -> ../.ssh/a\n*** End Patch"))
-        assert write_file(env, "b/c", "x")["created"]
-        assert read_file(env, "a")["content"] == "     1|two\n"
+        assert write_file(env, f"a {shell}", "x")["created"]
