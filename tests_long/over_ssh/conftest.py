@@ -4,7 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from targets.docker_fixtures import docker_environment, engine
 from targets.ssh_server import SSHContainer, SSHServer
+
+__all__ = ["docker_environment", "engine"]
 
 Over = dict[str, object]
 

@@ -1,9 +1,7 @@
-"""What is particular to a Docker engine on a host that is reached over SSH. The contract is in test_contract."""
+"""A Docker engine on a host that is reached over SSH. The contract itself is in environments/conformance."""
 
 from __future__ import annotations
 
-import contextlib
-import getpass
 import logging
 import os
 import signal
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import docker
 import pytest
+from targets.docker_fixtures import MakeDocker, containers_of
 from targets.engines import PYTHON_IMAGE
 from targets.ssh_server import Link, SSHServer
 from targets.stopped_starts import Stop, by_cleanup, by_interrupt, our_threads
@@ -22,8 +21,6 @@ from targets.stopped_starts import Stop, by_cleanup, by_interrupt, our_threads
 from environments import (
     EnvironmentLostError,
     EnvironmentStartError,
-    SettingsError,
-    UnsupportedError,
     create_environment,
 )
 from environments.conformance.check import wait_until
@@ -31,7 +28,6 @@ from environments.docker import DockerEnvironment
 from environments.progress import Progress
 
 Over = dict[str, object]
-MakeDocker = Callable[..., DockerEnvironment]
 COMMANDS = 20
 LARGE = 32_000_000
 """Bytes of a file that does not fit into what a link holds on its way."""
@@ -72,19 +68,6 @@ def _turns(run: Callable[[str], object], link: Link) -> int:
     for _ in range(COMMANDS):
         run("true")
     return link.turns - before
-
-
-def test_a_dropped_link_loses_neither_the_container_nor_the_session(
-    docker_environment: MakeDocker, server: SSHServer, over: Over
-) -> None:
-    env = docker_environment(**over)
-    container = env.execute("cd /var; export KEPT=kept; echo here >/tmp/file; hostname").output
-    env.execute("true")  # which the shell reads once it has reported what the first has left
-    server.kill_connections()
-    with contextlib.suppress(EnvironmentLostError):  # if it drops just behind the command
-        env.execute("true")
-    assert env.execute_oneshot("hostname; cat /tmp/file").output == f"{container}here\n"
-    assert env.execute("pwd; echo $KEPT").output == "/var\nkept\n"
 
 
 def test_a_link_that_drops_under_a_file_leaves_the_one_that_is_there(
@@ -136,32 +119,6 @@ def test_a_container_that_stays_when_the_host_is_gone_is_told_of(
     assert f"container {container.id} may still be there" in caplog.text
 
 
-def containers_of(engine: docker.DockerClient, task: str) -> list[docker.models.containers.Container]:
-    return engine.containers.list(all=True, filters={"label": f"hermes-environments.task={task}"}, ignore_removed=True)
-
-
-def test_docker_host_may_name_a_host_to_log_in_at(
-    docker_environment: MakeDocker, server: SSHServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    user = getpass.getuser()
-    monkeypatch.setenv("DOCKER_HOST", f"ssh://{user}@127.0.0.1:{server.port}")
-    monkeypatch.setenv("TERMINAL_SSH_KEY", str(server.key))
-    monkeypatch.setenv("TERMINAL_SSH_CONFIG", str(server.config))
-    monkeypatch.setenv("TERMINAL_SSH_HOST", "another.invalid")
-    env = docker_environment()
-    assert env.execute("echo inside").output == "inside\n"
-    assert server.connections == 1
-    assert f"at ssh://{user}@127.0.0.1:{server.port}" in DockerEnvironment.probe(env.settings)
-
-
-@pytest.mark.parametrize("url", ["ssh://", "ssh://user:pa55@host", "ssh://user:pa55@host:x"])
-def test_a_host_that_cannot_be_understood_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", url)
-    with pytest.raises(SettingsError, match="ssh://user@host:port") as raised:
-        create_environment("docker")
-    assert "pa55" not in str(raised.value)
-
-
 def test_a_kept_container_is_taken_up_again_and_is_none_of_this_machines_own(
     docker_environment: MakeDocker, over: Over, engine: docker.DockerClient, tmp_path: Path, monkeypatch
 ) -> None:
@@ -187,11 +144,7 @@ OLD = "docker: 'system dial-stdio' is not a docker command."
     ("before", "said"),
     [
         (NOWHERE, ["the engine of", "does not answer", "start it there"]),
-        pytest.param(
-            NOBODY,
-            ["may not use the engine of", "usermod -aG docker"],
-            marks=pytest.mark.skipif(os.geteuid() != 0, reason="only root can run something as another user"),
-        ),
+        (NOBODY, ["may not use the engine of", "usermod -aG docker"]),
         (f"docker() {{ :; }}; PATH=PROGRAMS:$PATH; MESSAGE={OLD!r}", ["has no `docker system dial-stdio`", "18.09"]),
     ],
     ids=["no engine runs", "not allowed", "too old"],
@@ -215,14 +168,6 @@ def test_a_host_without_docker_is_told_of(machine_without_engines: Over) -> None
         env.execute("true")
 
 
-def test_a_host_that_cannot_be_reached_is_told_of_as_ssh_does(over: Over) -> None:
-    with (
-        pytest.raises(EnvironmentStartError, match=r"cannot connect to .*:1: nothing listens there"),
-        create_environment("docker", **{**over, "ssh_port": 1}) as env,
-    ):
-        env.execute("true")
-
-
 @pytest.mark.parametrize("stop", [by_interrupt, by_cleanup], ids=lambda way: way.__name__)
 def test_a_start_that_waits_for_the_engine_there_can_be_stopped(
     stop: Stop,
@@ -235,18 +180,6 @@ def test_a_start_that_waits_for_the_engine_there_can_be_stopped(
     server = machine_where(f"PATH={programs}:$PATH")
     stop(docker_environment(**server.over), lambda: wait_until((tmp_path / "begun").exists))
     assert wait_until(lambda: not our_threads()), our_threads()
-
-
-@pytest.mark.parametrize("source", ["~/files", "./files"])
-def test_a_mount_is_of_the_host_and_so_is_its_path(source: str, over: Over) -> None:
-    with pytest.raises(SettingsError, match="absolute path there"):
-        create_environment("docker", **over, volumes=[f"{source}:/files"])
-
-
-@pytest.mark.parametrize("name", ["docker_mount_cwd_to_workspace", "docker_run_as_host_user"])
-def test_what_is_of_this_machine_is_refused(name: str, over: Over) -> None:
-    with pytest.raises(UnsupportedError, match=name):
-        create_environment("docker", **over, **{name: True})
 
 
 LOST = """\

@@ -28,21 +28,31 @@ def test_the_settings_of_both_backends_hold(configure: Configure, monkeypatch: p
         assert again == settings
 
 
-@pytest.mark.parametrize("backend", ["docker", "singularity"])
-@pytest.mark.parametrize("over", ["shh", "docker", "local", "nowhere"])
-def test_what_leads_to_no_engine_is_refused_with_what_does(backend: str, over: str) -> None:
-    with pytest.raises(SettingsError, match=f"over: '{over}' does not lead .* allowed: ssh"):
-        create_environment(backend, over=over)
+def test_a_backend_that_leads_to_no_engine_is_refused_with_those_that_do() -> None:
+    for backend in ("docker", "singularity"):
+        for over in ("shh", "docker", "local", "nowhere"):
+            with pytest.raises(SettingsError, match=f"over: '{over}' does not lead .* allowed: ssh"):
+                create_environment(backend, over=over)
 
 
-@pytest.mark.parametrize("backend", ["local", "ssh", "modal", "daytona"])
-def test_a_backend_without_an_engine_is_had_over_nothing(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERMINAL_ENV", backend)
-    with pytest.raises(UnsupportedError, match=f"{backend!r} has no engine .* use docker or singularity"):
-        create_environment(over="ssh")
-    monkeypatch.setenv("TERMINAL_OVER", "ssh")
-    with pytest.raises(UnsupportedError, match="variable TERMINAL_OVER"):
-        create_environment()
+def test_a_backend_without_an_engine_is_had_over_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for backend in ("local", "ssh", "modal", "daytona"):
+        monkeypatch.setenv("TERMINAL_ENV", backend)
+        monkeypatch.delenv("TERMINAL_OVER", raising=False)
+        with pytest.raises(UnsupportedError, match=f"{backend!r} has no engine .* use docker or singularity"):
+            create_environment(over="ssh")
+        monkeypatch.setenv("TERMINAL_OVER", "ssh")
+        with pytest.raises(UnsupportedError, match="variable TERMINAL_OVER"):
+            create_environment()
+
+
+def test_settings_that_mean_this_machine_are_refused() -> None:
+    for source in ("~/files", "./files"):
+        with pytest.raises(SettingsError, match="absolute path there"):
+            create_environment("docker", over="ssh", ssh_host="there", volumes=[f"{source}:/files"])
+    for name in ("docker_mount_cwd_to_workspace", "docker_run_as_host_user"):
+        with pytest.raises(UnsupportedError, match=name):
+            create_environment("docker", over="ssh", ssh_host="there", **{name: True})
 
 
 def test_what_is_configured_for_one_backend_is_not_meant_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,12 +70,9 @@ def test_without_over_settings_of_the_other_backend_have_no_effect(monkeypatch: 
         load_settings("docker")
 
 
-def test_a_slip_in_a_setting_of_the_other_backend_is_refused() -> None:
+def test_a_misspelt_setting_or_a_secret_in_the_file_of_the_other_backend_is_refused(configure: Configure) -> None:
     with pytest.raises(SettingsError, match="did you mean 'ssh_host'"):
         create_environment("docker", over="ssh", ssh_hots="somewhere")
-
-
-def test_a_secret_of_the_other_backend_is_not_read_from_the_file(configure: Configure) -> None:
     configure("terminal: {over: ssh, ssh_password: word}")
     with pytest.raises(SettingsError, match="set TERMINAL_SSH_PASSWORD instead"):
         load_settings("docker")
