@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import random
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from targets.processes import having
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
+from environments.conformance.check import wait_until
 from hermes_tools.files import whole_file
 from hermes_tools.patch import staged_files
 from hermes_tools.patch.changed_lines import changed_lines
@@ -20,20 +20,19 @@ from hermes_tools.patch.closest_place import closest_place
 from hermes_tools.patch.hunks import HunkError, hunk_edits
 from hermes_tools.patch.patch import patch
 from hermes_tools.patch.text_file import TextFile
-from hermes_tools.patch.unified_diff import unified_diff
-from hermes_tools.patch.v4a import Hunk, HunkLine, PatchFormatError, parse_v4a
+from hermes_tools.patch.v4a import Hunk, HunkLine
 
 
 def apply(env: BaseEnvironment, body: str) -> dict[str, object]:
     return dict(patch(env, mode="patch", patch=f"*** Begin Patch\n{body}*** End Patch\n"))
 
 
-@pytest.mark.parametrize("path", ["/dev/zero", "/dev/full", "pipe", "link", "."])
-def test_nothing_but_a_regular_file_is_patched(env: BaseEnvironment, tmp_path: Path, path: str) -> None:
+def test_nothing_but_a_regular_file_is_patched(env: BaseEnvironment, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
-    for answer in (patch(env, path, "x", "y"), apply(env, f"*** Delete File: {path}\n")):
-        assert f"{path} cannot be read: it is " in str(answer["error"])
+    for path in ("/dev/zero", "/dev/full", "pipe", "link", "."):
+        for answer in (patch(env, path, "x", "y"), apply(env, f"*** Delete File: {path}\n")):
+            assert f"{path} cannot be read: it is " in str(answer["error"])
 
 
 def test_a_file_that_is_too_large_is_refused_with_the_bound_before_it_is_read(
@@ -52,7 +51,7 @@ def test_a_file_of_too_many_lines_is_refused_with_the_bound(env: BaseEnvironment
 def test_a_file_that_grows_while_it_is_read_is_not_taken_beyond_the_bound(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a").write_text("x" * 20_000_000)
+    (tmp_path / "a").write_text("x" * 11_000_000)
     command = whole_file._command
     small = "wc() { echo 1; }\n"
     monkeypatch.setattr(whole_file, "_command", lambda where, guard: small + command(where, guard))
@@ -80,9 +79,9 @@ def test_many_large_files_in_one_patch_are_refused_with_the_bound(
 
 
 def test_a_diff_of_megabytes_is_cut_with_a_note(env: BaseEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("".join(f"{n} {'x' * 90}\n" for n in range(60_000)))
+    (tmp_path / "a").write_text("".join(f"{n} {'x' * 90}\n" for n in range(45_000)))
     answer = patch(env, "a", "x", "y", replace_all=True)
-    assert (answer["replacements"], answer["lines_added"]) == (5_400_000, 60_000)
+    assert (answer["replacements"], answer["lines_added"]) == (4_050_000, 45_000)
     assert answer["diff"].endswith("\n[diff cut after 4,000,000 characters]\n")
 
 
@@ -123,8 +122,9 @@ def held_lock(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def test_a_script_that_has_ended_does_not_wait_for_another_patch(
-    env: BaseEnvironment, held_lock: Callable[[], None]
+    env: BaseEnvironment, tmp_path: Path, held_lock: Callable[[], None]
 ) -> None:
+    (tmp_path / "a").write_text("x\n")
     scope = CancelScope()
     answers: list[object] = []
 
@@ -134,11 +134,13 @@ def test_a_script_that_has_ended_does_not_wait_for_another_patch(
 
     thread = threading.Thread(target=call)
     thread.start()
-    thread.join(0.3)
+    thread.join(0.1)
     assert thread.is_alive()
     scope.cancel()
     thread.join(30)
     assert answers == [{"error": "it was interrupted; no file was changed"}]
+    held_lock()
+    assert wait_until(lambda: "error" not in patch(env, "a", "x", "y"), 60), "the lock is free again"
 
 
 def test_reading_a_file_that_never_ends_is_left_when_the_script_has_ended(
@@ -150,7 +152,7 @@ def test_reading_a_file_that_never_ends_is_left_when_the_script_has_ended(
         whole_file, "_command", lambda where, guard: f"wc() {{ sleep {nap}; }}\n{command(where, guard)}"
     )
     scope = CancelScope()
-    threading.Timer(0.3, scope.cancel).start()
+    threading.Thread(target=lambda: (wait_until(lambda: bool(having(nap)), 60), scope.cancel())).start()
     with scope.active():
         assert patch(env, "a", "x", "y") == {"error": "it was interrupted; no file was changed"}
     monkeypatch.undo()
@@ -176,119 +178,28 @@ def test_a_patch_that_is_interrupted_while_it_is_written_is_taken_back(
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == dict.fromkeys("abc", "x\n")
 
 
-# Work done here alone. Each takes seconds at most, and took minutes or more.
-
-EQUAL = ["x"] * 100_000
+def test_the_closest_place_is_the_one_with_most_of_the_lines() -> None:
+    lines = ["if a:", "  one", "two", "end", "if a:", "  one", "2", "end"]
+    assert closest_place(lines, ["if a:", "one", "2", "fin"]).startswith("closest place: line 6 is '  one'")
 
 
 def hunk(number: int, *lines: str, hints: tuple[str, ...] = ()) -> Hunk:
     return Hunk(number, hints, tuple(HunkLine(line[0], line[1:]) for line in lines), at_end=False)  # type: ignore[arg-type]
 
 
-def test_the_closest_place_in_a_file_of_equal_lines_is_found() -> None:
-    assert "line 20001" in closest_place(EQUAL, ["x"] * 20_000 + ["y"])
-    assert "line 1 " in closest_place(["a", "b"] * 50_000, ["b", "a"] * 10_000)
-
-
-def test_the_closest_place_is_the_one_with_most_of_the_lines() -> None:
-    lines = ["if a:", "  one", "two", "end", "if a:", "  one", "2", "end"]
-    assert closest_place(lines, ["if a:", "one", "2", "fin"]).startswith("closest place: line 6 is '  one'")
-
-
-def test_the_closest_line_among_long_ones_that_are_all_alike_is_found() -> None:
-    lines = ["ab" * 500 + "a" * (n % 50) for n in range(20_000)]
-    assert closest_place(lines, ["ba" * 100_000])
-
-
-def test_thousands_of_hunks_find_their_places_in_a_file_of_equal_lines() -> None:
-    lines = [f"{n // 20}" if n % 20 == 0 else "x" for n in range(100_000)]
-    hunks = [hunk(n, f" {n}", *[" x"] * 15, "-x", "+y") for n in range(5000)]
-    assert len(hunk_edits(TextFile("\n".join(lines), bytes(99_999)), hunks)) == 5000
-
-
 def test_a_hunk_that_fits_at_thousands_of_places_names_some() -> None:
     with pytest.raises(HunkError, match=r"fits at several places, lines 1, 2, .*, 20, \.\.\.: give"):
-        hunk_edits(TextFile("x\n" * 100_000, bytes(100_000)), [hunk(1, *[" x"] * 1000, "-x")])
-
-
-@pytest.mark.parametrize("hints", [(), ("b a",)])
-def test_hunks_that_are_like_the_file_everywhere_are_refused(hints: tuple[str, ...]) -> None:
-    chosen = random.Random(1)
-    lines = [chosen.choice("ab") for _ in range(100_000)]
-    lines[0] = "b again"
-    hunks = [hunk(n, *(f" {line}" for line in lines[n * 10 : n * 10 + 40]), "+y", hints=hints) for n in range(5000)]
-    with pytest.raises(HunkError, match=r"like too many others|was not found from"):
-        hunk_edits(TextFile("\n".join(lines), bytes(99_999)), hunks)
-
-
-def anchors_in_anchors(depth: int, own: str) -> list[str]:
-    """Lines of which one alone comes once; between it and the ends one more comes once, and so on."""
-    lines = [own, "anchor 0"]
-    for level in range(depth):
-        lines += [f"{own} {level}", f"anchor {level + 1}", f"anchor {level}", f"{own} {level} too"]
-    return lines
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        (EQUAL, ["x", "y"] * 50_000),
-        (["a", "b"] * 50_000, ["b", "c"] * 50_000),
-        (["a", "a", "b", "b"] * 400, ["a", "b"] * 800),
-        ([f"{n // 900}{'ab'[n % 2]}" for n in range(90_000)], [f"{n // 900}{'aabb'[n % 4]}" for n in range(90_000)]),
-        (anchors_in_anchors(30_000, "old"), anchors_in_anchors(30_000, "new")),
-    ],
-    ids=["equal", "alternating", "alternating in another way", "in many parts", "anchors in anchors"],
-)
-def test_texts_that_are_hard_to_compare_take_no_minutes(old: list[str], new: list[str]) -> None:
-    made: list[str] = []
-    at = 0
-    for change in changed_lines(old, new):
-        made += old[at : change.old_start] + new[change.new_start : change.new_end]
-        at = change.old_end
-    assert made + old[at:] == new
-    unified_diff("a", "a", "\n".join(old), "\n".join(new))
+        hunk_edits(TextFile("x\n" * 1000, bytes(1000)), [hunk(1, *[" x"] * 100, "-x")])
 
 
 def test_a_comparison_for_a_script_that_has_ended_leaves_off() -> None:
     scope = CancelScope()
     scope.cancel()
     with scope.active(), pytest.raises(Exception, match="interrupted"):
-        list(changed_lines(EQUAL, ["y"]))
+        list(changed_lines(["x"] * 100_000, ["y"]))
 
 
-@pytest.mark.parametrize(
-    "section", ["*** Add File: a" + " " * 200_000 + "b\n+x\n", "*** Move File:" + " " * 200_000 + "->\n"]
-)
-def test_a_patch_with_long_runs_of_spaces_is_read_at_once(section: str) -> None:
-    try:
-        operations = parse_v4a(f"*** Begin Patch\n{section}*** End Patch")
-    except PatchFormatError as error:
-        assert len(str(error)) < 500  # noqa: PT017
-    else:
-        assert len(operations) == 1
-
-
-def test_a_patch_of_many_sections_is_read_at_once() -> None:
-    patch_text = "*** Begin Patch\n" + "*** Delete File: a\n" * 200_000 + "*** End Patch"
-    assert len(parse_v4a(patch_text)) == 200_000
-
-
-@pytest.mark.parametrize("text", ["x" * 10_000_001, "\n" * 500_001])
-def test_a_patch_that_is_too_long_is_refused_with_the_bound(env: BaseEnvironment, text: str) -> None:
-    assert "at most 10,000,000 characters and 500,000 lines" in patch(env, mode="patch", patch=text)["error"]
-    assert "old_string has more than" in patch(env, "a", text, "x")["error"]
-
-
-def test_the_lock_of_a_patch_is_free_again_after_one_was_interrupted(
-    env: BaseEnvironment, tmp_path: Path, held_lock: Callable[[], None]
-) -> None:
-    (tmp_path / "a").write_text("x\n")
-    scope = CancelScope()
-    scope.cancel()
-    with scope.active():
-        assert "error" in patch(env, "a", "x", "y")
-    held_lock()
-    began = time.monotonic()
-    while "error" in patch(env, "a", "x", "y"):
-        assert time.monotonic() - began < 30
+def test_a_patch_that_is_too_long_is_refused_with_the_bound(env: BaseEnvironment) -> None:
+    for text in ("x" * 10_000_001, "\n" * 500_001):
+        assert "at most 10,000,000 characters and 500,000 lines" in patch(env, mode="patch", patch=text)["error"]
+        assert "old_string has more than" in patch(env, "a", text, "x")["error"]

@@ -31,11 +31,8 @@ def test_an_ambiguous_match_is_refused_and_its_lines_named(env: BaseEnvironment,
     result = patch(env, "a.py", "x = 1", "x = 3")
     assert result["error"].startswith("old_string is in a.py 2 times, at lines 1, 3:")
     assert (tmp_path / "a.py").read_text() == "x = 1\ny = 2\nx = 1\n"
-
-
-def test_overlapping_occurrences_are_ambiguous(env: BaseEnvironment, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("aaa")
-    assert "2 times" in patch(env, "a", "aa", "b")["error"]
+    assert "2 times" in patch(env, "a", "aa", "b")["error"], "overlapping occurrences are ambiguous"
 
 
 def test_replace_all_replaces_every_occurrence(env: BaseEnvironment, tmp_path: Path) -> None:
@@ -66,10 +63,10 @@ def test_a_line_like_the_one_missed_is_named(env: BaseEnvironment, tmp_path: Pat
     assert "nothing in the file is like it" in patch(env, "a.py", "0123456789", "")["error"]
 
 
-@pytest.mark.parametrize("text", ["", "\n", "x"])
-def test_nothing_is_close_in_a_file_with_next_to_nothing(env: BaseEnvironment, tmp_path: Path, text: str) -> None:
-    (tmp_path / "a").write_text(text)
-    assert "was not found" in patch(env, "a", "several\nlines\n", "")["error"]
+def test_nothing_is_close_in_a_file_with_next_to_nothing(env: BaseEnvironment, tmp_path: Path) -> None:
+    for text in ("", "\n", "x"):
+        (tmp_path / "a").write_text(text)
+        assert "was not found" in patch(env, "a", "several\nlines\n", "")["error"]
 
 
 def test_crlf_line_endings_are_matched_and_kept(env: BaseEnvironment, tmp_path: Path) -> None:
@@ -122,18 +119,16 @@ def test_a_missing_or_binary_file_or_a_directory_is_an_error(env: BaseEnvironmen
 
 
 def test_arguments_that_do_not_belong_together_are_programming_errors(env: BaseEnvironment) -> None:
-    with pytest.raises(ValueError, match="must not be empty"):
-        patch(env, "a", "", "x")
-    with pytest.raises(ValueError, match="nothing would change"):
-        patch(env, "a", "x", "x")
-    with pytest.raises(ValueError, match="goes with mode='patch'"):
-        patch(env, "a", "x", "y", patch="*** Begin Patch")
-    with pytest.raises(ValueError, match="takes patch="):
-        patch(env, mode="patch")
-    with pytest.raises(ValueError, match="takes patch="):
-        patch(env, "a", mode="patch", patch="*** Begin Patch")
-    with pytest.raises(ValueError, match="must be 'replace' or 'patch'"):
-        patch(env, "a", "x", "y", mode="v4a")
+    for arguments, error in (
+        ({"path": "a", "old_string": "", "new_string": "x"}, "must not be empty"),
+        ({"path": "a", "old_string": "x", "new_string": "x"}, "nothing would change"),
+        ({"path": "a", "old_string": "x", "new_string": "y", "patch": "*** Begin"}, "goes with mode='patch'"),
+        ({"mode": "patch"}, "takes patch="),
+        ({"path": "a", "mode": "patch", "patch": "*** Begin Patch"}, "takes patch="),
+        ({"path": "a", "old_string": "x", "new_string": "y", "mode": "v4a"}, "must be 'replace' or 'patch'"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            patch(env, **arguments)
 
 
 def test_threads_that_patch_one_file_lose_no_change(env: BaseEnvironment, tmp_path: Path) -> None:

@@ -107,21 +107,18 @@ def test_end_of_file_chooses_the_last_place(apply: Apply, tmp_path: Path) -> Non
     assert "not at the end" in apply("*** Update File: a\n@@\n-y\n+z\n*** End of File\n")["error"]
 
 
-@pytest.mark.parametrize(
-    ("before", "hunk", "after"),
-    [
+def test_the_end_of_the_file_keeps_its_form(apply: Apply, tmp_path: Path) -> None:
+    for before, hunk, after in (
         ("a\nb", "-b\n+c\n", "a\nc"),
         ("a\nb", " b\n+c\n", "a\nb\nc"),
         ("a\nb", "-a\n b\n", "b"),
         ("a\nb", " a\n-b\n", "a\n"),
         ("", "+a\n", "a\n"),
         ("a\n", "-a\n", ""),
-    ],
-)
-def test_the_end_of_the_file_keeps_its_form(apply: Apply, tmp_path: Path, before: str, hunk: str, after: str) -> None:
-    (tmp_path / "a").write_text(before)
-    assert "error" not in apply(f"*** Update File: a\n@@\n{hunk}")
-    assert (tmp_path / "a").read_text() == after
+    ):
+        (tmp_path / "a").write_text(before)
+        assert "error" not in apply(f"*** Update File: a\n@@\n{hunk}")
+        assert (tmp_path / "a").read_text() == after
 
 
 def test_line_endings_of_context_and_changed_lines_are_kept(apply: Apply, tmp_path: Path) -> None:
@@ -154,9 +151,13 @@ def test_two_files_change_places(apply: Apply, tmp_path: Path) -> None:
     assert files_of(tmp_path) == {"a": "B\n", "b": "A\n"}
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
+def test_one_part_that_does_not_fit_leaves_all_files_as_they_were(apply: Apply, tmp_path: Path) -> None:
+    (tmp_path / "first").write_text("1\n")
+    (tmp_path / "a").write_text("x\none\ntwo\nx\n")
+    (tmp_path / "bin").write_bytes(b"\0")
+    (tmp_path / "sub").mkdir()
+    before = files_of(tmp_path)
+    for body, message in (
         ("*** Update File: a\n-nine\n+9\n", "a: hunk 1 was not found; closest place: line 2, 'one'"),
         ("*** Update File: a\n-two\n+2\n@@\n-one\n+1\n", "a: hunk 2 was not found from line 4 on, only at line 2"),
         ("*** Update File: a\n-x\n+y\n", "a: hunk 1 fits at several places, lines 1, 4"),
@@ -169,25 +170,15 @@ def test_two_files_change_places(apply: Apply, tmp_path: Path) -> None:
         ("*** Move File: a -> bin\n", "bin exists already"),
         ("*** Delete File: a\n*** Update File: a\n-x\n+y\n", "a was deleted or moved earlier in the patch"),
         ("*** Update File: bin\n-x\n+y\n", "bin is a binary file"),
-    ],
-)
-def test_one_part_that_does_not_fit_leaves_all_files_as_they_were(
-    apply: Apply, tmp_path: Path, body: str, message: str
-) -> None:
-    (tmp_path / "first").write_text("1\n")
-    (tmp_path / "a").write_text("x\none\ntwo\nx\n")
-    (tmp_path / "bin").write_bytes(b"\0")
-    (tmp_path / "sub").mkdir()
-    before = files_of(tmp_path)
-    result = apply(f"*** Update File: first\n-1\n+2\n*** Add File: new\n+x\n{body}")
-    assert list(result) == ["error"]
-    assert message in result["error"]
-    assert files_of(tmp_path) == before
+    ):
+        result = apply(f"*** Update File: first\n-1\n+2\n*** Add File: new\n+x\n{body}")
+        assert list(result) == ["error"]
+        assert message in result["error"]
+        assert files_of(tmp_path) == before
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_text_that_is_not_a_patch_is_refused_with_its_line(env: BaseEnvironment) -> None:
+    for text, message in (
         ("*** Update File: a\n", "must begin with the line '*** Begin Patch'"),
         ("*** Begin Patch\n*** Delete File: a\n", "must end with the line '*** End Patch'"),
         ("*** Begin Patch\n*** End Patch", "holds no"),
@@ -199,10 +190,8 @@ def test_one_part_that_does_not_fit_leaves_all_files_as_they_were(
         ("*** Begin Patch\n*** Add File: a\nx\n*** End Patch", "line 3 of the patch must start with '+'"),
         ("*** Begin Patch\n*** Delete File: a\n-x\n*** End Patch", "Delete File takes no lines"),
         ("*** Begin Patch\n*** Move File: a\n*** End Patch", "must read '*** Move File: path -> new path'"),
-    ],
-)
-def test_text_that_is_not_a_patch_is_refused_with_its_line(env: BaseEnvironment, text: str, message: str) -> None:
-    assert message in patch(env, mode="patch", patch=text)["error"]
+    ):
+        assert message in patch(env, mode="patch", patch=text)["error"]
 
 
 def test_files_written_before_one_that_fails_are_put_back(
