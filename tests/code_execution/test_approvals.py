@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 
-import pytest
-
 from code_execution import execute_code
 from environments import BaseEnvironment
 from environments.approvals import Ask, Deny, ScriptRequest, ToolCallRequest
@@ -46,7 +44,7 @@ def test_an_interrupt_ends_the_wait_for_approval(env: BaseEnvironment) -> None:
     assert "ran" not in result.output
 
 
-def test_a_denied_tool_call_is_refused_in_the_script_with_the_reason(env: BaseEnvironment, transport: str) -> None:
+def test_a_denied_tool_call_is_refused_in_the_script_with_the_reason(env: BaseEnvironment) -> None:
     called: list[int] = []
     seen: list[ToolCallRequest] = []
 
@@ -58,7 +56,7 @@ def test_a_denied_tool_call_is_refused_in_the_script_with_the_reason(env: BaseEn
         return Deny("seven is too many") if request.arguments["number"] == 7 else None
 
     script = "from hermes_tools import note\nnote(1, text='x')\nprint(note(7)['error'])"
-    result = execute_code(script, env=env, tools={"note": note}, transport=transport, before_tool_call=before_tool_call)  # type: ignore[arg-type]
+    result = execute_code(script, env=env, tools={"note": note}, before_tool_call=before_tool_call)
     assert result.status == "success"
     assert result.output == "note: denied, and nothing was run: seven is too many\n"
     assert called == [1]
@@ -92,15 +90,13 @@ def test_terminal_in_a_script_passes_both_hooks(env: BaseEnvironment) -> None:
     assert (calls, commands) == (["terminal"], ["touch made"])
 
 
-@pytest.mark.parametrize(
-    "call", ["read_file('a')", "write_file('b', 'x')", "search_files('x')", "patch('a', 'x', 'y')"]
-)
-def test_our_own_commands_are_not_asked_about(env: BaseEnvironment, call: str, transport: str) -> None:
+def test_our_own_commands_are_not_asked_about(env: BaseEnvironment, transport: str) -> None:
     env.write_bytes("a", b"x\n")
     env.before_command = lambda request: False
-    script = f"from hermes_tools import *\nprint('error' in {call})"
+    calls = "read_file('a'), write_file('b', 'x'), search_files('x'), patch('a', 'x', 'y')"
+    script = f"from hermes_tools import *\nprint(['error' in result for result in ({calls})])"
     result = execute_code(script, env=env, transport=transport)  # type: ignore[arg-type]
-    assert result.output == "False\n"
+    assert result.output == "[False, False, False, False]\n"
 
 
 def test_the_end_of_a_script_ends_the_wait_for_approval_of_its_calls(env: BaseEnvironment) -> None:

@@ -15,11 +15,14 @@ class Client:
     def __init__(self) -> None:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.cancelled = 0
+        self.waits = threading.Event()
 
     async def fetch(self, page: int, wait: float = 0.0) -> dict[str, int]:
         """Fetch a page."""
         self.loop = self.loop or asyncio.get_running_loop()
         assert self.loop is asyncio.get_running_loop()
+        if wait:
+            self.waits.set()
         try:
             await asyncio.sleep(wait)
         except asyncio.CancelledError:
@@ -56,8 +59,9 @@ print(answers == {n: n for n in range(5)}, "error" in fetch(1, wait="long"))
 def test_it_is_cancelled_when_the_script_ends(env: BaseEnvironment, transport: str) -> None:
     client = Client()
     code = "import hermes_tools; hermes_tools.fetch(1, wait=600)"
-    result = execute_code(code, env=env, tools={"fetch": client.fetch}, timeout=8, transport=transport)  # type: ignore[arg-type]
-    assert result.status == "timeout"
+    tools = {"fetch": client.fetch}
+    result = execute_code(code, env=env, tools=tools, interrupt=client.waits, transport=transport)  # type: ignore[arg-type]
+    assert result.status == "interrupted"
     assert client.cancelled == 1
     assert async_threads() == []
 

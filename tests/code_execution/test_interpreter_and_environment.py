@@ -102,23 +102,18 @@ def test_a_skill_allows_what_it_requires_in_its_own_session_only(
         assert execute_code(code, env=other).output == "[None, None]\n"
 
 
-@pytest.mark.parametrize(
-    ("front_matter", "message"),
-    [
+def test_a_broken_skill_is_refused_with_its_path(env: BaseEnvironment, tmp_path: Path) -> None:
+    skill = tmp_path / "SKILL.md"
+    for front_matter, message in (
         ("required_environment_variables: ONE", "should be a list"),
         ("required_environment_variables: ['A B']", "not the name of a variable"),
         ("required_environment_variables: [[]]", "not the name of a variable"),
         ("a: [", "not valid YAML"),
-    ],
-)
-def test_a_broken_skill_is_refused_with_its_path(
-    env: BaseEnvironment, tmp_path: Path, front_matter: str, message: str
-) -> None:
-    skill = tmp_path / "SKILL.md"
-    skill.write_text(f"---\n{front_matter}\n---\n")
-    with pytest.raises(SettingsError, match=message) as caught:
-        load_skill(skill, env)
-    assert str(skill) in str(caught.value)
+    ):
+        skill.write_text(f"---\n{front_matter}\n---\n")
+        with pytest.raises(SettingsError, match=message) as caught:
+            load_skill(skill, env)
+        assert str(skill) in str(caught.value)
 
 
 def test_a_skill_without_front_matter_allows_nothing(env: BaseEnvironment, tmp_path: Path) -> None:
@@ -143,16 +138,15 @@ print(len(lines) > 3, any(key.encode() in line for line in lines))
 
 
 def test_limits_and_mode_come_from_the_settings(env: BaseEnvironment, configure: Callable[[str], None]) -> None:
-    configure(
-        "code_execution:\n  timeout: 1.5\n  max_tool_calls: 0\n  mode: strict\n  max_stdout_bytes: 2000\n"
-        "  tool_errors: raise\n"
-    )
+    configure("code_execution:\n  max_tool_calls: 0\n  mode: strict\n  max_stdout_bytes: 2000\n  tool_errors: raise\n")
     code = "import os, hermes_tools\nprint('script.py' in os.listdir())\nprint('x' * 5000)\nhermes_tools.one()"
     result = execute_code(code, env=env, tools={"one": lambda: 1})
     assert result.output.startswith("True\n")
     assert "[output truncated at 2KB]" in result.output
     assert "limit of 0 tool calls" in result.output
-    assert execute_code("import time; time.sleep(60)", env=env).output == "Script timed out after 1.5s and was killed."
+    configure("code_execution: {timeout: 0.6}\n")
+    result = execute_code("import time; time.sleep(60)", env=env)
+    assert (result.status, "0.6" in result.output) == ("timeout", True)
 
 
 def test_a_wrong_setting_is_named(env: BaseEnvironment, configure: Callable[[str], None]) -> None:

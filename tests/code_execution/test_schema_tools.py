@@ -47,8 +47,8 @@ help(find_pages)
 """
 
 
-@pytest.mark.parametrize("handle", [handle_function_call, handle_later])
-def test_a_script_calls_what_the_schemas_describe(env: BaseEnvironment, transport: str, handle: object) -> None:
+@pytest.mark.parametrize(("handle", "transport"), [(handle_function_call, "file"), (handle_later, "socket")])
+def test_a_script_calls_what_the_schemas_describe(env: BaseEnvironment, handle: object, transport: str) -> None:
     tools = tools_from_schemas(SCHEMAS, handle)  # type: ignore[arg-type]
     result = execute_code(CODE, env=env, tools=tools, transport=transport)  # type: ignore[arg-type]
     lines = result.output.splitlines()

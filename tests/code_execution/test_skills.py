@@ -40,19 +40,18 @@ PROTECTED = (
 )
 
 
-@pytest.mark.parametrize("name", PROTECTED)
 def test_a_skill_cannot_ask_for_what_is_not_its_to_choose(
-    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(name, os.environ.get(name, "x"))
-    with pytest.raises(SettingsError, match=f"asks for {name}.*code_execution.skill_env_allowlist in config.yaml"):
-        load_skill(_skill(tmp_path, f"required_environment_variables: [{name}]"), env)
+    for name in PROTECTED:
+        monkeypatch.setenv(name, os.environ.get(name, "x"))
+        with pytest.raises(SettingsError, match=f"asks for {name}.*code_execution.skill_env_allowlist in config.yaml"):
+            load_skill(_skill(tmp_path, f"required_environment_variables: [{name}]"), env)
     assert env.passthrough.values() == {}
 
 
-@pytest.mark.parametrize("name", ["WEATHER_API_KEY", "GHOST_TOKEN", "AWSOME_KEY", "MY_PATH", "PATHFINDER"])
-def test_other_names_are_a_skills_to_ask_for(name: str) -> None:
-    assert not is_protected(name)
+def test_other_names_are_a_skills_to_ask_for() -> None:
+    assert not any(map(is_protected, ("WEATHER_API_KEY", "GHOST_TOKEN", "AWSOME_KEY", "MY_PATH", "PATHFINDER")))
 
 
 def test_config_yaml_allows_a_skill_a_providers_key_by_name(
@@ -82,30 +81,27 @@ def test_what_a_skill_is_given_reaches_the_session_that_runs_already(
     assert env.execute("echo $WEATHER_TOKEN").output == "sun\n"
 
 
-@pytest.mark.parametrize(
-    "front_matter",
-    [
-        "a: &a [x,x,x,x,x,x,x,x,x]\n"
-        + "\n".join(f"{n}: &{n} [{','.join([f'*{o}'] * 9)}]" for o, n in zip("abcdefg", "bcdefgh", strict=True))
-        + "\nrequired_environment_variables: [[*h]]",
-        "required_environment_variables: 2020-99-99",
-        f"required_environment_variables: {'[' * 5000}",
-        "required_environment_variables: {a: 1, a: 2}",
-        "required_environment_variables: [A]\nrequired_environment_variables: [B]",
-        f"required_environment_variables: [{', '.join(f'A{n}' for n in range(101))}]",
-        f"required_environment_variables: ['{'x y' * 10_000}']",
-        "required_environment_variables: [!!timestamp x]",
-        "x" * 70_000,
-    ],
-    ids=["bomb", "date", "deep", "keys", "twice", "many", "long", "tag", "large"],
-)
-def test_hostile_front_matter_is_a_short_settings_error(
-    env: BaseEnvironment, tmp_path: Path, front_matter: str
-) -> None:
-    with pytest.raises(SettingsError) as caught:
-        load_skill(_skill(tmp_path, front_matter), env)
-    assert str(tmp_path) in str(caught.value)
-    assert len(str(caught.value)) < 1000
+HOSTILE = [
+    "a: &a [x,x,x,x,x,x,x,x,x]\n"
+    + "\n".join(f"{n}: &{n} [{','.join([f'*{o}'] * 9)}]" for o, n in zip("abcdefg", "bcdefgh", strict=True))
+    + "\nrequired_environment_variables: [[*h]]",
+    "required_environment_variables: 2020-99-99",
+    f"required_environment_variables: {'[' * 5000}",
+    "required_environment_variables: {a: 1, a: 2}",
+    "required_environment_variables: [A]\nrequired_environment_variables: [B]",
+    f"required_environment_variables: [{', '.join(f'A{n}' for n in range(101))}]",
+    f"required_environment_variables: ['{'x y' * 10_000}']",
+    "required_environment_variables: [!!timestamp x]",
+    "x" * 70_000,
+]
+
+
+def test_hostile_front_matter_is_a_short_settings_error(env: BaseEnvironment, tmp_path: Path) -> None:
+    for front_matter in HOSTILE:
+        with pytest.raises(SettingsError) as caught:
+            load_skill(_skill(tmp_path, front_matter), env)
+        assert str(tmp_path) in str(caught.value)
+        assert len(str(caught.value)) < 1000
 
 
 def test_of_a_long_file_only_the_front_matter_is_read(env: BaseEnvironment, tmp_path: Path) -> None:

@@ -6,17 +6,11 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from targets.plain_local import PlainLocal
 
 from code_execution import execute_code, script_run
-from code_execution.beginning import Beginning
-from code_execution.interruption import Interruption
-from code_execution.preparation import OutOfTimeError, Preparation
 from environments import BaseEnvironment, CancelScope, EnvironmentStartError, load_settings
 from environments.cancellation import in_no_scope
-from environments.errors import TerminalError
 from rpc import generate_stub
 
 
@@ -44,11 +38,10 @@ class NeverUp(PlainLocal):
         raise EnvironmentStartError("no such target")
 
 
-@pytest.mark.parametrize("mode", ["project", "strict"])
-def test_a_limit_that_the_start_used_up_says_that_the_script_did_not_run(tmp_path: Path, mode: str) -> None:
+def test_a_limit_that_the_start_used_up_says_that_the_script_did_not_run(tmp_path: Path) -> None:
     SlowToStart.may_start = threading.Event()
     with SlowToStart(load_settings("local", cwd=str(tmp_path))) as env:
-        result = execute_code("open('ran', 'w')", env=env, timeout=0.25, mode=mode)  # type: ignore[arg-type]
+        result = execute_code("open('ran', 'w')", env=env, timeout=0.25)
         said = "The time limit of 0.25 s was used up by starting the target; the script did not run."
         assert (result.status, result.exit_code, result.output, result.error) == ("timeout", None, said, said)
         assert result.tool_calls_made == 0
@@ -100,41 +93,6 @@ def test_a_limit_of_no_time_at_all_is_one_of_the_start(env: BaseEnvironment) -> 
     assert (
         result.output == "The time limit of 0.000000001 s was used up by starting the target; the script did not run."
     )
-
-
-def test_a_script_that_ran_has_timed_out(env: BaseEnvironment) -> None:
-    result = execute_code("print('ran', flush=True)\nwhile True: pass", env=env, timeout=8)
-    assert result.output == "ran\nScript timed out after 8s and was killed."
-    assert (result.status, result.exit_code) == ("timeout", 124)
-
-
-def test_what_is_done_is_named_once_time_is_over() -> None:
-    before = Preparation(1e9, 0.0, Interruption(None))
-    before.now("waiting")
-    assert before.result_of(TerminalError("it said no")) is None
-    late = Preparation(1e-9, 0.0, Interruption(None))
-    with pytest.raises(OutOfTimeError):
-        late.now("waiting")
-    for error in (late.taken_by("waiting"), TerminalError("it was cut off")):
-        result = late.result_of(error)
-        assert result is not None and "used up by waiting" in result.output
-    assert late.result_of(EnvironmentStartError("no such target")) is None
-
-
-# What the start says.
-
-
-@given(st.binary(max_size=50), st.binary(max_size=50), st.lists(st.integers(0, 200)))
-def test_the_words_of_a_start_are_taken_out_however_they_are_cut(before: bytes, behind: bytes, cuts: list[int]) -> None:
-    beginning = Beginning()
-    word = beginning.word.encode()
-    stream = before + b"\x1e" + word + b" 1\n" + before + b"\x1e" + word + b" +\n" + behind
-    shown, last = b"", 0
-    for cut in sorted(cut for cut in cuts if cut <= len(stream)):
-        shown, last = shown + beginning.feed(stream[last:cut]), cut
-    shown += beginning.feed(stream[last:]) + beginning.feed(b"", final=True)
-    assert shown == before + before + behind
-    assert (beginning.chosen, beginning.begun, beginning.none_found) == (1, True, False)
 
 
 def test_a_script_cannot_speak_as_its_start(env: BaseEnvironment) -> None:

@@ -20,11 +20,6 @@ from environments import BaseEnvironment
 from environments.conformance.check import wait_until
 
 
-@pytest.fixture
-def python_start() -> None:
-    """Both ways are what the tests here are about."""
-
-
 @pytest.fixture(params=[local, docker, ssh], ids=["local", "docker", "ssh"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
     with request.param(tmp_path) as subject, subject.make() as env:

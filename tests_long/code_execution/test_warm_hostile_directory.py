@@ -22,11 +22,6 @@ os.symlink(os.path.abspath("kept"), place)
 """
 
 
-@pytest.fixture
-def python_start() -> None:
-    """These are about scripts that are forked."""
-
-
 @pytest.fixture(params=[local, docker], ids=["local", "docker"])
 def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseEnvironment]:
     with request.param(tmp_path) as subject, subject.make() as env:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from targets.ready_python import is_forked, server_of
 
 from code_execution import execute_code
@@ -29,11 +28,6 @@ AS_EVER = {
         "True",
     ),
 }
-
-
-@pytest.fixture
-def python_start() -> None:
-    """These are about scripts that are forked."""
 
 
 def test_an_import_does_what_it_does_in_any_script(env: BaseEnvironment) -> None:

@@ -31,11 +31,6 @@ time.sleep(1000)
 """
 
 
-@pytest.fixture
-def python_start() -> None:
-    """These are about scripts that are forked."""
-
-
 def test_a_script_runs_once_at_whatever_moment_its_server_is_killed(env: BaseEnvironment) -> None:
     for moment in range(5):
         killing = threading.Timer(moment * 0.001, os.kill, (server_of(env).pid, signal.SIGKILL))

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from targets.ready_python import is_forked
 
 from code_execution import execute_code
 from code_execution.warm.servers import WarmServers
 from environments import BaseEnvironment
 from environments.conformance.check import wait_until
-
-
-@pytest.fixture
-def python_start() -> None:
-    """A server is started as ever, behind a script."""
 
 
 def test_a_python_that_a_program_of_ones_own_starts_is_never_forked(env: BaseEnvironment) -> None:

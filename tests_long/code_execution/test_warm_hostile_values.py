@@ -22,11 +22,6 @@ print(list(filter(has, [f"{{here}}/{{name}}" for name in files])), has(nurse))
 """
 
 
-@pytest.fixture
-def python_start() -> None:
-    """This is about scripts that are forked."""
-
-
 def test_a_value_that_was_allowed_is_in_no_file_and_in_no_process_but_the_scripts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from mcp_types import BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent
 
 from code_execution.mcp.results import value_of
@@ -16,22 +15,20 @@ def value(result: CallToolResult, output_schema: dict[str, object] | None = None
     return value_of(result, output_schema, ResultFiles(None))
 
 
-@pytest.mark.parametrize(
-    ("structured", "schema", "given"),
-    [
-        ({"result": 3}, WRAPPED, 3),
-        ({"result": 3}, None, {"result": 3}),
-        ({"result": 3}, {"properties": {"result": {}, "unit": {}}}, {"result": 3}),
-        ({"result": 3, "unit": "m"}, WRAPPED, {"result": 3, "unit": "m"}),
-        ([1, 2], None, [1, 2]),
-        (0, None, 0),
-    ],
-)
-def test_structured_content_is_unwrapped_only_where_an_sdk_has_wrapped_it(
-    structured: object, schema: dict[str, object] | None, given: object
-) -> None:
+STRUCTURED = [
+    ({"result": 3}, WRAPPED, 3),
+    ({"result": 3}, None, {"result": 3}),
+    ({"result": 3}, {"properties": {"result": {}, "unit": {}}}, {"result": 3}),
+    ({"result": 3, "unit": "m"}, WRAPPED, {"result": 3, "unit": "m"}),
+    ([1, 2], None, [1, 2]),
+    (0, None, 0),
+]
+
+
+def test_structured_content_is_unwrapped_only_where_an_sdk_has_wrapped_it() -> None:
     text = TextContent(text="the same as text")
-    assert value(CallToolResult(content=[text], structured_content=structured), schema) == given
+    for structured, schema, given in STRUCTURED:
+        assert value(CallToolResult(content=[text], structured_content=structured), schema) == given
 
 
 def test_bytes_follow_structured_content() -> None:
@@ -50,16 +47,16 @@ def test_an_empty_file_is_one() -> None:
     assert NOT_A_FILE in value(CallToolResult(content=[empty]))["error"]  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
-    ("texts", "structured", "given"),
-    [
-        (["one", "two"], None, {"error": "one\ntwo"}),
-        (['{"error": "no such file"}'], {"error": "no such file", "path": "x"}, {"error": "no such file", "path": "x"}),
-        (["no"], {"code": 3}, {"error": "no"}),
-        ([], {"code": 3}, {"error": "{'code': 3}"}),
-        ([], None, {"error": "the tool failed, and did not say why"}),
-    ],
-)
-def test_an_error_is_told_as_of_any_tool(texts: list[str], structured: object, given: object) -> None:
-    content = [TextContent(text=text) for text in texts]
-    assert value(CallToolResult(content=content, structured_content=structured, is_error=True)) == given
+FAILED: list[tuple[list[str], object, object]] = [
+    (["one", "two"], None, {"error": "one\ntwo"}),
+    (['{"error": "no such file"}'], {"error": "no such file", "path": "x"}, {"error": "no such file", "path": "x"}),
+    (["no"], {"code": 3}, {"error": "no"}),
+    ([], {"code": 3}, {"error": "{'code': 3}"}),
+    ([], None, {"error": "the tool failed, and did not say why"}),
+]
+
+
+def test_an_error_is_told_as_of_any_tool() -> None:
+    for texts, structured, given in FAILED:
+        content = [TextContent(text=text) for text in texts]
+        assert value(CallToolResult(content=content, structured_content=structured, is_error=True)) == given

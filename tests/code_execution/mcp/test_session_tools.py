@@ -1,24 +1,19 @@
-"""The tools of an open MCP session in a script: over stdio and HTTP, on asyncio and trio."""
+"""The tools of an open MCP session in a script, from a server in this process."""
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-import httpx2
 import pytest
-from mcp import Client, ClientSession, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client
 from mcp.server.mcpserver import MCPServer
-from targets.engines import PYTHON_IMAGE, require_docker
 
 from code_execution import ExecutionResult, execute_code, mcp_tools
-from environments import BaseEnvironment, CancelScope, SettingsError, TerminalError, create_environment
+from environments import BaseEnvironment, SettingsError, TerminalError
 from environments.conformance.check import wait_until
 from hermes_env.aio import aexecute_code
 
@@ -42,15 +37,13 @@ PRINTED = [
     "{'uri': 'mem:/text', 'mime_type': 'text/plain', 'text': 'words'}",
 ]
 
-Session = Client | ClientSession
+
+on_both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def loop(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def with_session(opened: Client, use: Callable[[Client], Awaitable[ExecutionResult]], loop: str) -> ExecutionResult:
+def with_session(
+    opened: Client, use: Callable[[Client], Awaitable[ExecutionResult]], loop: str = "asyncio"
+) -> ExecutionResult:
     async def main() -> ExecutionResult:
         async with opened as client:
             return await use(client)
@@ -58,53 +51,20 @@ def with_session(opened: Client, use: Callable[[Client], Awaitable[ExecutionResu
     return anyio.run(main, backend=loop)
 
 
-def run_script(code: str, opened: Client, env: BaseEnvironment, loop: str, **arguments: object) -> ExecutionResult:
+@on_both_loops
+def test_a_script_calls_the_tools_of_a_session(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
     async def use(client: Client) -> ExecutionResult:
-        run = partial(execute_code, code, env=env, tools=mcp_tools(client), **arguments)  # type: ignore[arg-type]
+        run = partial(execute_code, CODE, env=env, tools=mcp_tools(client))
         return await anyio.to_thread.run_sync(run)
 
-    return with_session(opened, use, loop)
-
-
-def test_a_script_calls_the_tools_of_a_session_over_stdio(env: BaseEnvironment, loop: str, program: str) -> None:
-    result = run_script(CODE, Client(StdioServerParameters(command=sys.executable, args=[program])), env, loop)
+    result = with_session(Client(server), use, loop)
     assert result.output.splitlines()[:5] == PRINTED
     assert "find_orders(customer: 'str')\n    Find the orders of a customer." in result.output
     assert "customer: Who has ordered." in result.output
     assert [(call.name, call.error) for call in result.tool_calls[3:5]] == [("as_text", None), ("fail", "no paper")]
 
 
-@pytest.mark.filterwarnings("ignore:Async generator:ResourceWarning")  # httpx leaves its own to trio
-def test_a_script_calls_the_tools_of_a_session_over_http(env: BaseEnvironment, loop: str, url: str, token: str) -> None:
-    @contextlib.asynccontextmanager
-    async def session() -> AsyncIterator[ClientSession]:
-        async with (
-            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http,
-            streamable_http_client(url, http_client=http) as (read, write),
-            ClientSession(read, write) as opened,
-        ):
-            await opened.initialize()
-            yield opened
-
-    async def main() -> ExecutionResult:
-        async with session() as opened:
-            run = partial(execute_code, CODE, env=env, tools=mcp_tools(opened))
-            return await anyio.to_thread.run_sync(run)
-
-    assert anyio.run(main, backend=loop).output.splitlines()[:5] == PRINTED
-
-
-def test_what_is_sent_as_bytes_is_a_file_in_the_container(server: MCPServer) -> None:
-    require_docker().close()
-    code = (
-        "from hermes_tools import picture; found = picture(); print(found['size'], open(found['path'], 'rb').read(4))"
-    )
-    with create_environment("docker", image=PYTHON_IMAGE) as env:
-        assert run_script(code, Client(server), env, "asyncio").output == "68 b'\\x89PNG'\n"
-        found = env.execute(f"ls {env.scratch_directory()}/mcp-*.png")
-    assert found.exit_code == 0  # and it stays until the environment goes
-
-
+@on_both_loops
 def test_awaited_execute_code_takes_them_too(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
     code = "from hermes_tools import add, picture; print(add(1), open(picture()['path'], 'rb').read(4))"
 
@@ -114,36 +74,6 @@ def test_awaited_execute_code_takes_them_too(env: BaseEnvironment, server: MCPSe
     assert with_session(Client(server), use, loop).output == "3 b'\\x89PNG'\n"
 
 
-def test_a_call_ends_in_the_server_with_its_script(
-    env: BaseEnvironment, loop: str, program: str, leave_mark: Path
-) -> None:
-    code = f"import hermes_tools; hermes_tools.wait({str(leave_mark)!r})"
-    opened = Client(StdioServerParameters(command=sys.executable, args=[program]))
-    scope = CancelScope()
-
-    async def use(client: Client) -> ExecutionResult:
-        tools = mcp_tools(client)
-
-        def run() -> ExecutionResult:
-            with scope.active():
-                return execute_code(code, env=env, tools=tools)
-
-        async with anyio.create_task_group() as group:
-
-            async def cancel_once_begun() -> None:
-                while not leave_mark.with_suffix(".begun").exists():
-                    await anyio.sleep(0.02)
-                scope.cancel()
-
-            group.start_soon(cancel_once_begun)
-            result = await anyio.to_thread.run_sync(run)
-        while not leave_mark.with_suffix(".cancelled").exists():
-            await anyio.sleep(0.02)
-        return result
-
-    assert with_session(opened, use, loop).status == "interrupted"
-
-
 def test_a_call_has_a_limit_of_its_own(env: BaseEnvironment, server: MCPServer, leave_mark: Path) -> None:
     code = f"from hermes_tools import wait; print(wait({str(leave_mark)!r}))"
 
@@ -151,25 +81,23 @@ def test_a_call_has_a_limit_of_its_own(env: BaseEnvironment, server: MCPServer, 
         tools = mcp_tools(client, timeout=0.2)
         return await anyio.to_thread.run_sync(partial(execute_code, code, env=env, tools=tools))
 
-    result = with_session(Client(server), use, "asyncio")
+    result = with_session(Client(server), use)
     assert result.status == "success"
     assert "error" in result.output and "imed out" in result.output
     begun, cancelled = leave_mark.with_suffix(".begun"), leave_mark.with_suffix(".cancelled")
     assert wait_until(lambda: begun.exists() == cancelled.exists())  # it may never have begun
 
 
-def test_in_the_thread_of_the_sessions_loop_an_error_says_what_to_do(
-    env: BaseEnvironment, server: MCPServer, loop: str
-) -> None:
+def test_in_the_thread_of_the_sessions_loop_an_error_says_what_to_do(env: BaseEnvironment, server: MCPServer) -> None:
     async def use(client: Client) -> ExecutionResult:
         with pytest.raises(ValueError, match=r"wait for itself.*to_thread\.run_sync"):
             execute_code("1", env=env, tools=mcp_tools(client))
         return await anyio.to_thread.run_sync(partial(execute_code, "print(1)", env=env, tools=mcp_tools(client)))
 
-    assert with_session(Client(server), use, loop).output == "1\n"
+    assert with_session(Client(server), use).output == "1\n"
 
 
-def test_awaited_they_go_together_with_other_tools(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
+def test_awaited_they_go_together_with_other_tools(env: BaseEnvironment, server: MCPServer) -> None:
     code = (
         "import hermes_tools as t; print(t.here_add(1), t.ours(), hasattr(t, 'here_fail'), 'error' in t.here_picture())"
     )
@@ -180,10 +108,10 @@ def test_awaited_they_go_together_with_other_tools(env: BaseEnvironment, server:
         tools = {**found, "ours": lambda: 7}
         return await anyio.to_thread.run_sync(partial(execute_code, code, env=env, tools=tools))
 
-    assert with_session(Client(server), use, loop).output == "3 7 False False\n"
+    assert with_session(Client(server), use).output == "3 7 False False\n"
 
 
-def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, server: MCPServer, loop: str) -> None:
+def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, server: MCPServer) -> None:
     kept = []
 
     async def use(client: Client) -> ExecutionResult:
@@ -191,7 +119,7 @@ def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, s
         kept.append(await mcp_tools(client))
         return ExecutionResult("success", "", 0, 0.0, 0)
 
-    with_session(Client(server), use, loop)
+    with_session(Client(server), use)
     unlisted, listed = kept
     with pytest.raises(TerminalError, match="event loop of the MCP session has ended"):
         len(unlisted)
@@ -201,7 +129,7 @@ def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, s
     assert "has ended; open the session anew" in result.output
 
 
-def test_what_no_script_may_call_is_refused_with_how_to_leave_it_out(env: BaseEnvironment, loop: str) -> None:
+def test_what_no_script_may_call_is_refused_with_how_to_leave_it_out(env: BaseEnvironment) -> None:
     odd = MCPServer("odd")
     for name in ("retry", "execute_code", "get-it", "get_it"):
         odd.add_tool(lambda: 1, name=name)
@@ -223,7 +151,7 @@ def test_what_no_script_may_call_is_refused_with_how_to_leave_it_out(env: BaseEn
             await with_only(client, "execute_code", "get_it")
         return await with_only(client, "get_it")
 
-    assert with_session(Client(odd), use, loop).output == "1\n"
+    assert with_session(Client(odd), use).output == "1\n"
 
 
 def test_mcp_tools_wants_an_open_session_and_its_loop(server: MCPServer) -> None:

@@ -1,0 +1,37 @@
+"""Scripts that nobody read: what one does to its parent, to other sessions, and what it leaves behind, here."""
+
+from __future__ import annotations
+
+import pytest
+from targets.hostile_scripts import (
+    PROMISED,
+    test_a_bound_credential_is_nowhere_in_the_target,
+    test_a_forged_end_of_a_command_reaches_no_other_command,
+    test_a_process_that_a_tool_of_ours_started_ends_with_the_script,
+    test_a_script_does_not_choose_the_python_of_the_next_one,
+    test_deep_directories_in_its_own_directory_go,
+    test_nothing_of_a_script_is_left,
+    test_what_a_tool_call_left_in_the_background_ends_with_the_script,
+)
+
+from code_execution.ending import ENDING_LIMIT, REMOVAL_LIMIT
+from environments import BaseEnvironment
+
+__all__ = [
+    "test_a_bound_credential_is_nowhere_in_the_target",
+    "test_a_forged_end_of_a_command_reaches_no_other_command",
+    "test_a_process_that_a_tool_of_ours_started_ends_with_the_script",
+    "test_a_script_does_not_choose_the_python_of_the_next_one",
+    "test_deep_directories_in_its_own_directory_go",
+    "test_nothing_of_a_script_is_left",
+    "test_what_a_tool_call_left_in_the_background_ends_with_the_script",
+]
+
+
+@pytest.fixture
+def anywhere(env: BaseEnvironment) -> BaseEnvironment:
+    return env
+
+
+def test_the_limits_of_ending_are_what_is_promised() -> None:
+    assert ENDING_LIMIT + REMOVAL_LIMIT <= PROMISED
