@@ -1,3 +1,5 @@
+"""The environment that tool calls of a model work in, where nothing else is said."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -56,21 +56,17 @@ def test_a_record_is_never_overwritten(small) -> None:
     assert small.path.read_text() == before
 
 
-@pytest.mark.parametrize(("text", "said"), [(None, "No such file"), ("hello\n", "no record in it")])
-def test_what_cannot_be_read_is_said(hermes_env, tmp_path, text, said) -> None:
-    if text is not None:
-        (tmp_path / "run.jsonl").write_text(text)
-    refused = hermes_env("report", "run.jsonl")
-    assert refused.returncode == 125
-    assert "run.jsonl" in refused.stderr and said in refused.stderr
-    assert not (tmp_path / "run.html").exists()
-
-
-def test_a_page_goes_to_no_directory_that_is_not_there(hermes_env, small, tmp_path) -> None:
-    refused = hermes_env("report", small.saved(), "--output", "nowhere/page.html")
-    assert refused.returncode == 125
-    assert "there is no directory nowhere; make it first" in refused.stderr
-    assert not (tmp_path / "nowhere").exists()
+def test_what_cannot_be_read_or_written_is_said(hermes_env, small, tmp_path) -> None:
+    (tmp_path / "notes").write_text("hello\n")
+    for words, said in (
+        (("absent",), "No such file"),
+        (("notes",), "no record in it"),
+        ((small.saved(), "--output", "nowhere/page.html"), "there is no directory nowhere; make it first"),
+    ):
+        refused = hermes_env("report", *words)
+        assert refused.returncode == 125
+        assert said in refused.stderr and Path(words[0]).name in refused.stderr + "run.jsonl"
+    assert not list(tmp_path.glob("**/*.html"))
 
 
 def test_what_is_nested_too_deep_is_not_shown(record) -> None:

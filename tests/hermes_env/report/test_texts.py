@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from hermes_env.report.contents import contents_of
 from hermes_env.report.events import joined
 from hermes_env.report.texts import Texts, gaps_of, missing_within, with_gaps
@@ -15,9 +13,6 @@ def test_what_is_missing_stands_in_its_place() -> None:
     assert with_gaps("headtail", [(4, 100)]) == ["head", 100, "tail"]
     assert with_gaps("tail", [(0, 7)]) == [7, "tail"]
     assert with_gaps("äöü→x", [(3, 1), (4, 2)]) == ["äöü", 1, "→", 2, "x"]
-
-
-def test_a_place_behind_the_end_is_the_end() -> None:
     assert with_gaps("text", [(99, 5)]) == ["text", 5]
 
 
@@ -26,9 +21,9 @@ def test_the_environments_gap_and_the_records_are_both_found() -> None:
     assert sorted(gaps_of(line, "output")) == [(3, 10), (5, 20)]
 
 
-@pytest.mark.parametrize("cut", [None, [], {"output": 3}, {"output": {"bytes": "x", "at": 1}}, {"output": {"at": 1}}])
-def test_a_gap_that_makes_no_sense_is_none(cut) -> None:
-    assert gaps_of({"cut": cut}, "output") == []
+def test_a_gap_that_makes_no_sense_is_none() -> None:
+    for cut in (None, [], {"output": 3}, {"output": {"bytes": "x", "at": 1}}, {"output": {"at": 1}}):
+        assert gaps_of({"cut": cut}, "output") == []
 
 
 def test_gaps_within_a_value_are_added_up() -> None:

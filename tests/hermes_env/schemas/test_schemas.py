@@ -45,9 +45,12 @@ def test_there_is_a_schema_for_every_tool_of_a_model(env: BaseEnvironment) -> No
     assert list(by_name()) == EVERY_TOOL
 
 
-@pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_a_schema_has_the_parameters_of_its_function_and_their_types(env: BaseEnvironment, name: str) -> None:
-    tool = model_tools(env)[name]
+def test_a_schema_has_the_parameters_of_its_function_and_their_types(env: BaseEnvironment) -> None:
+    for name in DESCRIPTIONS:
+        _has_parameters_of(model_tools(env)[name], name)
+
+
+def _has_parameters_of(tool: Callable[..., object], name: str) -> None:
     signature = inspect.signature(tool)
     types = typing.get_type_hints(tool.__dict__["__presents__"])
     schema = by_name()[name]["input_schema"]
@@ -72,15 +75,14 @@ def test_execute_code_takes_code_as_the_function_does() -> None:
     assert shown["properties"]["code"]["type"] == "string"
 
 
-@pytest.mark.parametrize("name", EVERY_TOOL)
-def test_a_schema_is_json_schema_and_describes_everything(name: str) -> None:
-    shown = by_name()[name]
-    jsonschema.Draft202012Validator.check_schema(shown["input_schema"])
-    assert shown["input_schema"]["additionalProperties"] is False
-    assert 50 < len(shown["description"]) <= 1024
-    for parameter in shown["input_schema"]["properties"].values():
-        assert len(parameter["description"]) > 10
-        assert {"type", "anyOf"} & set(parameter)
+def test_a_schema_is_json_schema_and_describes_everything() -> None:
+    for shown in by_name().values():
+        jsonschema.Draft202012Validator.check_schema(shown["input_schema"])
+        assert shown["input_schema"]["additionalProperties"] is False
+        assert 50 < len(shown["description"]) <= 1024
+        for parameter in shown["input_schema"]["properties"].values():
+            assert len(parameter["description"]) > 10
+            assert {"type", "anyOf"} & set(parameter)
 
 
 def test_choices_are_an_enum() -> None:
@@ -108,9 +110,6 @@ def test_the_two_forms_say_the_same() -> None:
         }
     assert tool_schemas() == tool_schemas("openai")
     assert json.loads(json.dumps(anthropic)) == anthropic
-
-
-def test_another_form_is_an_error() -> None:
     with pytest.raises(ValueError, match="form is 'gemini'; allowed: openai, anthropic"):
         tool_schemas("gemini")  # type: ignore[arg-type]
 
@@ -215,17 +214,14 @@ def test_an_own_tool_takes_the_place_of_one_of_ours() -> None:
     assert "terminal(command: str) -> str: Ask first, then run." in json.dumps(shown["execute_code"])
 
 
-@pytest.mark.parametrize(
-    ("name", "tool", "reason"),
-    [
+def test_a_function_that_no_model_can_call_is_refused() -> None:
+    for name, tool, reason in (
         ("execute_code", find_orders, "not a name for a tool of your own"),
         ("find orders", find_orders, "not a name for a tool of your own"),
         ("by_place", lambda a, /: a, "takes arguments by place alone"),
-    ],
-)
-def test_a_function_that_no_model_can_call_is_refused(name: str, tool: typing.Any, reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        tool_schemas(own_tools={name: tool})
+    ):
+        with pytest.raises(ValueError, match=reason):
+            tool_schemas(own_tools={name: tool})  # type: ignore[dict-item]
 
 
 def test_a_type_without_a_json_schema_is_refused_by_name() -> None:

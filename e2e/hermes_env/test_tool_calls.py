@@ -1,0 +1,31 @@
+"""What a model gets for its tool calls where a task has a container."""
+
+from __future__ import annotations
+
+import json
+
+from targets.default_task import env
+from targets.engines import PYTHON_IMAGE
+
+from environments import BaseEnvironment, manager
+from hermes_env.schemas import handle_function_call
+
+__all__ = ["env"]
+
+
+def called(name: str, arguments: dict[str, str], task_id: str = "default") -> dict[str, str]:
+    result: dict[str, str] = json.loads(handle_function_call(name, arguments, task_id=task_id))
+    return result
+
+
+def test_a_task_may_have_a_container_of_its_own(env: BaseEnvironment) -> None:
+    manager.get_environment("contained", env="docker", image=PYTHON_IMAGE, cwd="/")
+    manager.register_task_settings("contained too", backend="docker", image=PYTHON_IMAGE, cwd="/")
+    here = called("terminal", {"command": "hostname"})["output"]
+    names = {
+        called("terminal", {"command": "hostname"}, task_id=task)["output"] for task in ("contained", "contained too")
+    }
+    assert len(names | {here}) == 3
+    code = "from hermes_tools import terminal; print(terminal('hostname')['output'], end='')"
+    assert called("execute_code", {"code": code}, task_id="contained")["output"] in names
+    manager.clear_task_settings("contained too")
