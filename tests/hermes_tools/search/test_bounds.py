@@ -66,23 +66,19 @@ def test_of_many_names_that_are_not_utf8_the_first_are_listed(env: BaseEnvironme
         assert len(result["skipped"]) == 100
 
 
-@pytest.mark.parametrize(
-    ("printed", "error"),
-    [
-        ("yes a | head -c 5000000", "without its number of lines"),
-        (r"yes 'a\000' | head -c 5000000", "without its number of lines"),
-        (r"printf './a\00012345678901234567890123\n'", "in place of a number"),
-    ],
-)
-def test_a_search_program_that_lies_is_an_error_at_once(tmp_path: Path, printed: str, error: str) -> None:
+def test_a_search_program_that_lies_is_an_error_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     rg = tmp_path / "bin" / "rg"
-    rg.write_text(f'#!/bin/sh\ncase "$*" in *-q*) exit 0 ;; esac\n{printed}\n')
-    rg.chmod(0o755)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(rg.parent), prepend=":")
-        with create_environment("local", cwd=str(tmp_path)) as env:
-            assert error in search_files(env, "x")["error"]
+    monkeypatch.setenv("PATH", str(rg.parent), prepend=":")
+    with create_environment("local", cwd=str(tmp_path)) as env:
+        for printed, error in (
+            ("yes a | head -c 5000000", "without its number of lines"),
+            (r"yes 'a\000' | head -c 5000000", "without its number of lines"),
+            (r"printf './a\00012345678901234567890123\n'", "in place of a number"),
+        ):
+            rg.write_text(f'#!/bin/sh\ncase "$*" in *-q*) exit 0 ;; esac\n{printed}\n')
+            rg.chmod(0o755)
+            assert error in search_files(env, "x")["error"], printed
 
 
 def test_a_search_whose_script_has_ended_leaves_off(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -33,22 +32,3 @@ def test_any_text_is_a_pattern_or_refused(pattern: str) -> None:
 @given(st.lists(PARTS, min_size=1, max_size=4).map("".join))
 def test_a_pattern_of_any_length_is_read_at_once(part: str) -> None:
     check((part * LONGEST_PATTERN)[:LONGEST_PATTERN])
-
-
-@pytest.mark.parametrize(
-    ("pattern", "reason"),
-    [
-        ("a|" * 50_000 + "b", "at most 10,000 are searched for"),
-        ("(" * 9000 + ")" * 1000, "at most 200 deep"),
-        ("a{" + "1" * 9000 + "}", "counts up to 255"),
-        ("[à-ʯ]" * 2000, "too large for the search programs"),
-    ],
-)
-def test_a_pattern_that_would_cost_too_much_is_refused_with_the_bound(pattern: str, reason: str) -> None:
-    with pytest.raises(PatternError, match=reason) as refused:
-        parse_pattern(pattern)
-    assert len(str(refused.value)) < 500
-
-
-def test_a_brace_before_many_digits_is_read_at_once() -> None:
-    assert parse_pattern("{" + "1" * 9999).extended == b"\\{" + b"1" * 9999
