@@ -1,81 +1,50 @@
-"""Variables that are handed on to the session, whatever becomes of its shells."""
+"""Variables that are passed through to the session, whatever becomes of its shells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from targets.local_shells import local, without_bash
 from targets.plain_local import PlainLocal
 
 from environments import BaseEnvironment, EnvironmentStartError, SettingsError, create_environment, load_settings
 
-Make = Callable[[Path], BaseEnvironment]
-BOTH = pytest.mark.parametrize("make", [local, without_bash])
-
 
 @pytest.fixture(autouse=True)
-def _a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_TOKEN", raising=False)
 
 
-@BOTH
-def test_a_shell_that_is_killed_with_the_command_that_brought_a_variable_gets_it_again(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_variable_that_comes_to_be_set_here_reaches_every_shell_also_of_those_that_are_killed(
+    bash_or_sh: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with make(tmp_path) as env:
-        env.execute("export KEPT=1")
-        monkeypatch.setenv("MY_TOKEN", "sun")
-        env.passthrough.allow(["MY_TOKEN"])
-        assert env.execute("echo $MY_TOKEN; kill -9 $$").output == "sun\n"
-        assert env.execute("echo $MY_TOKEN $KEPT").output == "sun 1\n"
-
-
-@BOTH
-def test_a_shell_that_is_killed_at_once_leaves_its_variables_to_the_next(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    bash_or_sh.passthrough.allow(["MY_TOKEN"])
+    assert bash_or_sh.execute("export KEPT=1; echo ${MY_TOKEN-unset}").output == "unset\n"
     monkeypatch.setenv("MY_TOKEN", "sun")
-    with make(tmp_path) as env:
-        env.passthrough.allow(["MY_TOKEN"])
-        env.execute("kill -9 $$")
-        assert env.execute("echo $MY_TOKEN").output == "sun\n"
+    for end in ("kill -9 $$", "exit 1", "kill -9 $$"):
+        assert bash_or_sh.execute(f"echo $MY_TOKEN $KEPT; {end}").output == "sun 1\n"
+    assert bash_or_sh.execute("echo $MY_TOKEN $KEPT").output == "sun 1\n"
 
 
-@BOTH
-def test_what_the_session_has_set_itself_stays(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with make(tmp_path) as env:
-        env.execute("export MY_TOKEN=own")
-        monkeypatch.setenv("MY_TOKEN", "sun")
-        env.passthrough.allow(["MY_TOKEN"])
-        assert env.execute("echo $MY_TOKEN").output == "own\n"
-        assert env.execute_oneshot("echo $MY_TOKEN").output == "sun\n"
-        assert env.execute_oneshot("echo $MY_TOKEN", env={"MY_TOKEN": "for the call"}).output == "for the call\n"
+def test_what_the_session_has_set_itself_stays(bash_or_sh: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    bash_or_sh.execute("export MY_TOKEN=own")
+    monkeypatch.setenv("MY_TOKEN", "sun")
+    bash_or_sh.passthrough.allow(["MY_TOKEN"])
+    assert bash_or_sh.execute("echo $MY_TOKEN").output == "own\n"
+    assert bash_or_sh.execute_oneshot("echo $MY_TOKEN").output == "sun\n"
+    for run in (bash_or_sh.execute, bash_or_sh.execute_oneshot):
+        assert run("echo $MY_TOKEN", env={"MY_TOKEN": "for the call"}).output == "for the call\n"
 
 
-@BOTH
-def test_a_variable_that_comes_to_be_set_here_arrives(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_variable_that_cannot_be_set_ends_no_session(
+    bash_or_sh: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with make(tmp_path) as env:
-        env.passthrough.allow(["MY_TOKEN"])
-        assert env.execute("echo ${MY_TOKEN-unset}").output == "unset\n"
-        monkeypatch.setenv("MY_TOKEN", "sun")
-        assert env.execute("echo ${MY_TOKEN-unset}").output == "sun\n"
-
-
-@BOTH
-def test_a_variable_that_cannot_be_set_is_no_ones_end(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with make(tmp_path) as env:
-        env.execute("set -eu; export BEFORE=1")
-        env.execute("readonly OTHER=1")
-        monkeypatch.setenv("MY_TOKEN", "sun")
-        env.passthrough.allow(["MY_TOKEN", "OTHER"])
-        monkeypatch.setenv("OTHER", "2")
-        assert env.execute("echo $MY_TOKEN $OTHER $BEFORE").output == "sun 1 1\n"
+    bash_or_sh.execute("set -eu; export BEFORE=1")
+    bash_or_sh.execute("readonly OTHER=1")
+    monkeypatch.setenv("MY_TOKEN", "sun")
+    monkeypatch.setenv("OTHER", "2")
+    bash_or_sh.passthrough.allow(["MY_TOKEN", "OTHER"])
+    assert bash_or_sh.execute("echo $MY_TOKEN $OTHER $BEFORE").output == "sun 1 1\n"
 
 
 def test_without_a_lasting_shell_each_gets_what_the_session_has_left(
@@ -98,17 +67,15 @@ def test_a_terminal_has_it_and_does_not_echo_it(tmp_path: Path, monkeypatch: pyt
             assert process.read().split() == ["12", "terminal"]
 
 
-@BOTH
-def test_what_is_scrubbed_is_in_no_shells_own_environment(
-    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_scrubbed_is_in_no_shells_own_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "sun")
-    kind = create_environment if make is local else (lambda name, **given: PlainLocal(load_settings(name, **given)))
-    with kind("local", cwd=str(tmp_path), scrub_env=True) as env:
-        look = "tr '\\0' '\\n' </proc/$$/environ"
-        for seen in (env.execute(look).output, env.execute_oneshot(look).output):
-            assert "HERMES_COMMAND=" in seen
-            assert "MY_TOKEN" not in seen
+    settings = load_settings("local", cwd=str(tmp_path), scrub_env=True)
+    look = "tr '\\0' '\\n' </proc/$$/environ"
+    for made in (create_environment("local", cwd=str(tmp_path), scrub_env=True), PlainLocal(settings)):
+        with made as env:
+            for seen in (env.execute(look).output, env.execute_oneshot(look).output):
+                assert "HERMES_COMMAND=" in seen
+                assert "MY_TOKEN" not in seen
 
 
 def test_scrubbing_without_the_program_env_opens_no_shell(tmp_path: Path) -> None:
