@@ -22,10 +22,10 @@ MakePool = Callable[..., Pool]
 
 
 @pytest.fixture
-def containers(engine: docker.DockerClient, make: MakePool) -> MakePool:
-    """Makes pools of containers. That the engine is there is known by then."""
+def containers(engine: docker.DockerClient) -> MakePool:
+    """Makes pools of containers, each of which a test closes."""
     settings = {"backend": "docker", "image": PYTHON_IMAGE, "task_id": f"pool-{uuid.uuid4().hex}"}
-    return lambda *numbers, **named: make(settings, *numbers, **named)
+    return lambda **named: Pool(settings, **named)
 
 
 @pytest.fixture
@@ -51,6 +51,11 @@ def test_each_borrower_has_a_new_container_and_none_is_left(containers, engine) 
                 hosts.append(env.execute("test ! -e /used && touch /used && hostname").output.strip())
         assert len(set(hosts)) == 3 and all(hosts)
         assert len(of(engine, pool)) <= 2
+        assert until(lambda: pool.stats().idle == 1 and pool.stats().ending == 0)
+        (container,) = of(engine, pool)
+        container.remove(force=True)
+        with pool.environment(timeout=LONG) as env:
+            assert not container.id.startswith(env.execute("hostname").output.strip()), "what is lost is not lent"
     assert not of(engine, pool)
 
 
@@ -76,15 +81,6 @@ def test_what_ran_before_an_environment_was_first_ready_stays_when_it_begins_ane
         assert found.output.count("\n") == 1
 
 
-def test_a_container_that_is_removed_while_nobody_has_it_is_not_lent(containers, engine) -> None:
-    with containers(min=1, max=2) as pool:
-        assert until(lambda: pool.stats().idle == 1)
-        (container,) = of(engine, pool)
-        container.remove(force=True)
-        with pool.environment(timeout=LONG) as env:
-            assert not container.id.startswith(env.execute("hostname").output.strip())
-
-
 def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch) -> None:
     monkeypatch.setattr(refusal, "FIRST_DELAY", 0.01)
     link.refuse("/containers/create", times=2)
@@ -93,8 +89,8 @@ def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch
         assert pool.stats().failed == 2
 
 
-def test_an_image_that_is_nowhere_is_told_to_all_who_wait(engine, make) -> None:
-    with make({"backend": "docker", "image": "127.0.0.1:9/there/is-none"}, max=2) as pool:
+def test_an_image_that_is_nowhere_is_told_to_all_who_wait(engine) -> None:
+    with Pool({"backend": "docker", "image": "127.0.0.1:9/there/is-none"}, max=2) as pool:
         with ThreadPoolExecutor(4) as threads:
             errors = list(threads.map(lambda _: Borrower(pool).join(), range(4)))
         assert all(isinstance(each, EnvironmentStartError) for each in errors)

@@ -35,9 +35,8 @@ def wrong() -> EnvironmentStartError:
 # What an error means.
 
 
-@pytest.mark.parametrize(
-    ("error", "means"),
-    [
+def test_what_may_pass_is_told_from_what_will_not() -> None:
+    rows = [
         (refused(429), Verdict.BUSY),
         (refused(503), Verdict.BUSY),
         (refused(404), Verdict.WRONG),
@@ -51,10 +50,8 @@ def wrong() -> EnvironmentStartError:
         (EnvironmentLostError("it went away"), Verdict.CHANCE),
         (StartStoppedError("the start was stopped"), Verdict.CHANCE),
         (RuntimeError("of a backend's own"), Verdict.CHANCE),
-    ],
-)
-def test_what_may_pass_is_told_from_what_will_not(error: Exception, means: Verdict) -> None:
-    assert verdict(error) is means
+    ]
+    assert [(error, found) for error, means in rows if (found := verdict(error)) is not means] == []
 
 
 def test_pauses_grow_up_to_a_limit() -> None:

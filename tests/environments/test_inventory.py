@@ -1,0 +1,62 @@
+"""What runs on this machine and what is kept, and how it is removed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from targets.processes import having
+
+from environments import BaseEnvironment, MissingExtraError, TerminalError, backend_class, create_environment
+from environments.inventory import take_inventory
+from environments.local import LocalEnvironment
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_force(nap: str) -> None:
+    with create_environment("local", sandbox="none") as env:
+        env.execute_own("cat", stdin="x" * 200_000)  # which goes by a file
+        process = env.start(f"sleep {nap}")
+        assert isinstance(env, LocalEnvironment)
+        (found,) = [each for each in LocalEnvironment.find_targets() if each.name == env.id]
+        assert (found.kind, found.id, found.state) == ("environment", env.id[-8:], "running")
+        assert (found.use, found.pid) == ("live", os.getpid())
+        assert found.created is not None and abs(time.time() - found.created) < 600
+        assert found.size
+        with pytest.raises(TerminalError, match=f"environment {found.id} is not removed"):
+            found.remove(False)
+        assert having(nap)
+        found.remove(True)
+        assert not having(nap)
+        assert process.wait(60) != 0
+        assert env.id not in [each.name for each in LocalEnvironment.find_targets()]
+
+
+def _without_modal(name: str) -> type[BaseEnvironment]:
+    if name == "modal":
+        raise MissingExtraError("install it")
+    return backend_class(name)
+
+
+def test_a_backend_that_cannot_be_looked_at_does_not_hide_the_others(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
+    monkeypatch.setenv("TERMINAL_ENV", "no-such-backend")
+    with create_environment("local") as env:
+        env.execute("true")
+        inventory = take_inventory()
+    assert [name for name, target in inventory.found if target.pid == os.getpid()].count("local") >= 1
+    assert "no.sock" in inventory.failed["docker"]
+    assert "no-such-backend" in inventory.failed["the configured backend"]
+
+
+def test_a_client_library_that_is_missing_is_a_failure_only_of_a_backend_that_is_named(monkeypatch) -> None:
+    monkeypatch.setattr("environments.inventory.backend_class", _without_modal)
+    assert "modal" not in take_inventory().failed
+    assert "modal" in take_inventory(["modal"]).failed

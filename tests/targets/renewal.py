@@ -1,0 +1,46 @@
+"""What a pool asks of an environment, on each backend: to begin anew after a use, and to report that it is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from environments import TerminalError
+from environments.conformance import Subject
+from targets.borrowing import until
+
+LEAVE = "export LEFT=export; LEFT_VARIABLE=variable; left() { :; }; cd /; trap '' TERM; sleep {nap} & (sleep {nap} &)"
+LOOK = 'echo "${LEFT-none} ${LEFT_VARIABLE-none}"; command -v left; pwd'
+
+
+def _having(nap: str) -> str:
+    """Return a command that prints the processes with a number among their arguments, and does not print itself."""
+    return f"grep -ls '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline"
+
+
+def check_that_a_used_environment_begins_anew(subject: Subject, nap: str) -> None:
+    """Nothing of the use before is left, neither state nor processes nor files of ours."""
+    with subject.make() as env:
+        assert not env.is_ready, "nothing was started"
+        env.prepare()
+        assert env.is_ready
+        began = env.execute("pwd").output
+        env.write_bytes(f"{env.scratch_directory()}/gone", b"x")
+        scratch = env.scratch_directory()
+        env.execute(LEAVE.replace("{nap}", nap))
+        env.start(f"sleep {nap}")
+        env.session("other").execute(f"export LEFT=other; sleep {nap} &")
+        assert until(lambda: env.execute_oneshot(_having(nap)).output.count("\n") >= 4)
+        env.renew()
+        env.prepare()
+        assert env.is_ready
+        assert env.execute(_having(nap)).output == ""
+        assert env.execute(LOOK).output == f"none none\n{began}"
+        assert env.session("other").execute("echo ${LEFT-none}").output == "none\n"
+        assert env.execute(f"ls {scratch}").exit_code != 0
+        assert env.execute("wc -c", stdin="x" * 200_000).output.strip() == "200000", "by another directory of ours"
+        if subject.lose_target:
+            subject.lose_target(env)
+            assert until(lambda: not env.is_ready)
+    assert not env.is_ready
+    with pytest.raises(TerminalError):
+        env.renew()

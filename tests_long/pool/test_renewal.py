@@ -1,0 +1,15 @@
+"""Environments of a pool that begin anew, on the stand-ins of the cloud services and by short commands alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from targets.backends import Backend, daytona, modal, per_command
+from targets.renewal import check_that_a_used_environment_begins_anew
+
+
+@pytest.mark.parametrize("backend", [daytona, modal, per_command], ids=lambda backend: backend.__name__)
+def test_a_used_environment_begins_anew(backend: Backend, tmp_path: Path, nap: str) -> None:
+    with backend(tmp_path) as subject:
+        check_that_a_used_environment_begins_anew(subject, nap)
