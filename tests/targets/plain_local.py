@@ -16,7 +16,7 @@ from environments.shell.stream import Stream, Terminal
 def _directory_of_programs() -> tempfile.TemporaryDirectory[str]:
     """Make a directory of links to all programs but bash. It takes half a second on some kernels."""
     # What stops it while it is being filled, on a loaded machine, may fail; what is filled late is stopped again.
-    made = tempfile.TemporaryDirectory(prefix="plain-path-", dir=_MEMORY, ignore_cleanup_errors=True)
+    made = tempfile.TemporaryDirectory(prefix="plain-path-", ignore_cleanup_errors=True)
     Path(made.name).chmod(0o755)  # as another user finds programs there, too
     found = {program.name: program for folder in ("/bin", "/usr/bin") for program in Path(folder).iterdir()}
     for name, program in found.items():
