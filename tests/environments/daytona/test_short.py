@@ -1,0 +1,85 @@
+"""Daytona in short, on a stand-in that runs commands on this machine. In full it is in tests_long/daytona."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from standins.daytona_client import daytona_stand_in
+from standins.faults import Fault
+from standins.fixtures import fixtures_on
+
+from code_execution import execute_code
+from environments import (
+    EnvironmentLostError,
+    EnvironmentStartError,
+    SettingsError,
+    UnsupportedError,
+    create_environment,
+)
+from environments.daytona.service import connect
+
+service, home, make = fixtures_on("daytona", daytona_stand_in)
+
+
+def test_a_session_a_one_shot_a_file_and_a_script_share_a_sandbox_that_ends_with_them(service, make):
+    env = make(daytona_env={"GIVEN": "1"})
+    assert env.execute("cd /usr; export MINE=yes; echo $GIVEN; (exit 3)").exit_code == 3
+    assert env.execute("pwd; echo $MINE; cat", stdin="in").output == "/usr\nyes\nin"
+    assert env.execute_oneshot("pwd; echo err >&2", stderr="separate").stderr == "err\n"
+    assert env.execute("sleep 1000", timeout=0.2).timed_out
+    data = bytes(range(256)) * 1000
+    env.write_bytes("~/file", data)
+    assert env.read_bytes("~/file") == data
+    code = "from hermes_tools import double\nprint(double(21))"
+    assert execute_code(code, env=env, tools={"double": lambda number: 2 * number}).output == "42\n"
+    assert [sandbox.id for sandbox in connect().list()] == [env.target.id]
+    env.cleanup()
+    assert list(connect().list()) == []
+
+
+def test_a_command_under_a_passing_fault_runs_once_and_a_sandbox_that_is_deleted_is_replaced(service, make):
+    service.fault("create", Fault.UNAVAILABLE)
+    env = make()
+    env.execute("true")
+    service.fault("execute", Fault.DROPPED)
+    assert env.execute("echo ran >>~/count; echo done").output == "done\n"
+    assert env.execute("cat ~/count").output == "ran\n"
+    connect().get(env.target.id).delete()
+    with pytest.raises(EnvironmentLostError):
+        env.execute("true")
+    assert env.execute("echo again").output == "again\n"
+
+
+def test_settings_that_cannot_be_are_refused_by_name():
+    rows = [
+        ({"container_pids": 5}, UnsupportedError, "container_pids"),
+        ({"container_cpu": 1.5}, UnsupportedError, "container_cpu"),
+        ({"container_memory": 1000}, UnsupportedError, "container_memory"),
+        ({"snapshot": "mine", "container_cpu": 1}, UnsupportedError, "daytona_snapshot"),
+        ({"sandbox": "one", "container_cpu": 1}, UnsupportedError, "container_cpu"),
+        ({"image": "a", "snapshot": "b"}, SettingsError, "keep one"),
+        ({"daytona_env": {"a b": "1"}}, SettingsError, "not the name"),
+        (
+            {"sandbox": "one", "image": "x", "env": {"A": "b"}},
+            SettingsError,
+            "daytona_image, daytona_env are for a new",
+        ),
+        ({"sandbox": "one two"}, SettingsError, "one sandbox"),
+    ]
+    for settings, kind, words in rows:
+        with pytest.raises(kind, match=words):
+            create_environment("daytona", **settings)
+
+
+def test_without_credentials_one_sentence_says_what_to_set(monkeypatch):
+    monkeypatch.delenv("DAYTONA_API_KEY", raising=False)
+    with pytest.raises(EnvironmentStartError, match=r"no credentials: set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN"):
+        create_environment("daytona").execute("true")
+
+
+def test_the_client_library_is_imported_only_where_it_is_used():
+    code = "import sys, environments.daytona; print([m for m in sys.modules if 'daytona' in m])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "['environments.daytona.settings', 'environments.daytona']\n"

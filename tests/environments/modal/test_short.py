@@ -1,0 +1,80 @@
+"""Modal in short, on a stand-in that runs commands on this machine. In full it is in tests_long/modal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from standins.faults import Fault
+from standins.fixtures import fixtures_on
+from standins.modal_client import modal_stand_in
+
+from code_execution import execute_code
+from environments import EnvironmentLostError, SettingsError, UnsupportedError, create_environment
+
+service, home, make = fixtures_on("modal", modal_stand_in)
+
+
+def test_a_session_a_one_shot_a_file_and_a_script_share_a_sandbox_that_ends_with_them(service, make):
+    env = make(task_id="in short", modal_env={"GIVEN": "1"})
+    assert env.execute("cd /usr; export MINE=yes; echo $GIVEN; (exit 3)").exit_code == 3
+    assert env.execute("pwd; echo $MINE; cat", stdin="in").output == "/usr\nyes\nin"
+    assert env.execute_oneshot("pwd; echo err >&2", stderr="separate").stderr == "err\n"
+    assert env.execute("sleep 1000", timeout=0.2).timed_out
+    data = bytes(range(256)) * 1000
+    env.write_bytes("~/file", data)
+    assert env.read_bytes("~/file") == data
+    code = "from hermes_tools import double\nprint(double(21))"
+    assert execute_code(code, env=env, tools={"double": lambda number: 2 * number}).output == "42\n"
+    (box,) = service.seen["sandboxes"]
+    assert (box["running"], box["tags"]["hermes-task"]) == (True, "in_short")
+    env.cleanup()
+    (box,) = service.seen["sandboxes"]
+    assert not box["running"]
+
+
+def test_a_command_under_a_passing_fault_runs_once_and_a_sandbox_that_dies_is_replaced(service, make):
+    service.fault("SandboxCreateV2", Fault.UNAVAILABLE)
+    env = make()
+    env.execute("true")
+    service.fault("TaskExecStdinWrite", Fault.DROPPED)
+    assert env.execute("echo ran >>~/count; echo done").output == "done\n"
+    assert env.execute("cat ~/count").output == "ran\n"
+    service.end_sandboxes()
+    with pytest.raises(EnvironmentLostError, match="has ended"):
+        env.execute("true")
+    assert env.execute("echo again").output == "again\n"
+
+
+def test_settings_that_cannot_be_are_refused_by_name():
+    rows = [
+        ({"modal_volumes": ("models",)}, "modal_volumes"),
+        ({"modal_volumes": ("models:relative",)}, "modal_volumes"),
+        ({"modal_env": {"no name": "x"}}, "modal_env"),
+        ({"modal_sandbox_timeout": 86_401}, "modal_sandbox_timeout"),
+        ({"ports": [8000], "network": False}, "contradict"),
+        ({"sandbox": "sb-1", "image": "x", "ports": [80]}, "modal_image, modal_ports are for a new one"),
+        ({"sandbox": "my sandbox"}, "the id of one sandbox"),
+    ]
+    for settings, words in rows:
+        with pytest.raises(SettingsError, match=words):
+            create_environment("modal", **settings)
+    with pytest.raises(UnsupportedError, match="container_cpu"):
+        create_environment("modal", sandbox="sb-1", container_cpu=1)
+
+
+def test_without_credentials_one_sentence_says_what_to_set(tmp_path: Path):
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MODAL_")}
+    code = (
+        "import sys, environments; environments.create_environment('local'); print('modal' in sys.modules)\n"
+        "environments.create_environment('modal').execute('true')"
+    )
+    variables = {**kept, "MODAL_CONFIG_PATH": str(tmp_path / "none.toml")}
+    got = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)
+    assert got.stdout == "False\n", "the client library is imported only where it is used"
+    last = got.stderr.strip().splitlines()[-1]
+    words = "backend 'modal' has no credentials: set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which"
+    assert words in last and last.endswith("writes ~/.modal.toml")
