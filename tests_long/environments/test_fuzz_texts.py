@@ -32,14 +32,14 @@ def check_controls(text: str) -> None:
         assert fed == whole.feed(given_text, final=True)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(st.lists(st.sampled_from(BITS), max_size=40).map("".join))
 @example("\x1b]\x1b\\a")
 def test_no_control_is_left_and_pieces_give_what_the_whole_gives(text: str) -> None:
     check_controls(text)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(st.text(alphabet="abcdx-", max_size=60), st.lists(st.integers(0, 80), max_size=8), st.integers(0, 60))
 def test_pieces_hide_all_and_lose_nothing(around: str, cuts: list[int], place: int) -> None:
     text = around[:place] + TWO["A"] + around[place:]
@@ -59,7 +59,7 @@ def check_document(text: str) -> None:
         assert len(str(error)) < 400  # noqa: PT017 - what else is raised fails
 
 
-@settings(max_examples=1000)
+@settings(max_examples=400)
 @given(st.text(alphabet="ab:-[]{}&*!<|>'\"# \n0129", max_size=80))
 def test_no_text_is_more_than_a_settings_error(text: str) -> None:
     check_document(text)
