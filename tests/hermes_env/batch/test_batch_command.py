@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 import sys
 import threading
 import traceback
@@ -13,11 +12,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from targets.engines import PYTHON_IMAGE, require_docker
 from targets.processes import all_gone, having
-from targets.pseudo_terminal import Person
 
-from environments import SettingsError
+from environments import SettingsError, TerminalError
 from environments.conformance.check import wait_until
 from hermes_env.batch import read_results, run_batch
 from hermes_env.batch.journal import BEGUN
@@ -91,22 +88,14 @@ def test_results_of_other_tasks_stay_and_are_told(write, out: Path) -> None:
     assert statuses(out) == {"other": "success", "a": "success"}
 
 
-def test_tasks_come_by_standard_input(hermes_env, out: Path) -> None:
+def test_tasks_come_by_standard_input(hermes_env, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = hermes_env("batch", "-", "--out", str(out), stdin='{"id":"a","command":"true"}\n')
     assert (done.returncode, statuses(out)) == (0, {"a": "success"})
-
-
-def test_standard_input_that_is_closed_is_told(out: Path, variables: dict[str, str], tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "hermes_env", "batch", "-", "--out", str(out)]
-    closed = ["sh", "-c", 'exec "$@" <&-', "sh", *words]
-    done = subprocess.run(closed, env=variables, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (125, "")
-    assert done.stderr == "hermes-env: standard input is closed; give a file of tasks, or send them there\n"
-
-
-def test_no_tasks_are_told_and_are_no_failure(hermes_env, out: Path) -> None:
     done = hermes_env("batch", "-", "--out", str(out), stdin="\n")
     assert (done.returncode, done.stderr) == (0, "hermes-env: there were no tasks\n")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(TerminalError, match="standard input is closed; give a file of tasks, or send them there"):
+        run_batch("-", "local", out=out)
 
 
 ROLLOUTS = """
@@ -122,7 +111,7 @@ async def work(env, task):
 def test_python_code_of_the_current_directory_works_on_tasks(hermes_env, write, out: Path, tmp_path: Path) -> None:
     (tmp_path / "rollouts.py").write_text(ROLLOUTS)
     tasks = write({"id": "a", "a": 1, "want": 2}, {"id": "b", "a": 3, "want": 3})
-    done = hermes_env("batch", tasks, "--out", str(out), "--work", "rollouts:work", PYTHONSAFEPATH="1")
+    done = hermes_env("batch", tasks, "--out", str(out), "--work", "rollouts:work")
     assert done.returncode == 0, done.stderr
     assert {result.id: (result.output, result.data) for result in read_results(out)} == {
         "a": ("2\n", {"reward": 1.0}),
@@ -130,67 +119,66 @@ def test_python_code_of_the_current_directory_works_on_tasks(hermes_env, write, 
     }
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("rollouts", "give module:function, such as rollouts:work for that in rollouts.py here"),
-        ("no_such:work", "no_such cannot be imported: ModuleNotFoundError: No module named 'no_such'"),
-        ("broken:work", "broken cannot be imported: ZeroDivisionError: division by zero"),
-        ("json:loafs", "json has no loafs (did you mean 'loads'?); it is "),
-        ("json:loads", "work cannot be called as work(env, task): too many positional arguments"),
-        ("json:__name__", "work is of type str; give a function"),
-    ],
-)
-def test_a_name_that_stands_for_no_code_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
-) -> None:
+NO_WORK = {
+    "rollouts": "give module:function, such as rollouts:work for that in rollouts.py here",
+    "no_such:work": "no_such cannot be imported: ModuleNotFoundError: No module named 'no_such'",
+    "broken:work": "broken cannot be imported: ZeroDivisionError: division by zero",
+    "json:loafs": "json has no loafs (did you mean 'loads'?); it is ",
+    "json:loads": "work cannot be called as work(env, task): too many positional arguments",
+    "json:__name__": "work is of type str; give a function",
+}
+
+
+def test_a_name_that_stands_for_no_code_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "broken.py").write_text("1 / 0")
-    with pytest.raises(SettingsError, match=re.escape(f"--work {name}: {said}")):
-        work_named(name)
+    for name, said in NO_WORK.items():
+        with pytest.raises(SettingsError, match=re.escape(f"--work {name}: {said}")):
+            work_named(name)
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        ([], 2, "line 1: a task has no field 'comand' (did you mean 'command'?)"),
-        (["--engine", "thread"], 125, "there is no engine 'thread' (did you mean 'threads'?)"),
-        (["--retry", "sometimes"], 125, "--retry sometimes: there is no such status"),
-        (["--limit", "local=1", "--limit", "local=2"], 125, "--limit local: it is given twice; keep one"),
-        (["--limit", "docker"], 125, "--limit docker: it should be a name, = and a number above 0"),
-        (["--budget", "0"], 125, "--budget 0: it should be greater than 0"),
-    ],
-)
-def test_what_cannot_be_understood_is_said(
-    hermes_env, write, out: Path, words: list[str], code: int, said: str
-) -> None:
-    tasks = write({"id": "a", "command": "true"} if words else {"id": "a", "comand": "true"})
-    done = hermes_env("batch", tasks, "--out", str(out), *words)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert said in done.stderr
-    assert not out.exists()
+WRONG = [
+    ([], 2, "line 1: a task has no field 'comand' (did you mean 'command'?)"),
+    (["--engine", "thread"], 125, "there is no engine 'thread' (did you mean 'threads'?)"),
+    (["--retry", "sometimes"], 125, "--retry sometimes: there is no such status"),
+    (["--limit", "local=1", "--limit", "local=2"], 125, "--limit local: it is given twice; keep one"),
+    (["--limit", "docker"], 125, "--limit docker: it should be a name, = and a number above 0"),
+    (["--budget", "0"], 125, "--budget 0: it should be greater than 0"),
+]
+
+
+def test_what_cannot_be_understood_is_said(hermes_env, write, out: Path) -> None:
+    for words, code, said in WRONG:
+        tasks = write({"id": "a", "command": "true"} if words else {"id": "a", "comand": "true"})
+        done = hermes_env("batch", tasks, "--out", str(out), *words)
+        assert (done.returncode, done.stdout) == (code, ""), words
+        assert said in done.stderr
+        assert not out.exists()
 
 
 def test_the_budget_is_an_exit_code_of_its_own(hermes_env, write, out: Path, nap: str) -> None:
     tasks = write({"id": "a", "command": f"sleep {nap}"}, {"id": "b", "command": "true"})
-    done = hermes_env("batch", tasks, "--out", str(out), "--workers", "1", "--budget", "1")
+    done = hermes_env("batch", tasks, "--out", str(out), "--workers", "1", "--budget", "0.5")
     assert (done.returncode, statuses(out)) == (124, {"a": "interrupted"})
     assert all_gone(nap)
     assert hermes_env("batch", tasks, "--out", str(out)).returncode == 1
     assert statuses(out) == {"a": "interrupted", "b": "success"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_what_runs_and_writes_it_down(start_hermes_env, write, out: Path, nap: str, number: int) -> None:
+def test_a_signal_ends_what_runs_and_writes_it_down_and_meanwhile_no_other_run_adds_to_it(
+    hermes_env, start_hermes_env, write, out: Path, nap: str
+) -> None:
     tasks = write(*({"id": str(count), "command": f"sleep {nap}"} for count in range(5)))
     process = start_hermes_env("batch", tasks, "--out", str(out), "--workers", "2")
     assert wait_until(lambda: len(having(nap)) >= 2, 60)
-    process.send_signal(number)
+    done = hermes_env("batch", tasks, "--out", str(out))
+    assert done.returncode == 125 and "another run adds to" in done.stderr
+    process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "2 interrupted in " in errors
-    assert "not begun: 3, which running the same again does" in errors
+    assert b"2 interrupted in " in errors
+    assert b"not begun: 3, which running the same again does" in errors
     assert statuses(out) == {"0": "interrupted", "1": "interrupted"}
     assert not out.with_name(out.name + BEGUN).exists()
     assert all_gone(nap)
@@ -218,81 +206,38 @@ def test_a_second_signal_does_not_wait_for_the_end_of_the_first() -> None:
     assert run_interruptibly(work, told.set, again=again.set)
 
 
-def test_a_second_run_on_the_same_results_is_refused(hermes_env, start_hermes_env, write, out: Path, nap: str) -> None:
-    tasks = write({"id": "a", "command": f"sleep {nap}"})
-    start_hermes_env("batch", tasks, "--out", str(out))
-    assert wait_until(lambda: having(nap), 60)
-    done = hermes_env("batch", tasks, "--out", str(out))
-    assert done.returncode == 125
-    assert "another run adds to" in done.stderr
-
-
-def test_a_person_sees_how_far_it_is(write, out: Path, variables: dict[str, str], tmp_path: Path, nap: str) -> None:
+def test_a_person_sees_how_far_it_is(opens, write, out: Path, nap: str) -> None:
     tasks = write(
         {"id": "a", "command": "true"}, {"id": "b", "command": f"sleep {nap}"}, {"id": "c", "command": "true"}
     )
-    words = [sys.executable, "-m", "hermes_env", "batch", tasks, "--out", str(out), "--workers", "2"]
-    person = Person(words, {**variables, "TERM": "xterm-256color"}, tmp_path)
-    try:
-        person.sees("2 of 3 done, 1 running, .*/s, 0:.. left")
-        person.type("\x03")
-        person.sees("ending what runs; press Ctrl-C again to leave at once")
-        person.sees("2 success, 1 interrupted in")
-        assert person.sees_the_end() == 130
-        assert person.has_terminal_as_it_was
-    finally:
-        person.close()
+    person = opens("batch", tasks, "--out", str(out), "--workers", "2")
+    person.sees("2 of 3 done, 1 running, .*/s, 0:.. left")
+    person.type("\x03")
+    person.sees("ending what runs; press Ctrl-C again to leave at once")
+    person.sees("2 success, 1 interrupted in")
+    assert person.sees_the_end() == 130
+    assert person.has_terminal_as_it_was
 
 
-@pytest.mark.alone("garbage")
 def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(
     hermes_env, start_hermes_env, write, out: Path, tmp_path: Path, nap: str
 ) -> None:
     log = tmp_path / "log"
     tasks = write(
         *({"id": f"sleeper {count}", "command": f"echo sleeper {count} >> {log}; sleep {nap}"} for count in range(2)),
-        *({"id": str(count), "command": f"echo {count} >> {log}"} for count in range(200)),
+        *({"id": str(count), "command": f"echo {count} >> {log}"} for count in range(60)),
     )
-    words = ("batch", tasks, "--out", str(out), "--workers", "20", "--uses", "20", "-b", "local")
+    words = ("batch", tasks, "--out", str(out), "--workers", "10", "--uses", "10", "-b", "local")
     process = start_hermes_env(*words)
-    assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 60 and len(having(nap)) >= 2, 100)
+    assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 20 and len(having(nap)) >= 2, 100)
     process.kill()
     process.wait()
     done = hermes_env(*words)
     assert done.returncode == 1
     came, ran = Counter(statuses(out).values()), Counter(log.read_text().splitlines())
-    assert came.total() == len(out.read_text().splitlines()) == 202
+    assert came.total() == len(out.read_text().splitlines()) == 62
     assert set(ran.values()) == {1}
     assert {name for name, status in statuses(out).items() if status != "lost"} <= ran.keys()
-    assert came["success"] + came["lost"] == 202
-    assert 2 <= came["lost"] <= 20
+    assert came["success"] + came["lost"] == 62
+    assert 2 <= came["lost"] <= 10
     assert all_gone(nap)
-
-
-@pytest.mark.alone("garbage")
-def test_containers_of_a_killed_run_are_removed_before_it_goes_on(
-    hermes_env, start_hermes_env, write, out: Path, variables: dict[str, str]
-) -> None:
-    client = require_docker()
-    name = f"batch-{out.parent.name}"
-    try:
-
-        def containers() -> list[object]:
-            found = client.containers.list(all=True, ignore_removed=True, filters={"label": "hermes-environments.task"})
-            return [each for each in found if each.labels["hermes-environments.task"].startswith(name)]
-
-        tasks = write(*({"id": str(count), "command": f"echo {count}"} for count in range(24)))
-        words = ("batch", tasks, "--out", str(out), "--workers", "4", "--uses", "4", "-b", "docker")
-        words += ("--set", f"image={PYTHON_IMAGE}", "--set", f"task_id={name}")
-        process = start_hermes_env(*words)
-        assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 4, 100)
-        process.kill()
-        process.wait()
-        assert containers()
-        hermes_env(*words)
-        assert containers() == []
-        came = Counter(statuses(out).values())
-        assert came.total() == 24
-        assert came["success"] >= 20
-    finally:
-        client.close()

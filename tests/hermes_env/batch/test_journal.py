@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from environments import TerminalError
@@ -59,6 +59,7 @@ def test_what_has_a_result_is_done_and_what_has_begun_is_lost(path: Path) -> Non
     assert next(iter(read_results(path))).output == "output ü \u2028 \ud800\n"
 
 
+@settings(max_examples=25)
 @given(cut_results=st.integers(0, 400), cut_marks=st.integers(0, 200), retry=st.sampled_from(["", "lost", "error"]))
 def test_a_file_that_is_cut_off_anywhere_is_gone_on_with(
     tmp_path_factory: pytest.TempPathFactory, cut_results: int, cut_marks: int, retry: str
@@ -136,18 +137,14 @@ def test_two_runs_on_one_file_refuse_each_other_by_whatever_name(path: Path) -> 
     Journal(other).close()
 
 
-@pytest.mark.parametrize(
-    "text", ["notes\n", '{"id": 3}\n', "[1]\n", "half a note", '{"id":"x","status":"success"}\n{}\n']
-)
-def test_a_file_of_something_else_is_refused_and_stays_as_it_was(path: Path, text: str) -> None:
-    path.write_text(text)
-    with pytest.raises(TerminalError, match="no result of a batch"):
-        Journal(path)
-    assert path.read_text() == text
-    assert not begun_file(path).exists()
-
-
-def test_marks_of_something_else_are_refused(path: Path) -> None:
+def test_a_file_of_something_else_is_refused_and_stays_as_it_was(path: Path) -> None:
+    for text in ("notes\n", '{"id": 3}\n', "[1]\n", "half a note", '{"id":"x","status":"success"}\n{}\n'):
+        path.write_text(text)
+        with pytest.raises(TerminalError, match="no result of a batch"):
+            Journal(path)
+        assert path.read_text() == text
+        assert not begun_file(path).exists()
+    path.unlink()
     begun_file(path).write_text("notes\n")
     with pytest.raises(TerminalError, match="is not what a batch writes"):
         Journal(path)
@@ -167,15 +164,12 @@ def test_results_that_are_gone_while_tasks_have_begun_are_asked_for(path: Path) 
     Journal(path).close()
 
 
-@pytest.mark.parametrize("name", ["missing/results.jsonl", "folder"])
-def test_what_cannot_be_written_is_refused(tmp_path: Path, name: str) -> None:
+def test_what_cannot_be_written_is_refused_and_results_are_for_this_user_alone(tmp_path: Path, path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(TerminalError, match=r"cannot write .*; give a file that can be written"):
-        Journal(tmp_path / name)
+    for name in ("missing/results.jsonl", "folder"):
+        with pytest.raises(TerminalError, match=r"cannot write .*; give a file that can be written"):
+            Journal(tmp_path / name)
     assert not begun_file(tmp_path / "folder").exists()
-
-
-def test_results_are_for_this_user_alone(path: Path) -> None:
     Journal(path).close()
     assert path.stat().st_mode & 0o777 == 0o600
 

@@ -19,41 +19,41 @@ def line(**fields: object) -> str:
     return json.dumps(fields) + "\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (line(command="true"), "a task has no id; give it one"),
-        (line(id=3, command="true"), "the id of a task is 3; give it text"),
-        (line(id="a"), "task 'a' has neither a command nor a script; give it one of them"),
-        (line(id="a", command="true", script="1"), "task 'a' has both a command and a script"),
-        (line(id="a", comand="true"), "a task has no field 'comand' (did you mean 'command'?)"),
-        (line(id="a", command=["true"]), "command is a list; it should be text"),
-        (line(id="a", command="true", timeout="1"), "timeout is text; it should be a number of seconds"),
-        (line(id="a", command="true", timeout=0), "timeout is 0 s; it should be greater than 0"),
-        (line(id="a", command="true", files=["x"]), "files is a list; it should be an object"),
-        (line(id="a", command="true", files={"x": 1}), "files['x'] is a number; it should be text"),
-        (line(id="a", command="true", files={"x": {"base64": "?"}}), "files['x'] is not valid base64"),
-        (line(id="a", command="a\0b"), "command holds a NUL character, which no shell can take; leave it out"),
-        (line(id="a", script="\ud800"), "script holds half of a character, '\\ud800', for which there are no bytes"),
-        (line(id="a", command="true", files={"": "x"}), "files has an empty path; give each file one"),
-        (line(id="a", command="true", files={"a\0": "x"}), "the path 'a\\x00' of files holds a NUL character"),
-        (line(id="a", command="true", files={"x": "\ud800"}), "files['x'] holds half of a character"),
-        (line(id="a", command="true", settings="docker"), "settings is text; it should be an object"),
-        (line(id="a", command="true", settings={"timout": 1}), "argument timout: no such setting"),
-        (line(id="a", command="true", settings={"backend": "dokcer"}), "unknown backend 'dokcer'"),
-        (line(id="a", command="true", settings={"container_memory": 5}), "cannot enforce container_memory"),
-        (line(id="first", command="true"), "a task before it has the id 'first', too"),
-        ("[1]\n", "a task is an object with an id and a command or a script, and this is a list"),
-        ("{'id'}\n", "it is not valid JSON"),
-    ],
-)
-def test_a_wrong_line_is_named_before_anything_runs(tmp_path: Path, text: str, said: str) -> None:
+WRONG_LINES = [
+    (line(command="true"), "a task has no id; give it one"),
+    (line(id=3, command="true"), "the id of a task is 3; give it text"),
+    (line(id="a"), "task 'a' has neither a command nor a script; give it one of them"),
+    (line(id="a", command="true", script="1"), "task 'a' has both a command and a script"),
+    (line(id="a", comand="true"), "a task has no field 'comand' (did you mean 'command'?)"),
+    (line(id="a", command=["true"]), "command is a list; it should be text"),
+    (line(id="a", command="true", timeout="1"), "timeout is text; it should be a number of seconds"),
+    (line(id="a", command="true", timeout=0), "timeout is 0 s; it should be greater than 0"),
+    (line(id="a", command="true", files=["x"]), "files is a list; it should be an object"),
+    (line(id="a", command="true", files={"x": 1}), "files['x'] is a number; it should be text"),
+    (line(id="a", command="true", files={"x": {"base64": "?"}}), "files['x'] is not valid base64"),
+    (line(id="a", command="a\0b"), "command holds a NUL character, which no shell can take; leave it out"),
+    (line(id="a", script="\ud800"), "script holds half of a character, '\\ud800', for which there are no bytes"),
+    (line(id="a", command="true", files={"": "x"}), "files has an empty path; give each file one"),
+    (line(id="a", command="true", files={"a\0": "x"}), "the path 'a\\x00' of files holds a NUL character"),
+    (line(id="a", command="true", files={"x": "\ud800"}), "files['x'] holds half of a character"),
+    (line(id="a", command="true", settings="docker"), "settings is text; it should be an object"),
+    (line(id="a", command="true", settings={"timout": 1}), "argument timout: no such setting"),
+    (line(id="a", command="true", settings={"backend": "dokcer"}), "unknown backend 'dokcer'"),
+    (line(id="a", command="true", settings={"container_memory": 5}), "cannot enforce container_memory"),
+    (line(id="first", command="true"), "a task before it has the id 'first', too"),
+    ("[1]\n", "a task is an object with an id and a command or a script, and this is a list"),
+    ("{'id'}\n", "it is not valid JSON"),
+]
+
+
+def test_a_wrong_line_is_named_before_anything_runs(tmp_path: Path) -> None:
     file, ran = tmp_path / "tasks.jsonl", tmp_path / "ran"
-    file.write_text(f"{line(id='first', command=f'touch {ran}')}\n{text}")
-    with pytest.raises(TaskError) as raised:
-        run_batch(file, "local", out=tmp_path / "out")
-    assert f"{file}, line 3: " in str(raised.value)
-    assert said in str(raised.value)
+    for text, said in WRONG_LINES:
+        file.write_text(f"{line(id='first', command=f'touch {ran}')}\n{text}")
+        with pytest.raises(TaskError) as raised:
+            run_batch(file, "local", out=tmp_path / "out")
+        assert f"{file}, line 3: " in str(raised.value)
+        assert said in str(raised.value)
     assert not ran.exists()
     assert not (tmp_path / "out").exists()
 
@@ -63,29 +63,21 @@ def test_a_wrong_task_of_a_list_is_named_by_its_place(tmp_path: Path) -> None:
         run_batch([{"id": "a", "command": "true"}, {}], "local", out=tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [
+def test_a_task_that_python_code_has_made_is_looked_at_too() -> None:
+    for task, said in (
         (Task("", "true"), "the id of a task is ''; give it text"),
         (Task("a"), "task 'a' has neither a command nor a script"),
         (Task("a", "true", timeout=-1), "timeout is -1 s; it should be greater than 0"),
-    ],
-)
-def test_a_task_that_python_code_has_made_is_looked_at_too(task: Task, said: str) -> None:
-    with pytest.raises(TaskError, match=f"task 1: {said}"):
-        run_batch([task], "local")
+    ):
+        with pytest.raises(TaskError, match=f"task 1: {said}"):
+            run_batch([task], "local")
 
 
-def test_a_task_is_the_same_after_a_line_and_after_a_pickle() -> None:
+def test_a_task_and_a_result_are_the_same_after_a_line_and_after_a_pickle() -> None:
     task = Task("ü", None, "print()", 3.5, {"a": "text", "b": b"\0\xff"}, {"cwd": "/"}, {"reward": [1, None]})
-    assert Task.of_line(task.to_line(), has_work=True) == task
-    assert pickle.loads(pickle.dumps(task)) == task
-
-
-def test_a_result_is_the_same_after_a_line_and_after_a_pickle() -> None:
+    assert Task.of_line(task.to_line(), has_work=True) == pickle.loads(pickle.dumps(task)) == task
     result = Result("ü", "error", "\ud800\n", 3, 0.25, "why", {"reward": 0.5})
-    assert Result.of_line(result.to_line()) == result
-    assert pickle.loads(pickle.dumps(result)) == result
+    assert Result.of_line(result.to_line()) == pickle.loads(pickle.dumps(result)) == result
     assert result.to_line().isascii()
 
 
@@ -130,32 +122,32 @@ def test_own_settings_of_the_same_backend_leave_its_others_as_they_are() -> None
     assert (own.loaded.ssh.host, own.loaded.ssh.user, own.loaded.ssh.port, own.loaded.timeout) == ("other", "u", 9, 3)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ({"workers": 0}, ValueError, "workers is 0"),
-        ({"budget": -1}, ValueError, "budget is -1"),
-        ({"retry": "sometimes"}, ValueError, "retry is 'sometimes'; give 'never', 'always'"),
-        ({"retry": ["wrong"]}, ValueError, "retry names the status 'wrong'"),
-        ({"engine": "thread"}, SettingsError, r"there is no engine 'thread' \(did you mean 'threads'\?\)"),
-        ({"limits": {"dokcer": 3}}, SettingsError, r"limits\['dokcer'\]: unknown backend 'dokcer'"),
-        ({"limits": {"docker": 0}}, ValueError, r"limits\['docker'\] is 0"),
-        ({"settings": "dokcer"}, SettingsError, "unknown backend 'dokcer'"),
-        ({"settings": 3}, SettingsError, "settings is of type int; give a backend"),
-        ({"tasks": 3}, TypeError, "tasks is of type int"),
-        ({"retry": 3}, TypeError, "retry is of type int; give 'never', 'always', or a list of statuses"),
-        ({"limits": ["docker"]}, TypeError, "limits is of type list; give a mapping"),
-        ({"resources": 3}, TypeError, "resources is of type int; give a mapping"),
-        ({"progress": 3}, TypeError, "progress is of type int; give a function"),
-        ({"work": 3}, TypeError, "work is of type int; give a function"),
-        ({"work": lambda env: env}, TypeError, r"work cannot be called as work\(env, task\): too many positional"),
-        ({"interrupt": 3}, TypeError, r"interrupt is of type int; give a threading\.Event"),
-        ({"out": "-"}, TerminalError, "results cannot go to '-'; give a file"),
-        ({"address": "auto"}, SettingsError, "an address: the engine 'threads' runs all in this process"),
-        ({"resources": {"num_cpus": 1}}, SettingsError, "resources: the engine 'threads' runs all in this process"),
-    ],
-)
-def test_a_wrong_argument_is_refused(tmp_path: Path, arguments: dict, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
-        run_batch(**{"tasks": [], "out": tmp_path / "out", **arguments})
-    assert not (tmp_path / "out").exists()
+WRONG_ARGUMENTS: list[tuple[dict[str, object], type[Exception], str]] = [
+    ({"workers": 0}, ValueError, "workers is 0"),
+    ({"budget": -1}, ValueError, "budget is -1"),
+    ({"retry": "sometimes"}, ValueError, "retry is 'sometimes'; give 'never', 'always'"),
+    ({"retry": ["wrong"]}, ValueError, "retry names the status 'wrong'"),
+    ({"engine": "thread"}, SettingsError, r"there is no engine 'thread' \(did you mean 'threads'\?\)"),
+    ({"limits": {"dokcer": 3}}, SettingsError, r"limits\['dokcer'\]: unknown backend 'dokcer'"),
+    ({"limits": {"docker": 0}}, ValueError, r"limits\['docker'\] is 0"),
+    ({"settings": "dokcer"}, SettingsError, "unknown backend 'dokcer'"),
+    ({"settings": 3}, SettingsError, "settings is of type int; give a backend"),
+    ({"tasks": 3}, TypeError, "tasks is of type int"),
+    ({"retry": 3}, TypeError, "retry is of type int; give 'never', 'always', or a list of statuses"),
+    ({"limits": ["docker"]}, TypeError, "limits is of type list; give a mapping"),
+    ({"resources": 3}, TypeError, "resources is of type int; give a mapping"),
+    ({"progress": 3}, TypeError, "progress is of type int; give a function"),
+    ({"work": 3}, TypeError, "work is of type int; give a function"),
+    ({"work": lambda env: env}, TypeError, r"work cannot be called as work\(env, task\): too many positional"),
+    ({"interrupt": 3}, TypeError, r"interrupt is of type int; give a threading\.Event"),
+    ({"out": "-"}, TerminalError, "results cannot go to '-'; give a file"),
+    ({"address": "auto"}, SettingsError, "an address: the engine 'threads' runs all in this process"),
+    ({"resources": {"num_cpus": 1}}, SettingsError, "resources: the engine 'threads' runs all in this process"),
+]
+
+
+def test_a_wrong_argument_is_refused(tmp_path: Path) -> None:
+    for arguments, error, said in WRONG_ARGUMENTS:
+        with pytest.raises(error, match=said):
+            run_batch(**{"tasks": [], "out": tmp_path / "out", **arguments})  # type: ignore[arg-type]
+        assert not (tmp_path / "out").exists()
