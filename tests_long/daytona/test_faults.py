@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-import time
 from typing import NoReturn
 
 import pytest
@@ -15,36 +14,31 @@ from environments import EnvironmentLostError, EnvironmentStartError
 from environments.daytona import service as daytona_service
 
 PASSING = [Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.BAD_GATEWAY, Fault.DROPPED, Fault.SLOW]
-by_name = pytest.mark.parametrize("fault", PASSING, ids=lambda fault: fault.name)
 
 
-@by_name
-def test_a_passing_fault_of_the_start_is_got_over_with_one_sandbox(service, make, fault):
-    before = len(list(daytona_service.connect().list()))
-    service.fault("create", fault, times=2)
-    service.fault("execute", fault, times=2)
-    assert make().execute("echo works; echo err >&2").output == "works\nerr\n"
-    assert len(list(daytona_service.connect().list())) == before + 1
-
-
-@by_name
-def test_a_command_under_a_passing_fault_runs_once(service, make, fault):
-    env = make()
-    env.execute("true")
-    for command in ("echo ran >>~/count; echo done", "sleep 0.3; echo ran >>~/count; echo done"):
+def test_a_passing_fault_of_the_start_is_got_over_with_one_sandbox(service, make):
+    for fault in PASSING:
+        before = len(list(daytona_service.connect().list()))
+        service.fault("create", fault, times=2)
         service.fault("execute", fault, times=2)
-        assert env.execute(command).output == "done\n"
-    assert env.execute("cat ~/count").output == "ran\nran\n"
+        env = make()
+        assert env.execute("echo works; echo err >&2").output == "works\nerr\n", fault
+        assert len(list(daytona_service.connect().list())) == before + 1, fault
+        env.cleanup()
 
 
-@by_name
-def test_files_arrive_under_passing_faults(service, make, fault):
+def test_commands_run_once_and_files_arrive_under_passing_faults(service, make):
     env, data = make(), bytes(range(256)) * 4000
     env.execute("true")
-    service.fault("upload", fault)
-    env.write_bytes("~/file", data)
-    service.fault("download", fault)
-    assert env.read_bytes("~/file") == data
+    for fault in PASSING:
+        for command in ("echo ran >>~/count; echo done", "sleep 0.3; echo ran >>~/count; echo done"):
+            service.fault("execute", fault, times=2)
+            assert env.execute(command).output == "done\n", fault
+        assert env.execute("cat ~/count; rm ~/count").output == "ran\nran\n", fault
+        service.fault("upload", fault)
+        env.write_bytes("~/file", data)
+        service.fault("download", fault)
+        assert env.read_bytes("~/file") == data, fault
 
 
 def test_a_large_output_arrives_whole_over_broken_connections(service, make):
@@ -95,12 +89,10 @@ def test_a_host_that_nobody_knows_is_not_asked_for_again(make, monkeypatch, capl
     assert "it is tried again" not in caplog.text
 
 
-def test_credentials_that_are_no_longer_taken_lose_no_time(service, make):
+def test_credentials_that_are_no_longer_taken_are_named(service, make):
     service.fault("create", Fault.UNAUTHENTICATED)
-    began = time.monotonic()
     with pytest.raises(EnvironmentStartError, match="credentials are not taken"):
         make().execute("true")
-    assert time.monotonic() - began < 20
 
 
 def test_a_sandbox_that_dies_under_a_command_is_an_error_with_the_output_so_far(service, make):

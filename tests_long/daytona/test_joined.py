@@ -1,4 +1,4 @@
-"""Joining a sandbox that somebody else has created, and what is said of any sandbox."""
+"""Joining a sandbox that another program has created, and what is told of any sandbox."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from standins.control import StandIn
 from standins.in_process import Make
 from targets.processes import having
 
-from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError
+from environments import EnvironmentLostError, EnvironmentStartError
 from environments.daytona import DaytonaEnvironment
 from environments.daytona.service import connect, sdk
 
@@ -18,7 +18,7 @@ NAME = "of-somebody-else"
 
 @pytest.fixture
 def sandbox(service: StandIn) -> Iterator[sdk.Sandbox]:
-    """A sandbox of somebody else's."""
+    """A sandbox of another program's."""
     sandbox = connect().create(sdk.CreateSandboxFromSnapshotParams(name=NAME))
     yield sandbox
     sandbox.delete()
@@ -52,15 +52,6 @@ def test_a_sandbox_that_is_stopped_says_how_to_start_it(sandbox, make: Make):
     assert env.execute("echo back").output == "back\n"
     with pytest.raises(EnvironmentStartError, match="no sandbox no-such-one to join"):
         make(sandbox="no-such-one").execute("true")
-
-
-def test_settings_of_a_new_sandbox_are_refused_along_with_it(make: Make):
-    with pytest.raises(SettingsError, match=r"daytona_image, daytona_env are for a new one"):
-        make(sandbox=NAME, image="x", env={"A": "b"})
-    with pytest.raises(UnsupportedError, match="container_cpu"):
-        make(sandbox=NAME, container_cpu=1)
-    with pytest.raises(SettingsError, match="one sandbox"):
-        make(sandbox="one two")
 
 
 def test_the_target_is_told_by_its_id_and_a_port_by_its_preview_link(sandbox, make: Make):

@@ -1,4 +1,4 @@
-"""Joining a sandbox that somebody else has created, and what is said of any sandbox."""
+"""Joining a sandbox that another program has created, and what is told of any sandbox."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from standins.control import StandIn
 from standins.in_process import Make
 from targets.processes import having
 
-from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError
-from environments.conformance.check import wait_until
+from environments import EnvironmentLostError, EnvironmentStartError, UnsupportedError
 from environments.modal import ModalEnvironment
 
 
 @pytest.fixture
 def sandbox(service: StandIn) -> modal.Sandbox:
-    """A sandbox of somebody else's."""
+    """A sandbox of another program's."""
     client = modal.Client.from_env()
     app = modal.App.lookup("of-somebody-else", create_if_missing=True, client=client)
     sandbox = modal.Sandbox.create(app=app, client=client, encrypted_ports=[8000])
@@ -50,35 +49,14 @@ def test_a_sandbox_that_has_ended_is_lost_and_cannot_be_joined(sandbox, make: Ma
         make(sandbox=f"sb-{'0' * 26}").execute("true")
 
 
-def test_settings_of_a_new_sandbox_are_refused_along_with_it(make: Make):
-    with pytest.raises(SettingsError, match=r"modal_image, modal_ports, modal_idle_timeout are for a new one"):
-        make(sandbox="sb-1", image="x", idle_timeout=9, ports=[80])
-    with pytest.raises(UnsupportedError, match="container_cpu"):
-        make(sandbox="sb-1", container_cpu=1)
-    with pytest.raises(SettingsError, match="the id of one sandbox"):
-        make(sandbox="my sandbox")
-
-
-def test_the_target_is_told_by_its_id(sandbox, make: Make):
+def test_the_target_is_told_by_its_id_and_a_port_by_the_tunnel_of_the_sandbox(sandbox, make: Make):
     target = make(sandbox=sandbox.object_id).target
     assert (target.kind, target.id) == ("sandbox", sandbox.object_id)
     assert target.enter == ("modal", "shell", sandbox.object_id)
     assert target.host == "127.0.0.1"
-
-
-def test_a_port_is_at_the_end_of_a_tunnel_that_the_sandbox_was_created_with(sandbox, make: Make):
-    with pytest.raises(SettingsError, match="contradict"):
-        make(ports=[8000], network=False)
     for env in (make(ports=[8000]), make(sandbox=sandbox.object_id)):
         address = env.address(8000)
         assert str(address) == f"{env.target.id}-8000.tunnel.invalid:443"
         assert address.url == f"https://{address.host}"
         with pytest.raises(UnsupportedError, match=r"without a tunnel to port 80; .*(modal_ports|encrypted_ports)"):
             env.address(80)
-
-
-def test_a_sandbox_of_ours_is_gone_in_the_end(make: Make):
-    env = make()
-    identifier = env.target.id
-    env.cleanup()
-    assert wait_until(lambda: modal.Sandbox.from_id(identifier).poll() is not None)

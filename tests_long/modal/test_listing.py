@@ -24,7 +24,7 @@ def running(service: StandIn, task: str) -> list[dict]:
     return [box for box in found if box["running"] and box["tags"]["hermes-task"] == task]
 
 
-def test_a_sandbox_is_found_with_whose_it_is(service, make) -> None:
+def test_a_sandbox_is_found_with_its_owner_and_removed_only_by_force(service, make) -> None:
     make(task_id="a task").execute("true")
     (found,) = of_task("a_task")
     (box,) = running(service, "a_task")
@@ -37,14 +37,10 @@ def test_a_sandbox_is_found_with_whose_it_is(service, make) -> None:
     )
     assert found.created is not None and abs(time.time() - found.created) < 600
 
-
-def test_what_a_process_uses_is_removed_only_by_force(service, make) -> None:
-    make(task_id="used").execute("true")
-    (found,) = of_task("used")
     with pytest.raises(TerminalError, match=f"sandbox {found.id} is not removed, as a process still uses it"):
         found.remove(False)
     found.remove(True)
-    assert running(service, "used") == []
+    assert running(service, "a_task") == []
     found.remove(True)
 
 
@@ -58,25 +54,20 @@ def test_a_snapshot_is_found_by_its_task_and_deleted_at_the_service(service, mak
     assert (found.kind, found.state, found.use) == ("snapshot", "kept", "free")
     assert found.created is not None and abs(time.time() - found.created) < 600
     assert Kept(found.name).snapshot == found.id
+    busy = make(task_id="snapped", container_persistent=True)
+    busy.execute("true")
+    (live,) = [each for each in of_task("snapped") if each.kind == "snapshot"]
+    assert live.use == "live"
+    with pytest.raises(TerminalError, match="a process still uses it"):
+        live.remove(False)
+    busy.cleanup()
+    (found,) = of_task("snapped")
     found.remove(False)
     found.remove(False)
     assert of_task("snapped") == []
     again = make(task_id="snapped", container_persistent=True)
     assert again.execute("cat ~/file 2>/dev/null; echo anew").output == "anew\n"
     assert "are gone" not in caplog.text
-
-
-def test_a_snapshot_whose_task_is_at_work_is_not_deleted(make) -> None:
-    env = make(task_id="busy", container_persistent=True)
-    env.execute("echo mine >~/file")
-    env.cleanup()
-    again = make(task_id="busy", container_persistent=True)
-    again.execute("true")
-    (found,) = [each for each in of_task("busy") if each.kind == "snapshot"]
-    assert found.use == "live"
-    with pytest.raises(TerminalError, match="a process still uses it"):
-        found.remove(False)
-    again.cleanup()
 
 
 def test_a_snapshot_that_an_earlier_version_noted_is_found_without_its_task(service, home) -> None:

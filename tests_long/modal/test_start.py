@@ -34,13 +34,13 @@ def hold(service: StandIn, name: str) -> Callable[[], object]:
 
 
 @each_way
-@pytest.mark.parametrize("call", ["AppGetOrCreate", "ImageGetOrCreate", "SandboxCreateV2", "TaskExecStart"])
-def test_what_the_service_makes_later_is_ended(service: StandIn, make: Make, stop: Stop, call: str):
-    before = running(service)
-    stop(make(), hold(service, call))
-    service.release()
-    assert wait_until(lambda: not our_threads())
-    assert running(service) == before
+def test_what_the_service_makes_later_is_ended(service: StandIn, make: Make, stop: Stop):
+    for call in ("AppGetOrCreate", "ImageGetOrCreate", "SandboxCreateV2", "TaskExecStart"):
+        before = running(service)
+        stop(make(), hold(service, call))
+        service.release()
+        assert wait_until(lambda: not our_threads(), 60), call
+        assert running(service) == before, call
 
 
 def test_a_start_that_was_stopped_is_tried_again_by_the_next_command(service: StandIn, make: Make):
