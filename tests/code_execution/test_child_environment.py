@@ -85,10 +85,19 @@ def test_values_arrive_byte_for_byte(make: Make, tmp_path: Path, monkeypatch: py
         assert execute_code(code, env=env).output == "[True, True, True, False]\n"
 
 
+class WithoutEnv(PlainLocal):
+    """This machine as one that lacks the program env."""
+
+    has_own_programs = True
+
+    def start_target(self) -> None:
+        super().start_target()
+        Path(self._path.name, "env").unlink()
+
+
 def test_without_the_program_env_the_script_does_not_run(tmp_path: Path) -> None:
-    with PlainLocal(load_settings("local", cwd=str(tmp_path))) as env:
-        env.execute_oneshot("true")
-        Path(env._path.name, "env").unlink()
+    with WithoutEnv(load_settings("local", cwd=str(tmp_path))) as env:
+        env.has_own_programs = True
         result = execute_code("open('ran', 'w')", env=env)
     assert (result.status, result.exit_code) == ("error", 126)
     assert "nothing was run: its environment is made by the program env, which is missing here" in result.output

@@ -37,12 +37,16 @@ class PlainLocal(PersistentShellEnvironment):
     same_machine = True
     has_own_programs = False
     """True where a test changes the directory of programs."""
+    first_programs: str | Path = ""
+    """A directory of programs that come before them."""
 
     def start_target(self) -> None:
         self._path = _directory_of_programs() if self.has_own_programs else _shared_programs()
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        return ChildStream(argv, terminal=terminal, env={**os.environ, "PATH": self._path.name})
+        return ChildStream(
+            argv, terminal=terminal, env={**os.environ, "PATH": f"{self.first_programs}:{self._path.name}".lstrip(":")}
+        )
 
     def stop_target(self) -> None:
         if self.has_own_programs:

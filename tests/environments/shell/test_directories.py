@@ -197,27 +197,20 @@ def test_what_changes_while_it_is_read_is_an_error(env: BaseEnvironment, tmp_pat
 # A tar of another kind, or none.
 
 
-class OtherTar(PlainLocal):
-    """This machine with another program as its tar; without a text, with none."""
-
-    text = ""
-
-    def start_target(self) -> None:
-        super().start_target()
-        tar = Path(self._path.name, "tar")
-        tar.unlink()
-        if self.text:
-            tar.write_text(f"#!/bin/sh\n{self.text}\n")
-            tar.chmod(0o755)
+MakeWithTar = Callable[[str], BaseEnvironment]
 
 
 @pytest.fixture
-def with_tar(tmp_path: Path) -> Iterator[Callable[[str], OtherTar]]:
-    environments: list[OtherTar] = []
+def with_tar(tmp_path: Path) -> Iterator[MakeWithTar]:
+    """Makes environments whose tar is a script."""
+    environments: list[BaseEnvironment] = []
 
-    def make(text: str) -> OtherTar:
-        environments.append(OtherTar(load_settings("local", cwd=str(tmp_path))))
-        environments[-1].text = text
+    def make(text: str) -> BaseEnvironment:
+        environments.append(PlainLocal(load_settings("local", cwd=str(tmp_path))))
+        environments[-1].first_programs = programs = tmp_path / f"programs{len(environments)}"
+        programs.mkdir()
+        (programs / "tar").write_text(f"#!/bin/sh\n{text}\n")
+        (programs / "tar").chmod(0o755)
         return environments[-1]
 
     yield make
@@ -225,16 +218,23 @@ def with_tar(tmp_path: Path) -> Iterator[Callable[[str], OtherTar]]:
         environment.cleanup()
 
 
-MakeWithTar = Callable[[str], OtherTar]
+class WithoutTar(PlainLocal):
+    """This machine without a program of that name."""
+
+    has_own_programs = True
+
+    def start_target(self) -> None:
+        super().start_target()
+        Path(self._path.name, "tar").unlink()
 
 
-def test_a_target_without_tar_says_so(with_tar: MakeWithTar, source: Path, tmp_path: Path) -> None:
-    env = with_tar("")
-    with pytest.raises(TerminalError, match="has no `tar`"):
-        env.put_dir(source, str(tmp_path / "there"))
-    for skip in (False, True):
+def test_a_target_without_tar_says_so(source: Path, tmp_path: Path) -> None:
+    with WithoutTar(load_settings("local", cwd=str(tmp_path))) as env:
         with pytest.raises(TerminalError, match="has no `tar`"):
-            env.get_dir(str(source), tmp_path / "here", skip_unchanged=skip)
+            env.put_dir(source, str(tmp_path / "there"))
+        for skip in (False, True):
+            with pytest.raises(TerminalError, match="has no `tar`"):
+                env.get_dir(str(source), tmp_path / "here", skip_unchanged=skip)
     assert not (tmp_path / "there").exists() and not (tmp_path / "here").exists()
 
 

@@ -80,6 +80,8 @@ def test_what_is_scrubbed_is_in_no_shells_own_environment(tmp_path: Path, monkey
 
 def test_scrubbing_without_the_program_env_opens_no_shell(tmp_path: Path) -> None:
     class Bare(PlainLocal):
+        has_own_programs = True
+
         def start_target(self) -> None:
             super().start_target()
             Path(self._path.name, "env").unlink()
