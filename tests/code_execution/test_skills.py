@@ -86,7 +86,7 @@ HOSTILE = [
     + "\n".join(f"{n}: &{n} [{','.join([f'*{o}'] * 9)}]" for o, n in zip("abcdefg", "bcdefgh", strict=True))
     + "\nrequired_environment_variables: [[*h]]",
     "required_environment_variables: 2020-99-99",
-    f"required_environment_variables: {'[' * 5000}",
+    f"required_environment_variables: {'[' * 1000}",
     "required_environment_variables: {a: 1, a: 2}",
     "required_environment_variables: [A]\nrequired_environment_variables: [B]",
     f"required_environment_variables: [{', '.join(f'A{n}' for n in range(101))}]",
