@@ -167,7 +167,7 @@ def test_what_an_installed_backend_left_behind_is_collected_too(
 ) -> None:
     monkeypatch.setattr("environments.inventory.backend_names", lambda: [installed_box])  # no engine is asked
     assert f"{installed_box}: unpacked a box" in collect_garbage()
-    assert collect_garbage() == []
+    assert f"{installed_box}: unpacked a box" not in collect_garbage()
 
 
 def test_a_configured_backend_known_by_its_path_alone_is_collected_too(
