@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 
 import pytest
 
@@ -16,10 +15,8 @@ from environments import (
     ProcessEndedError,
     ProcessTimeoutError,
     TerminalError,
-    UnsupportedError,
 )
 from environments.conformance.check import wait_until
-from environments.shell.output import Nowhere
 from environments.shell.unread import PatternSearch, TextSearch, UnreadOutput
 from environments.sink import Channel
 
@@ -93,32 +90,8 @@ def test_what_is_about_to_be_dropped_is_looked_at_before(search: TextSearch | Pa
     assert output.take(final=True) == "y" * 100
 
 
-def test_much_that_comes_quickly_is_not_looked_at_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, looked_at = [0.0], []
-
-    class SlowPattern:
-        def search(self, text: str) -> None:
-            clock[0] += 1
-            looked_at.append(len(text))
-
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])  # it goes on in a search alone
-    search = PatternSearch(SlowPattern())  # type: ignore[arg-type]
-    data = bytearray()
-    for _ in range(1000):
-        data += b"0123456789" * 100
-        assert search.end_in(data, 0, at_once=False) is None
-    assert sum(looked_at) < 8 * len(data)
-    assert 0 < search.patience <= 1
-    clock[0] += search.patience
-    search.end_in(data, 0, at_once=False)
-    assert looked_at[-1] == len(data)
-    search.end_in(data, 0, at_once=False)
-    assert looked_at[-2] < len(data)
-    assert search.patience > FOREVER
-
-
-def test_a_conversation(each_way: BaseEnvironment) -> None:
-    process = each_way.start("echo ready; while read -r n; do echo $((n * 2)) '>'; done; echo bye >&2; exit 3")
+def test_a_conversation(env: BaseEnvironment) -> None:
+    process = env.start("echo ready; while read -r n; do echo $((n * 2)) '>'; done; echo bye >&2; exit 3")
     assert process.expect("ready", FOREVER) == "ready"
     for number in (1, 21):
         process.write(f"{number}\n")
@@ -143,55 +116,27 @@ def test_one_that_prints_nothing_is_waited_for_no_longer_than_told(env: BaseEnvi
     process.kill()
 
 
-def test_wrong_arguments(env: BaseEnvironment) -> None:
-    process = env.start("cat")
-    for wrong in (b"bytes", re.compile(b"bytes"), None, 3):
-        with pytest.raises(TypeError, match="expected"):
-            process.expect(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="empty"):
-        process.expect("")
-    with pytest.raises(ValueError, match="timeout"):
-        process.expect("x", -1)
-    process.kill()
-    with pytest.raises(UnsupportedError, match="sink"):
-        env.start("true", sink=Nowhere()).expect("x")
-
-
-def test_a_cancelled_scope_ends_the_wait(env: BaseEnvironment) -> None:
-    process, scope = env.start("cat"), CancelScope()
+@pytest.mark.parametrize("by", ["a cancelled scope", "the environment's end"])
+def test_the_wait_is_ended_by(env: BaseEnvironment, by: str) -> None:
+    process, scope, waiting = env.start("cat"), CancelScope(), threading.Event()
     errors: list[Exception] = []
 
     def wait() -> None:
         with scope.active():
             try:
+                waiting.set()
                 process.expect("never")
-            except CallCancelledError as error:
+            except (CallCancelledError, ProcessEndedError, EnvironmentLostError) as error:
                 errors.append(error)
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert wait_until(lambda: bool(process._sink._waiting))  # type: ignore[attr-defined]
-    scope.cancel()
+    waiting.wait()
+    thread.join(0.1)
+    scope.cancel() if by == "a cancelled scope" else env.cleanup()
     thread.join(FOREVER)
-    assert len(errors) == 1 and process.running
-
-
-def test_the_end_of_the_environment_ends_the_wait(env: BaseEnvironment) -> None:
-    process = env.start("cat")
-    thread_error: list[Exception] = []
-
-    def wait() -> None:
-        try:
-            process.expect("never")
-        except (ProcessEndedError, EnvironmentLostError) as error:
-            thread_error.append(error)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    assert wait_until(lambda: bool(process._sink._waiting))  # type: ignore[attr-defined]
-    env.cleanup()
-    thread.join(FOREVER)
-    assert len(thread_error) == 1
+    assert len(errors) == 1
+    assert isinstance(errors[0], CallCancelledError) == process.running == (by == "a cancelled scope")
 
 
 def test_on_a_terminal_lines_end_with_both_signs(env: BaseEnvironment) -> None:

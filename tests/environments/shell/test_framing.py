@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from environments.shell.framing import FrameScanner, Kind, Message
@@ -28,6 +28,7 @@ def _fed(data: bytes, sizes: list[int]) -> tuple[bytes, list[Message]]:
 _output = st.lists(st.sampled_from([b"a", b"\n", b"\0", b"\x1e", MARK[:5], MARK[:-1], b"\xff"])).map(b"".join)
 
 
+@settings(max_examples=25)
 @given(_output, _output, st.lists(st.integers(1, 9)))
 def test_output_is_exact_and_messages_are_found_however_the_stream_is_cut(
     before: bytes, after: bytes, sizes: list[int]
@@ -79,7 +80,7 @@ def test_a_forged_message_without_an_end_is_output_once_it_is_too_long(monkeypat
 def test_a_long_message_in_many_pieces_is_put_together_in_linear_time():
     scanner = FrameScanner(NONCE)
     scanner.feed(f"\x1e{NONCE} S1\x00".encode())
-    for _ in range(60_000):
+    for _ in range(10_000):
         assert scanner.feed(b"x" * 1000) == []
     (message,) = scanner.feed(b"\x00" * 5)
-    assert len(message.fields[1]) == 60_000_000
+    assert len(message.fields[1]) == 10_000_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from environments.capture import BoundedCapture, LiveText
@@ -17,6 +17,7 @@ def _captured(pieces: list[bytes], limit: int) -> BoundedCapture:
     return capture
 
 
+@settings(max_examples=25)
 @given(
     st.lists(st.binary(max_size=40).map(lambda data: bytes(byte & 0x7F for byte in data)), max_size=30),
     st.integers(1, 200),
@@ -31,6 +32,7 @@ def test_head_and_tail_are_kept_whatever_the_pieces(pieces: list[bytes], limit: 
         assert kept.omitted_bytes == len(whole) - limit
 
 
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, 200_000), max_size=12), st.integers(1, 400_000))
 def test_large_pieces_are_kept_as_small_ones_are(sizes: list[int], limit: int) -> None:
     pieces = [bytes([65 + number % 26]) * size for number, size in enumerate(sizes)]
@@ -42,6 +44,7 @@ def test_large_pieces_are_kept_as_small_ones_are(sizes: list[int], limit: int) -
     assert whole.endswith(kept.text[kept.omitted_at :])
 
 
+@settings(max_examples=25)
 @given(st.lists(st.text(max_size=20), max_size=30), st.integers(16, 200))
 def test_a_cut_adds_no_replacement_signs_and_loses_no_count(texts: list[str], limit: int) -> None:
     whole = "".join(texts).encode(errors="surrogatepass").decode(errors="ignore").replace("�", "?")

@@ -11,11 +11,11 @@ _REST = " ".join(["0"] * 16)
 HEADS = "1 9\n2\n\n\n\n"
 
 
-@pytest.mark.parametrize("word", ["\u00b2", "9" * 5000, "x"], ids=["a superscript", "thousands of digits", "a letter"])
-def test_what_is_no_number_is_an_error_in_a_head_and_no_process_in_a_row(word: str) -> None:
-    with pytest.raises(TerminalError, match="cannot look"):
-        ProcessTable.parse(f"1 2\n{word}\n\n\n\n")
-    rows = f"2 (sh) S 1 2 {_REST} 77\n{word} (sh) S 1 2 {_REST} 77\n3 (sh) S {word} 2 {_REST} 77\n"
-    table = ProcessTable.parse(f"{HEADS}{rows}4 (sh) S 1 2 {_REST} {word}\n")
-    assert table.rows == {2: Row(1, 2, "77")}
-    assert table.younger_than(1) == {2}
+def test_what_is_no_number_is_an_error_in_a_head_and_no_process_in_a_row() -> None:
+    for word in ("\u00b2", "9" * 5000, "x"):  # a superscript, thousands of digits, a letter
+        with pytest.raises(TerminalError, match="cannot look"):
+            ProcessTable.parse(f"1 2\n{word}\n\n\n\n")
+        rows = f"2 (sh) S 1 2 {_REST} 77\n{word} (sh) S 1 2 {_REST} 77\n3 (sh) S {word} 2 {_REST} 77\n"
+        table = ProcessTable.parse(f"{HEADS}{rows}4 (sh) S 1 2 {_REST} {word}\n")
+        assert table.rows == {2: Row(1, 2, "77")}
+        assert table.younger_than(1) == {2}
