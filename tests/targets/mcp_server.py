@@ -1,3 +1,5 @@
+"""MCP servers of ours, and sessions with them."""
+
 from __future__ import annotations
 
 import os
@@ -18,7 +20,8 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
-from targets.engines import PYTHON_IMAGE, require_docker
+
+from targets.engines import PYTHON_IMAGE
 
 TOKEN = "a token that is long enough"
 CONFIG = """
@@ -91,14 +94,6 @@ def web_server(server_variables: dict[str, str], tmp_path_factory: pytest.TempPa
         yield server
 
 
-@pytest.fixture(scope="session")
-def web_server_on_docker(server_variables: dict[str, str]) -> Iterator[WebServer]:
-    """A server over HTTP whose clients work in containers."""
-    require_docker().close()
-    with serving(server_variables, *ON_DOCKER) as server:
-        yield server
-
-
 @pytest.fixture
 def over_stdio(server_variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """Begins a session with a server of its own, over standard input and output."""
@@ -111,20 +106,6 @@ def over_stdio(server_variables: dict[str, str], tmp_path: Path, monkeypatch: py
         return Client(stdio_client(parameters), **options)
 
     return begin
-
-
-@pytest.fixture(params=["stdio, local", "http, local", "stdio, docker", "http, docker"])
-def session(request: pytest.FixtureRequest) -> Session:
-    """Begins a session, over each transport and on each of two backends."""
-    transport, backend = request.param.split(", ")
-    if transport == "http":
-        server = request.getfixturevalue("web_server" if backend == "local" else "web_server_on_docker")
-        return server.client
-    begin = request.getfixturevalue("over_stdio")
-    if backend == "local":
-        return begin
-    require_docker().close()
-    return lambda **options: begin(*ON_DOCKER, **options)
 
 
 def run(test: Callable[[], Any]) -> None:

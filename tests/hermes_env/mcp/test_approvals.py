@@ -8,8 +8,7 @@ from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext
 from mcp.types import ElicitRequestParams, ElicitResult
 from targets.awaiting import until
-
-from .conftest import WebServer, run
+from targets.mcp_server import WebServer, run
 
 pytestmark = pytest.mark.xdist_group("mcp")
 

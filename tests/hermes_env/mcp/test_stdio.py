@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from targets.mcp_wire import INITIALIZE, call_of
 from targets.processes import all_gone, having
 
 from environments.conformance.check import wait_until
-
-from .raw_client import INITIALIZE, call_of
 
 pytestmark = pytest.mark.xdist_group("mcp")
 

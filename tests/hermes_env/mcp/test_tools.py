@@ -7,10 +7,9 @@ import jsonschema
 import pytest
 from mcp.client.client import Client
 from mcp.types import CallToolResult
+from targets.mcp_server import Session, WebServer, run
 
 from hermes_env.schemas.toolset import BUILT_IN
-
-from .conftest import Session, WebServer, run
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
