@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import anyio
 import docker
 import pytest
-from targets.awaiting import LONG, until
-from targets.engines import PYTHON_IMAGE, require_docker
+from targets.awaiting import LONG, on_both, until
+from targets.engines import PYTHON_IMAGE
 from targets.processes import having
 
 from environments import create_environment
@@ -17,15 +17,13 @@ from hermes_env.aio import AsyncEnvironment, aexecute_code
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[docker.DockerClient]:
-    engine = require_docker()
-    yield engine
-    engine.close()
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @pytest.fixture(scope="module")
-def env(engine: docker.DockerClient) -> Iterator[AsyncEnvironment]:
+def env() -> Iterator[AsyncEnvironment]:
     """One container for all of these tests."""
     with create_environment("docker", image=PYTHON_IMAGE) as beneath:
         yield AsyncEnvironment.of(beneath)
@@ -41,6 +39,7 @@ async def test_a_command_is_ended_with_its_children(env: AsyncEnvironment, nap: 
     assert (await env.execute("pwd")).output == "/tmp\n"
 
 
+@on_both
 async def test_a_script_is_ended_with_its_tools_and_what_they_run(env: AsyncEnvironment, nap: str) -> None:
     async def sleep() -> None:
         await env.execute(f"sleep {nap}")
@@ -54,14 +53,6 @@ subprocess.run(["sleep", "{nap}"])
         group.start_soon(lambda: aexecute_code(code, env=env, tools={"sleep": sleep}))
         await until(lambda: len(having(nap)) >= 2)
         group.cancel_scope.cancel()
-    assert not having(nap)
-
-
-async def test_a_stream_that_is_left_ends_its_command(env: AsyncEnvironment, nap: str) -> None:
-    async with env.stream(f"echo begun; sleep {nap}") as stream:
-        async for _ in stream:
-            await until(lambda: having(nap))
-            break
     assert not having(nap)
 
 

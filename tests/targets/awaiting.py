@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import anyio
+import pytest
 
 LONG = 60.0
 """Seconds that nothing takes which is waited for."""
+on_both = pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+"""Runs a test on both event loops."""
 
 
 async def until(holds: Callable[[], object]) -> None:

@@ -7,25 +7,22 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from contextvars import ContextVar
 from pathlib import Path
 
 import anyio
 import pytest
-from targets.awaiting import LONG, until
+from targets.awaiting import LONG, on_both, until
 from targets.processes import all_gone, having
-from targets.threads import running_threads
 
-from environments import CancelScope, TargetFileNotFoundError, TerminalError, create_environment
+from environments import TargetFileNotFoundError, TerminalError, create_environment
 from environments.approvals import CommandRequest
 from environments.conformance.check import wait_until
-from environments.progress import Progress
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
 pytestmark = pytest.mark.anyio
 
 
+@on_both
 async def test_a_session_keeps_its_state(env: AsyncEnvironment, work: Path) -> None:
     await env.execute("export GREETING=hello; cd /")
     result = await env.execute('echo "$GREETING"; pwd')
@@ -67,6 +64,7 @@ async def test_after_its_block_nothing_is_left(env: AsyncEnvironment, nap: str) 
         await other.execute("true")
 
 
+@on_both
 async def test_a_block_that_is_cancelled_is_cleaned_up_too(nap: str) -> None:
     with anyio.CancelScope() as scope:
         async with AsyncEnvironment("local") as env:
@@ -104,14 +102,14 @@ def test_several_event_loops_use_one_after_the_other(anyio_backend: str, work: P
 class TestCancelled:
     """What is cancelled is ended in the target before the await returns."""
 
-    @pytest.mark.parametrize("how", ["execute", "execute_oneshot"])
-    async def test_a_command_is_ended_with_its_children(self, env: AsyncEnvironment, nap: str, how: str) -> None:
-        command = f"trap '' TERM; (setsid sleep {nap} & sleep {nap})"
-        async with anyio.create_task_group() as group:
-            group.start_soon(getattr(env, how), command)
-            await until(lambda: len(having(nap)) >= 2)
-            group.cancel_scope.cancel()
-        assert not having(f"sleep {nap}")
+    @on_both
+    async def test_a_command_is_ended_with_its_children(self, env: AsyncEnvironment, nap: str) -> None:
+        for run in (env.execute, env.execute_oneshot):
+            async with anyio.create_task_group() as group:
+                group.start_soon(run, f"(setsid sleep {nap} & sleep {nap})")
+                await until(lambda: len(having(nap)) >= 2)
+                group.cancel_scope.cancel()
+            assert not having(f"sleep {nap}")
         assert (await env.execute("echo on")).output == "on\n"
 
     async def test_a_time_limit_ends_a_command(self, env: AsyncEnvironment, nap: str) -> None:
@@ -125,7 +123,6 @@ class TestCancelled:
         assert not having(nap)
         assert (await env.execute("echo $KEPT")).output == "1\n"
 
-    @pytest.mark.parametrize("anyio_backend", ["asyncio"])
     async def test_asyncios_own_ways_end_a_command(self, env: AsyncEnvironment, nap: str) -> None:
         task = asyncio.create_task(env.execute(f"sleep {nap}"))
         await until(lambda: having(nap))
@@ -149,50 +146,8 @@ class TestCancelled:
         assert limit.cancelled_caught
         assert not (work / "ran").exists()
 
-    async def test_one_of_many_commands_ends_alone(self, env: AsyncEnvironment, work: Path, nap: str) -> None:
-        outputs = []
 
-        async def wait(number: int) -> None:
-            outputs.append((await env.execute_oneshot(f"while [ ! -e go ]; do sleep 0.05; done; echo {number}")).output)
-
-        async with anyio.create_task_group() as group:
-            for number in range(5):
-                group.start_soon(wait, number)
-            with anyio.move_on_after(0.2):
-                await env.execute_oneshot(f"sleep {nap}")
-            await env.write_bytes("go", b"")
-        assert sorted(outputs) == [f"{number}\n" for number in range(5)]
-        assert not having(nap)
-
-    async def test_a_scope_of_the_task_ends_a_command_and_its_result_says_so(
-        self, env: AsyncEnvironment, nap: str
-    ) -> None:
-        scope = CancelScope()
-
-        async def cancel() -> None:
-            await until(lambda: having(nap))
-            scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(cancel)
-            with scope.active():
-                result = await env.execute(f"sleep {nap}")
-        assert result.interrupted
-
-    async def test_interrupt_ends_the_command_that_runs(self, env: AsyncEnvironment, nap: str) -> None:
-        results = []
-
-        async def sleep() -> None:
-            results.append(await env.execute(f"sleep {nap}"))
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(sleep)
-            await until(lambda: having(nap))
-            await env.interrupt()
-        assert results[0].interrupted
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@on_both
 def test_control_c_ends_the_command_before_the_program(anyio_backend: str, nap: str) -> None:
     code = f"""
 import anyio
@@ -233,11 +188,7 @@ class TestCallbacks:
         await env.execute("echo out; sleep 0.1; echo err >&2", stderr="separate", on_output=note)
         assert pieces == [("out\n", "stdout", threading.get_ident()), ("err\n", "stderr", threading.get_ident())]
 
-    async def test_a_plain_function_is_called_in_the_thread(self, env: AsyncEnvironment) -> None:
-        threads = []
-        await env.execute("echo out", on_output=lambda piece: threads.append(threading.get_ident()))
-        assert threads and threading.get_ident() not in threads
-
+    @on_both
     async def test_what_it_raises_ends_the_command_and_is_raised(self, env: AsyncEnvironment, nap: str) -> None:
         async def refuse(piece: str) -> None:
             raise LookupError(piece)
@@ -246,6 +197,7 @@ class TestCallbacks:
             await env.execute(f"echo begun; sleep {nap}", on_output=refuse)
         assert not having(nap)
 
+    @on_both
     async def test_it_is_cancelled_with_the_command(self, env: AsyncEnvironment, nap: str) -> None:
         begun, ended = anyio.Event(), anyio.Event()
 
@@ -263,17 +215,6 @@ class TestCallbacks:
         assert ended.is_set()
         assert not having(nap)
 
-    async def test_it_sees_the_context_variables_of_the_task(self, env: AsyncEnvironment) -> None:
-        variable: ContextVar[str] = ContextVar("variable", default="")
-        variable.set("of the task")
-        seen = []
-
-        async def look(piece: str) -> None:
-            seen.append(variable.get())
-
-        await env.execute("echo out", on_output=look)
-        assert seen == ["of the task"]
-
     async def test_it_may_await_commands_beside_and_is_refused_to_wait_for_itself(self, env: AsyncEnvironment) -> None:
         outputs = []
 
@@ -285,19 +226,7 @@ class TestCallbacks:
         await env.execute("echo out", on_output=run)
         assert outputs == ["beside\n"]
 
-    async def test_it_gets_a_thread_when_all_others_wait_for_it(self, env: AsyncEnvironment) -> None:
-        outputs = []
-
-        async def run(piece: str) -> None:
-            outputs.append((await env.execute_oneshot("echo beside")).output)
-
-        limit_threads(commands=1)
-        try:
-            await env.execute("echo out", on_output=run)
-        finally:
-            limit_threads(commands=64)
-        assert outputs == ["beside\n"]
-
+    @on_both
     async def test_hooks_and_approvals_are_awaited(self, work: Path) -> None:
         loops = []
 
@@ -315,86 +244,9 @@ class TestCallbacks:
             assert (await env.execute("echo on")).output == "on\n"
         assert set(loops) == {threading.get_ident()}
 
-    async def test_progress_is_awaited(self, work: Path) -> None:
-        told = []
-
-        async def tell(progress: Progress) -> None:
-            await anyio.sleep(0)
-            told.append((progress.complete, threading.get_ident()))
-
-        async with AsyncEnvironment("local", cwd=str(work), on_progress=tell) as env:
-            (work / "here").write_bytes(b"text")
-            await env.put_file(work / "here", "there")
-        assert told[-1] == (True, threading.get_ident())
-
-    async def test_an_approval_that_nobody_waits_for_is_cancelled(self, work: Path) -> None:
-        from environments.approvals import Ask
-
-        asked, ended = anyio.Event(), anyio.Event()
-
-        async def approve(request: CommandRequest, question: str) -> bool:
-            asked.set()
-            try:
-                await anyio.sleep(LONG)
-            finally:
-                ended.set()
-            return True
-
-        hook = {"before_command": lambda request: Ask("really?"), "approve": approve}
-        async with AsyncEnvironment("local", cwd=str(work), **hook) as env:
-            async with anyio.create_task_group() as group:
-                group.start_soon(env.execute, "touch ran")
-                await asked.wait()
-                group.cancel_scope.cancel()
-            assert ended.is_set()
-        assert not (work / "ran").exists()
-
 
 class TestThreads:
-    """No thread for an idle environment, and a bounded number for busy ones."""
-
-    async def test_idle_environments_have_none(self, anyio_backend: str) -> None:
-        environments = [AsyncEnvironment("local") for _ in range(30)]
-        before = len(running_threads())
-        try:
-            for env in environments:
-                await env.execute("true")
-            await until(lambda: len(running_threads()) <= before + 3)
-        finally:
-            for env in environments:
-                await env.cleanup()
-
-    async def test_busy_ones_share_as_many_as_are_allowed(self, env: AsyncEnvironment) -> None:
-        at_work, counts = set(), []
-
-        def note(piece: str) -> None:
-            at_work.add(threading.get_ident())
-            time.sleep(0.02)
-            counts.append(len(at_work))
-            at_work.remove(threading.get_ident())
-
-        async def run() -> None:
-            await env.execute_oneshot("echo", on_output=note)
-
-        limit_threads(commands=3)
-        try:
-            async with anyio.create_task_group() as group:
-                for _ in range(12):
-                    group.start_soon(run)
-        finally:
-            limit_threads(commands=64)
-        assert len(counts) == 12
-        assert max(counts) <= 3
-
-    async def test_what_ends_something_has_threads_of_its_own(self, env: AsyncEnvironment, nap: str) -> None:
-        limit_threads(commands=1)
-        try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(env.execute, f"sleep {nap}")
-                await until(lambda: having(nap))
-                await env.interrupt()
-        finally:
-            limit_threads(commands=64)
+    """A bounded number of threads."""
 
     def test_a_number_of_threads_has_to_be_one(self) -> None:
         with pytest.raises(ValueError, match="commands is 0"):

@@ -46,12 +46,10 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("plain", "awaited", "left_out"), PAIRS)
-def test_every_name_has_its_like(plain: type, awaited: type, left_out: set[str]) -> None:
+def test_every_name_has_its_like_with_the_same_parameters_that_is_awaited(
+    plain: type, awaited: type, left_out: set[str]
+) -> None:
     assert public(plain) - left_out - public(awaited) == set()
-
-
-@pytest.mark.parametrize(("plain", "awaited", "left_out"), PAIRS)
-def test_every_method_has_the_same_parameters_and_is_awaited(plain: type, awaited: type, left_out: set[str]) -> None:
     for name in public(plain) & public(awaited) - AT_ONCE - {"stream"}:
         method, like = getattr(plain, name), getattr(awaited, name)
         if isinstance(method, property):
@@ -62,13 +60,10 @@ def test_every_method_has_the_same_parameters_and_is_awaited(plain: type, awaite
         assert [str(each).replace('"', "") for each in theirs.values()] == [str(each) for each in ours.values()], name
 
 
-def test_a_script_has_the_same_arguments() -> None:
+def test_a_script_and_an_environment_have_the_same_arguments() -> None:
     theirs, ours = inspect.signature(execute_code).parameters, inspect.signature(aexecute_code).parameters
     assert list(theirs) == list(ours)
     assert [each.default for each in theirs.values()] == [each.default for each in ours.values()]
-
-
-def test_an_environment_is_made_with_the_same_arguments() -> None:
     theirs, ours = inspect.signature(create_environment).parameters, inspect.signature(AsyncEnvironment).parameters
     assert list(theirs) == list(ours)
 
@@ -85,9 +80,3 @@ except ImportError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("MissingExtraError hermes_env.aio needs the anyio package: pip install ")
     assert "[aio]" in done.stdout
-
-
-def test_what_is_not_awaited_does_not_import_anyio() -> None:
-    code = "import environments, code_execution, hermes_env.cli, sys; print('anyio' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

@@ -6,16 +6,17 @@ import re
 
 import anyio
 import pytest
-from targets.awaiting import LONG
+from targets.awaiting import LONG, on_both
 from targets.processes import having
 
 from environments import ProcessEndedError, ProcessTimeoutError
 from environments.approvals import CommandRequest
-from hermes_env.aio import AsyncEnvironment, limit_threads
+from hermes_env.aio import AsyncEnvironment
 
 pytestmark = pytest.mark.anyio
 
 
+@on_both
 async def test_it_is_written_to_and_read(env: AsyncEnvironment) -> None:
     process = await env.start("cat; exit 3")
     await process.write("one\ntwo\n")
@@ -48,25 +49,6 @@ async def test_a_wait_has_a_limit_and_the_process_goes_on(env: AsyncEnvironment,
     assert await process.wait() == 143
 
 
-async def test_all_who_wait_are_told_of_the_end(env: AsyncEnvironment) -> None:
-    process = await env.start("read -r line; exit 5")
-    codes = []
-
-    async def wait() -> None:
-        codes.append(await process.wait())
-
-    limit_threads(waits=1)
-    try:
-        async with anyio.create_task_group() as group:
-            for _ in range(5):
-                group.start_soon(wait)
-            await anyio.sleep(0.05)
-            await process.write("go\n")
-    finally:
-        limit_threads(waits=64)
-    assert codes == [5] * 5
-
-
 async def test_an_expectation_that_is_cancelled_has_read_nothing(env: AsyncEnvironment) -> None:
     process = await env.start("echo early; cat")
     with anyio.move_on_after(0.2) as limit:
@@ -91,6 +73,7 @@ async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment
         assert not having(nap)
 
 
+@on_both
 async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled(
     env: AsyncEnvironment, nap: str
 ) -> None:
@@ -102,14 +85,6 @@ async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled
     with anyio.fail_after(LONG):
         await process.wait()
     assert not having(nap)
-
-
-async def test_a_process_on_a_terminal_is_resized(env: AsyncEnvironment) -> None:
-    process = await env.start("read -r line; stty size", pty=True)
-    await process.resize(10, 20)
-    await process.write("\n")
-    assert await process.expect("10 20")
-    assert await process.wait() == 0
 
 
 async def test_a_hook_may_await_a_command_about_which_nobody_is_asked(env: AsyncEnvironment) -> None:

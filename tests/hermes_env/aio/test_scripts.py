@@ -6,12 +6,10 @@ import threading
 
 import anyio
 import pytest
-from mcp import Client
-from mcp.server.mcpserver import MCPServer
-from targets.awaiting import LONG, until
+from targets.awaiting import LONG, on_both, until
 from targets.processes import having
 
-from code_execution import ToolCall, mcp_tools, tools_from_schemas
+from code_execution import ToolCall, mcp_tools
 from environments.approvals import ScriptRequest, ToolCallRequest
 from hermes_env.aio import AsyncEnvironment, aexecute_code, limit_threads
 
@@ -44,6 +42,7 @@ class Service:
             self.ended.set()
 
 
+@on_both
 async def test_tools_are_awaited_on_the_callers_loop(env: AsyncEnvironment) -> None:
     service = Service()
     code = """
@@ -82,17 +81,6 @@ async def test_the_usual_tools_are_there_and_plain_ones_too(env: AsyncEnvironmen
     assert result.output == "7\n"
 
 
-async def test_tools_made_of_schemas_may_be_awaited(env: AsyncEnvironment) -> None:
-    async def handle(name: str, arguments: dict[str, object]) -> object:
-        await anyio.sleep(0)
-        return {name: arguments}
-
-    schema = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {"at": {}}}}
-    tools = tools_from_schemas([schema], handle)
-    result = await aexecute_code("import hermes_tools; print(hermes_tools.look(at=1))", env=env, tools=tools)
-    assert result.output == "{'look': {'at': 1}}\n"
-
-
 async def test_callbacks_are_awaited_on_the_callers_loop(env: AsyncEnvironment) -> None:
     told: list[object] = []
 
@@ -115,6 +103,7 @@ async def test_callbacks_are_awaited_on_the_callers_loop(env: AsyncEnvironment) 
     assert "".join(map(str, told[3:])) == "end\n"
 
 
+@on_both
 async def test_a_cancelled_script_is_ended_with_its_tools_and_what_they_run(env: AsyncEnvironment, nap: str) -> None:
     service = Service()
 
@@ -149,16 +138,6 @@ while not hermes_tools.asked(): time.sleep(0.02)
     assert service.ended.is_set()
 
 
-async def test_what_a_tool_starts_in_the_background_ends_with_its_script(env: AsyncEnvironment, nap: str) -> None:
-    async def begin() -> None:
-        await env.execute(f"sleep {nap} > /dev/null 2>&1 &")
-        await until(lambda: having(nap))
-
-    result = await aexecute_code("import hermes_tools; print(hermes_tools.begin())", env=env, tools={"begin": begin})
-    assert result.output == "None\n"
-    assert not having(nap)
-
-
 async def test_an_interrupted_script_has_a_result(env: AsyncEnvironment) -> None:
     event = threading.Event()
 
@@ -171,12 +150,12 @@ async def test_an_interrupted_script_has_a_result(env: AsyncEnvironment) -> None
     assert result.status == "interrupted"
 
 
-async def test_what_execute_code_raises_is_raised_as_it_is(env: AsyncEnvironment) -> None:
-    with pytest.raises(ValueError, match="timeout"):
-        await aexecute_code("", env=env, timeout=-1)
-
-
+@pytest.mark.xdist_group("mcp")
 async def test_the_tools_of_an_mcp_session_of_the_same_loop_can_be_called(env: AsyncEnvironment) -> None:
+    # Every worker would import it otherwise, which takes seconds.
+    from mcp import Client
+    from mcp.server.mcpserver import MCPServer
+
     server = MCPServer("adder", log_level="WARNING")
     server.tool()(Service.add.__get__(Service()))
     async with Client(server) as session:
