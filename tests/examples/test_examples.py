@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from targets.web_server import running_site
 
 ROOT = Path(__file__).parents[2]
@@ -33,9 +32,8 @@ def test_the_repository_report_counts_these_very_tests(tmp_path: Path) -> None:
     assert "Largest files" in report
 
 
-@pytest.mark.parametrize("how", [["-m", "hermes_env", "run"], []], ids=["as a script", "as a plain program"])
-def test_the_parallel_search_finds_each_word(how: list[str], tmp_path: Path) -> None:
-    found = run(*how, "examples/parallel_search.py", "CancelScope", ABSENT, home=tmp_path)
+def test_the_parallel_search_finds_each_word(tmp_path: Path) -> None:
+    found = run("examples/parallel_search.py", "CancelScope", ABSENT, home=tmp_path)
     assert re.search(r"^CancelScope: [1-9]\d* lines in [1-9]\d* files\n    environments/\S+:\d+: ", found, re.MULTILINE)
     assert f"{ABSENT}: 0 lines in 0 files" in found
 
