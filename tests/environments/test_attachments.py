@@ -43,9 +43,3 @@ def test_those_of_an_environment_go_with_it(tmp_path: Path) -> None:
         env.execute("true")
         assert kept.closed == 0
     assert kept.closed == 1
-
-
-def test_also_with_one_that_was_never_started(tmp_path: Path) -> None:
-    with create_environment("local", cwd=str(tmp_path)) as env:
-        kept = env.attachments.get(_Kept)
-    assert kept.closed == 1

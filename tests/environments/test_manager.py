@@ -176,12 +176,6 @@ def test_a_registered_setting_and_an_argument_meet_under_either_name() -> None:
     assert (own.image, own.forward_env) == ("asked-for", ("KEPT",))
 
 
-def test_a_registered_backend_gives_way_to_the_one_asked_for() -> None:
-    register_task_settings("a", backend="ssh", host="nowhere", timeout=2)
-    env = get_environment("a", env="local")
-    assert (env.settings.env, env.settings.timeout) == ("local", 2)
-
-
 def test_an_environment_that_takes_long_to_make_holds_up_no_other_task(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Event(), threading.Event()
 

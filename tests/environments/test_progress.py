@@ -12,7 +12,7 @@ from environments import BaseEnvironment, create_environment
 from environments import progress as progress_module
 from environments.progress import Progress, Reporter
 
-SIZE = 700_000
+SIZE = 2_000_000
 
 
 @pytest.fixture(params=(backends.local, backends.without_bash, backends.per_command), ids=lambda made: made.__name__)

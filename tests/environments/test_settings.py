@@ -70,11 +70,6 @@ def test_the_file_may_not_name_the_backend_twice(home: Path) -> None:
     assert "terminal.backend: terminal.env is there too" in refusal()
 
 
-def test_other_sections_of_the_file_are_left_alone(home: Path) -> None:
-    write_config(home, "model: {nonsense: [1, 2]}\nterminal: {timeout: 9}\nagent: 3\n")
-    assert load_settings().timeout == 9
-
-
 def test_a_variable_that_is_nested_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_DOCKER_VOLUMES", "[" * 50_000)
     assert "it should be JSON" in refusal("docker")
@@ -128,11 +123,6 @@ def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_what_is_allowed()
         prefix = key.partition("_")[0]
         message = refusal(prefix if prefix in ("docker", "ssh") else None, **{key: value})
         assert message.startswith(f"argument {key}: ") and allowed in message
-
-
-def test_a_wrong_value_in_the_file_is_refused_with_path_and_key(home: Path) -> None:
-    path = write_config(home, "terminal: {timeout: soon}\n")
-    assert refusal().startswith(f"{path}, terminal.timeout: it should be a valid number")
 
 
 def test_a_wrong_value_is_refused_also_when_another_source_replaces_it(home: Path) -> None:
@@ -205,11 +195,6 @@ def test_the_backends_own_prefix_may_be_left_out() -> None:
     assert load_settings("docker", image="x", cwd="/src").docker.image == "x"
 
 
-def test_env_beside_a_backend_that_has_one_is_its_variables() -> None:
-    settings = load_settings("docker", env={"A": "1"})
-    assert (settings.env, settings.docker.env) == ("docker", {"A": "1"})
-
-
 def test_env_as_an_argument_names_the_backend() -> None:
     assert load_settings(env="docker", image="x").docker.image == "x"
     assert "the backend is already given as 'local'" in refusal("local", env="docker")
@@ -267,11 +252,6 @@ def test_wrong_settings_of_a_backend_that_is_not_in_use_have_no_effect(home: Pat
             assert key in refusal(key.partition("_")[0]).lower()
 
 
-def test_a_secret_in_the_file_has_no_effect_where_its_backend_is_not_in_use(home: Path) -> None:
-    write_config(home, f"terminal: {{ssh_password: {PASSWORD}}}\n")
-    assert load_settings("docker") == load_settings("docker", ssh_password=None)
-
-
 def test_the_settings_of_another_backend_are_not_there() -> None:
     settings = load_settings("ssh", host="h", docker_image="x")
     with pytest.raises(AttributeError, match="these are settings of backend 'ssh'"):
@@ -280,18 +260,8 @@ def test_the_settings_of_another_backend_are_not_there() -> None:
         DockerSettings.of(settings)
 
 
-def test_own_settings_have_their_type_and_their_defaults_where_nothing_was_loaded() -> None:
-    settings = load_settings("docker", image="x")
-    assert DockerSettings.of(settings) is settings.own is settings.docker
-    assert DockerSettings.of(EnvironmentSettings(env="docker")) == DockerSettings()
-
-
 def test_a_backend_has_its_name_as_the_prefix_of_its_settings() -> None:
     assert [backend for backend in BUILT_IN if load_settings(backend).own.prefix != f"{backend}_"] == []
-
-
-def test_settings_that_are_computed_cannot_be_set() -> None:
-    assert "argument own: no such setting" in refusal("local", own={})
 
 
 def test_hermes_home_is_in_the_users_home_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,13 +41,6 @@ def test_its_output_input_and_end_are_at_hand(env: BaseEnvironment) -> None:
     assert process(env, "log", started)["output"] == "begun\ngot this\n"
 
 
-def test_it_has_a_terminal_if_asked_for(env: BaseEnvironment) -> None:
-    started = _started(env, "test -t 1 && echo terminal; read -r word; echo got $word", pty=True)
-    assert wait_until(lambda: "terminal" in process(env, "log", started)["output"], 60)
-    process(env, "submit", started, data="this")
-    assert process(env, "wait", started, timeout=60)["output"].endswith("got this\n")
-
-
 def test_a_list_tells_how_each_one_is(env: BaseEnvironment) -> None:
     assert process(env, "list") == {"processes": []}
     ended, running = _ended(env, "exit 3"), _started(env, "sleep 1000")
@@ -95,11 +88,6 @@ def test_a_wait_is_over_in_time_or_at_the_end(env: BaseEnvironment) -> None:
         waited = process(env, "wait", started, timeout=timeout)
         assert waited == {"process_id": started, "status": "running", "exit_code": None, "output": ""}
     assert process(env, "wait", _started(env, "echo x"), timeout=float("inf"))["output"] == "x\n"
-
-
-def test_an_exit_code_comes_with_what_it_means(env: BaseEnvironment) -> None:
-    started = _ended(env, "grep absent /dev/null")
-    assert process(env, "poll", started)["note"] == "exit code 1 of grep: no line matched, which is no error"
 
 
 def test_the_log_has_lines_also_after_the_end(env: BaseEnvironment) -> None:
@@ -262,13 +250,6 @@ def test_nothing_holds_a_secret_or_a_control(env: BaseEnvironment, monkeypatch: 
     assert "sk-0" not in str(shown)
     assert "\033" not in str(shown)
     assert shown[3]["output"] == "the [REDACTED:MY_API_KEY] [REDACTED:MY_API_KEY]\n"
-
-
-def test_a_handle_reads_what_the_tool_has_read_too(env: BaseEnvironment) -> None:
-    started = _ended(env, "echo x")
-    assert background_process(started).read() == "x\n"
-    assert background_process(started).read() == ""
-    assert process(env, "log", started)["output"] == "x\n"
 
 
 def test_a_model_has_it_and_a_script_has_not(env: BaseEnvironment) -> None:

@@ -63,10 +63,6 @@ def test_a_flood_of_matches_is_one_notice_with_a_count(env: BaseEnvironment) -> 
     }
 
 
-def test_without_being_asked_nothing_is_told(env: BaseEnvironment) -> None:
-    assert "notices" not in process(env, "wait", _started(env, "echo x"), timeout=60)
-
-
 def test_a_notice_holds_no_secret_nor_a_part_of_one(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "sk-0123456789abcdef")
     half = "s''k-01234"  # of which the command itself shows none

@@ -42,12 +42,6 @@ def test_lines_shown_again_and_again_as_context_count_each_time(tmp_path: Path) 
         assert len(search_files(env, "x", limit=5000, context=1)["matches"]) == 5000
 
 
-def test_context_ends_where_the_file_does(env: BaseEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("1\n2\nx\n4\n")
-    (match,) = search_files(env, "x", context=1000)["matches"]
-    assert (match["before"], match["after"]) == (["1", "2"], ["4"])
-
-
 def test_more_files_than_a_search_takes_are_an_error_that_names_the_bound(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

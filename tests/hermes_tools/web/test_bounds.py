@@ -98,25 +98,6 @@ def test_an_endless_body_is_an_error(site: Site, read_one: ReadOne, monkeypatch:
     assert read_one(site.on("/", page))["error"] == "the page is larger than 1,000,000 bytes (web.max_bytes)"
 
 
-def test_a_body_that_says_it_is_large_is_not_read(site: Site, read_one: ReadOne, stuck: threading.Event) -> None:
-    def page(request: Request) -> None:
-        request.send_response(200)
-        request.send_header("Content-Length", str(10**12))
-        request.end_headers()
-        stuck.wait()
-
-    assert "larger than" in str(read_one(site.on("/", page))["error"])
-
-
-def test_endless_headers_are_an_error(site: Site, read_one: ReadOne) -> None:
-    def page(request: Request) -> None:
-        request.wfile.write(b"HTTP/1.0 200 OK\r\n")
-        while True:
-            request.wfile.write(b"X-Header: value\r\n" * 1000)
-
-    assert "does not speak HTTP" in str(read_one(site.on("/", page))["error"])
-
-
 def test_what_is_no_http_is_an_error(site: Site, read_one: ReadOne) -> None:
     url = site.on("/", lambda request: request.wfile.write(b"SSH-2.0-OpenSSH_9.6\r\n") and None)
     assert "does not speak HTTP" in str(read_one(url)["error"])

@@ -190,11 +190,6 @@ def test_odd_results_are_left_out_or_cut(searxng: Site, search: Search) -> None:
     assert (len(second["title"]), len(second["description"]), second["position"]) == (500, 2000, 2)
 
 
-def test_nothing_found_is_no_error(searxng: Site, search: Search) -> None:
-    searxng.page("/search", '{"results": []}', "application/json")
-    assert search("anything") == {"data": {"web": []}}
-
-
 def test_a_service_that_cannot_be_reached_is_an_error(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     for url in ("http://127.0.0.1:1", "http://no-such-name.invalid", "http://user:secret-word@127.0.0.1:1"):
         monkeypatch.setenv("SEARXNG_URL", url)
