@@ -18,13 +18,15 @@ from environments.conformance.check import wait_until
 def server_of(env: BaseEnvironment) -> Server:
     """Return the server of an environment, once it is ready."""
     servers = env.attachments.get(WarmServers)
+    found: list[Server] = []
 
-    def ready() -> list[Server]:
+    def is_ready() -> bool:
         execute_code("pass", env=env)
-        return [server for kind in list(servers._kept) if (server := servers.ready(kind))]
+        found[:] = [server for kind in list(servers._kept) if (server := servers.ready(kind))]
+        return found != []
 
-    assert wait_until(lambda: len(ready()) > 0)
-    return ready()[0]
+    assert wait_until(is_ready, 60)
+    return found[0]
 
 
 def is_forked(env: BaseEnvironment) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.fleet import page
 from benchmarks.fleet.costs import Costs, Spread
 from benchmarks.fleet.engine import Fleet
-from benchmarks.fleet.load import loaded, really_loaded
+from benchmarks.fleet.load import loaded
 from benchmarks.fleet.survey import WORKERS
 from benchmarks.marked_page import DOCS
 from hermes_env.batch import Result, Summary, read_results, run_batch
@@ -38,11 +38,6 @@ def test_a_fleet_says_what_its_driver_took() -> None:
     assert load.workers == 20
     assert load.rate > 0 and load.wanted > 0 and load.driver > 0 and load.simulation > 0
     assert 0 < load.delays[0] <= load.delays[1] <= load.delays[2]
-
-
-def test_real_environments_are_there_at_the_same_time() -> None:
-    load = really_loaded(3)
-    assert load.threads >= 3 and load.rate > 0
 
 
 def test_the_page_is_what_its_numbers_make_it_and_shows_each_chart(tmp_path: Path) -> None:

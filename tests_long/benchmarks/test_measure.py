@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
-from rich.console import Console
-
-from benchmarks.measure import CannotDoError, Times, in_turn, seldom
-from benchmarks.table import OURS, RAW, Row, table_of
+from benchmarks.measure import CannotDoError, in_turn
+from benchmarks.table import OURS, RAW, Row
 
 
 def test_those_who_do_the_same_work_take_turns() -> None:
@@ -35,17 +32,6 @@ def test_one_that_cannot_do_it_is_left_out_and_it_is_said_why() -> None:
     assert found.missing == {"b": "no such tool", "c": "not installed"}
 
 
-def test_what_is_slow_takes_only_some_of_the_turns() -> None:
-    found = in_turn({"quick": lambda: (1.0,), "slow": seldom(lambda: (9.0,), 5)}, seconds=0, least_rounds=10)
-    assert (found.times["quick"].count, found.times["slow"].count) == (10, 2)
-
-
-def test_times_have_a_middle_and_a_spread() -> None:
-    times = Times.of([float(number) for number in range(1, 12)])
-    assert (times.low, times.median, times.high, times.count) == (2, 6, 10, 11)
-    assert Times.of([3.0]) == Times(3, 3, 3, 1)
-
-
 def test_a_row_says_whether_the_goal_is_reached() -> None:
     measured = in_turn({RAW: lambda: (1.0,), OURS: lambda: (1.4,)}, seconds=0, least_rounds=1)
     assert Row.of("a command", measured, goal=1.5).reached is True
@@ -53,17 +39,6 @@ def test_a_row_says_whether_the_goal_is_reached() -> None:
     assert Row.of("a command", measured, goal=1.38).reached is True, "to a tenth"
     assert Row.of("a command", measured, limit=1.0).reached is False
     assert Row.of("a command", measured).reached is None
-
-
-def test_the_table_on_a_terminal_names_the_others_and_who_is_missing() -> None:
-    timers = {RAW: lambda: (0.001,), OURS: lambda: (0.002,), "`docker exec`": lambda: (0.1,)}
-    measured = in_turn(timers, seconds=0, least_rounds=1, missing={"SWE-ReX 1.4.0": "it could not be installed"})
-    shown = Console(file=io.StringIO(), width=220)
-    shown.print(table_of([Row.of("a command", measured, goal=3, raw_is="a line")]))
-    text = shown.file.getvalue()
-    assert "2.0x" in text and "3x" in text
-    assert "`docker exec` 100 ms (50x)" in text
-    assert "SWE-ReX 1.4.0: not measured, it could not be installed" in text
 
 
 def test_what_this_package_could_not_do_is_said_in_its_own_row_alone() -> None:

@@ -13,7 +13,6 @@ from benchmarks import __main__ as command_line
 from benchmarks import page
 from benchmarks.chart import Chart, Line, Point, svg_of
 from benchmarks.findings import Findings
-from benchmarks.machine import machine
 from benchmarks.marked_page import DOCS
 from benchmarks.measure import Times
 from benchmarks.table import Row
@@ -119,12 +118,6 @@ def test_the_page_has_a_place_for_each_chart_and_is_what_its_numbers_make_it() -
     assert page.written(text, findings) == text, "make bench ARGS=page writes it anew"
 
 
-def test_a_machine_is_told_by_its_kind_and_not_by_its_name() -> None:
-    found = machine()
-    assert {"cores", "memory", "kernel", "Python"} <= found.keys()
-    assert not any("/" in value for value in found.values())
-
-
 def test_one_subject_that_fails_does_not_cost_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     def half() -> Iterator[Row]:
         yield ROW
@@ -133,19 +126,3 @@ def test_one_subject_that_fails_does_not_cost_the_others(monkeypatch: pytest.Mon
     monkeypatch.setattr("benchmarks.startup.rows", half)
     findings = command_line.findings_of(["startup"])
     assert findings.rows == [ROW, Row(what="startup", note="not measured: OSError: the engine is gone")]
-
-
-def test_a_part_is_printed_and_the_page_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("benchmarks.startup.rows", lambda: [ROW])
-    monkeypatch.setattr("benchmarks.page.write", lambda _: pytest.fail("it was written"))
-    monkeypatch.setattr("sys.argv", ["benchmarks", "startup"])
-    command_line.main()
-    assert 'execute("true"), Docker' in capsys.readouterr().out
-
-
-def test_an_unknown_part_is_refused_with_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.argv", ["benchmarks", "dokcer"])
-    with pytest.raises(SystemExit, match=r"no benchmark dokcer; there are: startup, .*growth\.distance"):
-        command_line.main()

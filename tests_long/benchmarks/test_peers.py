@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +10,10 @@ import pytest
 
 from benchmarks.measure import CannotDoError
 from benchmarks.peers import installation
-from benchmarks.peers.installation import folder_with, python_with
+from benchmarks.peers.installation import folder_with
 from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Kind, Peer, opened_peers, timers_of
 
-ANSWERING = Kind("a peer 1.0", "tests.benchmarks.answering_peer", ())
+ANSWERING = Kind("a peer 1.0", "tests_long.benchmarks.answering_peer", ())
 
 
 @pytest.fixture
@@ -46,11 +45,6 @@ def test_a_peer_that_takes_too_long_is_ended(peer: Peer) -> None:
         peer.ask("work")
 
 
-def test_a_peer_that_dies_is_said_to_have_ended(peer: Peer) -> None:
-    with pytest.raises(CannotDoError, match="its process has ended"):
-        peer.ask("die")
-
-
 def test_a_peer_that_cannot_be_installed_is_said_to_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "KEPT", tmp_path / "kept")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -61,24 +55,3 @@ def test_a_peer_that_cannot_be_installed_is_said_to_be_missing(tmp_path: Path, m
     assert "hermes-agent" in missing["hermes-agent 0.19.0"]
     with pytest.raises(CannotDoError, match="it could not be installed"):
         folder_with("server", SWE_REX.requirements, "3.11")
-
-
-def test_an_environment_is_made_once_and_again_when_it_is_to_hold_something_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(installation, "KEPT", tmp_path)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    calls: list[list[str]] = []
-    run = subprocess.run
-
-    def counted(argv: list[str], **given: object) -> object:
-        calls.append(argv)
-        return run(["true"], **given)  # type: ignore[call-overload]
-
-    monkeypatch.setattr(installation.subprocess, "run", counted)
-    (tmp_path / "a").mkdir()
-    for requirements, so_far in ((["one"], 2), (["one"], 2), (["two"], 4)):
-        (tmp_path / "a").mkdir(exist_ok=True)
-        monkeypatch.setattr(installation.shutil, "rmtree", lambda _, ignore_errors: None)
-        python_with("a", requirements)
-        assert len(calls) == so_far

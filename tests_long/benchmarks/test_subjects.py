@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from targets.engines import PYTHON_IMAGE, require_docker, require_sshd
 
-from benchmarks import docker, engine, lifecycle, local, many, output, ssh, startup
-from benchmarks.growth import calls, containers, distance, environments, results
+from benchmarks import docker, engine, lifecycle, local, output, ssh, startup
+from benchmarks.growth import calls, distance, environments, results
 from benchmarks.measure import Measured, Timer, in_turn
 from benchmarks.peers.peer import Kind, Peer
 
@@ -71,16 +69,6 @@ def test_the_first_command_and_a_large_output_are_measured(monkeypatch: pytest.M
     assert "grew by" in much.note
 
 
-def test_many_environments_say_how_many_commands_they_run_and_what_each_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("COUNT", 3), ("ROUNDS", 1), ("SECONDS", 0.05)):
-        monkeypatch.setattr(many, name, value)
-    monkeypatch.setattr(many, "in_fresh_process", lambda measure: measure())
-    first, at_once = many.rows()
-    assert first.ours
-    assert at_once.raw and at_once.ours and at_once.limit == 1 / 10_000
-    assert all(what in at_once.note for what in ("commands/s", "MB", "threads"))
-
-
 @pytest.mark.usefixtures("once")
 def test_growth_is_measured_at_each_size_also_without_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(environments, "COUNTS", (1, 2))
@@ -101,13 +89,6 @@ def test_growth_is_measured_at_each_size_also_without_docker(monkeypatch: pytest
             assert all(0 < point.low <= point.value <= point.high for point in line.points)
 
 
-def test_the_programs_of_peers_say_what_they_do_before_anything_of_them_is_imported(tmp_path: Path) -> None:
-    for kind in (local.HERMES_AGENT, local.SWE_REX, local.INSPECT_AI):
-        peer = Peer(Path(sys.executable), kind, tmp_path)
-        assert {"open", "command", "script", "close"} <= peer.works
-        peer.close()
-
-
 @pytest.mark.usefixtures("once")
 def test_a_container_is_measured_in_use_and_in_its_life(monkeypatch: pytest.MonkeyPatch) -> None:
     require_docker().close()
@@ -125,16 +106,6 @@ def test_a_container_is_measured_in_use_and_in_its_life(monkeypatch: pytest.Monk
     assert rows["put_file of 100 MB, Docker"].raw_is == "a tar to put_archive"
     assert rows["create, first command, cleanup, Docker"].missing == ENDED
     assert rows["first command from a pool, Docker"].limit == 0.02
-
-
-def test_containers_are_measured_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    require_docker().close()
-    monkeypatch.setattr(containers, "docker_image", lambda: PYTHON_IMAGE)
-    for name, value in (("COUNTS", (1, 2)), ("ROUNDS", 1), ("SECONDS", 0.05)):
-        monkeypatch.setattr(containers, name, value)
-    (chart,) = containers.charts()
-    assert [line.name for line in chart.lines] == ["bare shells", "this package", "docker exec"]
-    assert all(point.value > 0 for line in chart.lines for point in line.points)
 
 
 @pytest.mark.usefixtures("once")

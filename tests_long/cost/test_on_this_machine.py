@@ -1,39 +1,30 @@
 from __future__ import annotations
 
-import pytest
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 from cost.budget import ON_THIS_MACHINE, excess
-from cost.traced import Trace, traced
+
+ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    return traced(tmp_path_factory.mktemp("trace"))
+def test_nothing_costs_more_than_its_budget() -> None:
+    rights = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    argv = ["unshare", *rights, "--pid", "--fork", "--mount-proc", sys.executable, "-m", "cost.program"]
+    path = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests_long")))
+    done = subprocess.run(argv, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    costs = json.loads(done.stdout)
+    assert costs.keys() == ON_THIS_MACHINE.keys()
+    assert [line for thing in costs for line in excess(thing, {"started": costs[thing]}, ON_THIS_MACHINE[thing])] == []
 
 
-@pytest.mark.parametrize("thing", ON_THIS_MACHINE)
-def test_nothing_costs_more_than_its_budget(trace, thing):
-    assert excess(f"{thing} on this machine", trace.cost(thing), ON_THIS_MACHINE[thing]) == []
-
-
-LINES = """\
-10 execve("/usr/bin/python3", ["python3"], 0x7ffc /* 20 vars */) = 0
-10 access("/hermes-cost/thing 1 0", F_OK) = -1 ENOENT (No such file or directory)
-10 clone3({flags=CLONE_VM|CLONE_THREAD|CLONE_SETTLS, exit_signal=0}, 88) = 11
-11 futex(0x7f, FUTEX_WAIT, 0, NULL <unfinished ...>
-10 access("/hermes-cost/thing 1 1", F_OK) = -1 ENOENT (No such file or directory)
-10 vfork( <unfinished ...>
-11 <... futex resumed>) = 0
-12 execve("/bin/sh", ["sh"], 0x7ffc /* 20 vars */ <unfinished ...>
-10 <... vfork resumed>) = 12
-12 <... execve resumed>) = 0
-12 clone(child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD) = 13
-13 execve("/no/such", ["such"], 0x7ffc) = -1 ENOENT (No such file or directory)
-13 read(0, "x", 1) = 1
-10 access("/hermes-cost/- 1 0", F_OK) = -1 ENOENT (No such file or directory)
-"""
-
-
-def test_a_trace_tells_processes_from_threads_and_ours_from_others():
-    cost = Trace(LINES.splitlines()).cost("thing")
-    assert cost == {"processes": 2, "programs": 1, "threads": -1, "calls_here": 0 - 1, "calls_there": 1}
+def test_what_is_over_the_budget_is_said_in_a_line_each() -> None:
+    counted = {"round_trips": 3.0, "processes": 0.5, "streams": 1}
+    assert excess("execute on Docker", counted, {"round_trips": 1, "processes": 0, "streams": 1}) == [
+        "execute on Docker: 3 round trips, at most 1",
+        "execute on Docker: 0.5 processes started, at most 0",
+    ]

@@ -1,4 +1,4 @@
-"""Counting what goes over the streams of an environment: bytes, and how often there is and back."""
+"""Counting the streams of an environment, and the round trips over them."""
 
 from __future__ import annotations
 
@@ -17,36 +17,24 @@ class Traffic:
 
     Attributes:
         streams: How many were opened.
-        turns: How often something was sent behind an answer: what somebody waits for is one of them.
-        bytes_out: Bytes to the target.
-        bytes_in: Bytes from there.
+        turns: How often something was sent behind an answer: what a caller waits for is one of them.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.streams = self.turns = self.bytes_out = self.bytes_in = 0
+        self.streams = self.turns = 0
 
     def opened(self) -> None:
         with self._lock:
             self.streams += 1
 
-    def sent(self, size: int, *, is_turn: bool) -> None:
+    def turned(self) -> None:
         with self._lock:
-            self.bytes_out += size
-            self.turns += is_turn
-
-    def came(self, size: int) -> None:
-        with self._lock:
-            self.bytes_in += size
+            self.turns += 1
 
     def counts(self) -> dict[str, float]:
         with self._lock:
-            return {
-                "streams": self.streams,
-                "round_trips": self.turns,
-                "bytes_out": self.bytes_out,
-                "bytes_in": self.bytes_in,
-            }
+            return {"streams": self.streams, "round_trips": self.turns}
 
 
 class CountedStream:
@@ -64,12 +52,12 @@ class CountedStream:
     def read(self, timeout: float | None) -> Chunk | None:
         chunk = self._stream.read(timeout)
         if chunk and chunk.data:
-            self._traffic.came(len(chunk.data))
             self._answered = True
         return chunk
 
     def write(self, data: bytes) -> None:
-        self._traffic.sent(len(data), is_turn=self._answered)
+        if self._answered:
+            self._traffic.turned()
         self._answered = False
         self._stream.write(data)
 

@@ -1,0 +1,76 @@
+"""What commands and scripts cost here, in round trips, streams, threads and imports; tests_long/cost has more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from targets.counted_stream import Traffic, counted
+
+from code_execution import execute_code
+from environments import BaseEnvironment, create_environment
+from environments.conformance.check import wait_until
+from environments.local import LocalEnvironment
+
+SHELLS = 3
+"""The session's, one for what runs beside it, and one that is opened soon to end others."""
+
+
+@pytest.fixture
+def traffic() -> Iterator[Traffic]:
+    with counted(LocalEnvironment) as found:
+        yield found
+
+
+@pytest.fixture
+def env(traffic: Traffic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseEnvironment]:
+    """One whose shells are all there."""
+    (tmp_path / "config.yaml").write_text("code_execution: {warm: off}\n")
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
+    with create_environment("local", cwd=str(tmp_path)) as made:
+        made.execute("true")
+        made.execute_oneshot("true")
+        assert wait_until(lambda: traffic.streams == SHELLS, 60)
+        yield made
+
+
+def test_a_command_is_one_round_trip_and_starts_no_thread(env: BaseEnvironment, traffic: Traffic) -> None:
+    commands: dict[str, Callable[[], object]] = {
+        "execute": lambda: env.execute("true"),
+        "execute with exports": lambda: env.execute("export HERMES_COST=1"),
+        "execute_oneshot": lambda: env.execute_oneshot("true"),
+    }
+    threads = set(threading.enumerate())
+    costs = {}
+    for name, run in commands.items():
+        before = traffic.turns
+        for _ in range(8):
+            run()
+        costs[name] = (traffic.turns - before) / 8
+    assert {name: cost for name, cost in costs.items() if cost > 1} == {}
+    assert traffic.streams == SHELLS
+    assert set(threading.enumerate()) <= threads
+
+
+def test_a_tool_call_of_a_script_opens_no_stream(env: BaseEnvironment, traffic: Traffic) -> None:
+    seen: list[dict[str, float]] = []
+    code = "from hermes_tools import note\nfor _ in range(20): note()"
+    result = execute_code(code, env=env, tools={"note": lambda: seen.append(traffic.counts())}, transport="relay")
+    assert result.status == "success", result.output
+    assert seen[19]["streams"] == seen[0]["streams"]
+    assert seen[19]["round_trips"] - seen[9]["round_trips"] <= 10
+
+
+def test_a_first_command_here_imports_no_client_of_another_backend() -> None:
+    code = """
+import sys
+from environments import create_environment
+with create_environment("local") as env:
+    env.execute("true")
+print(*{"docker", "requests", "paramiko", "modal", "daytona", "mcp", "httpx", "pydantic"} & set(sys.modules))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "\n"
