@@ -1,0 +1,41 @@
+"""An exception in the caller's thread changes nothing about the next call: every public method, on local."""
+
+from __future__ import annotations
+
+import pytest
+from targets.moments import marked, problem_of
+from targets.operations import OPERATIONS
+
+from environments import BaseEnvironment, EnvironmentSession, Process
+
+MOMENTS = 40
+"""Moments tried of each operation; tests_long/moments tries all."""
+FOUND: dict[str, str] = {}
+"""Operations that fail today, with the finding that says why."""
+
+
+@pytest.mark.parametrize("operation", [marked(FOUND, name) for name in OPERATIONS])
+def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(operation: str) -> None:
+    found = problem_of({"backend": "local"}, operation, MOMENTS)
+    assert found.startswith("right"), found
+
+
+FOR_BACKENDS = {
+    "before_command", "before_script", "before_tool_call", "approve", "rules", "create", "probe", "settings_class",
+    "find_orphans", "find_targets", "open_session", "run_beside", "run_in_background", "run_in_session", "prepare",
+    "start_place", "starts_at_once", "starts_per_second", "look_interval", "may_run", "may_run_script",
+    "tool_call_check", "end_file_calls", "execute_own", "start_own", "attachments", "observation", "passthrough",
+    "progress", "find_address", "address", "observed_by",
+}  # fmt: skip
+"""Names that a backend or a room above uses, or that no call of a user's can be cut short in."""
+
+
+def test_every_public_method_is_tried() -> None:
+    tried = {name.rpartition(".")[2] for operation in OPERATIONS.values() for name in operation.names}
+    public = {
+        name
+        for kind in (BaseEnvironment, EnvironmentSession, Process)
+        for name, _ in [*vars(kind).items(), *((name, None) for base in kind.__mro__[1:-1] for name in vars(base))]
+        if not name.startswith("_")
+    }
+    assert public - FOR_BACKENDS - tried == set()

@@ -1,0 +1,65 @@
+"""Trials of operations with an exception at each moment, as tests call them: see `targets.trial`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from targets.backends import ssh_server
+from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
+
+LIMIT = 600.0
+"""Seconds after which a trial is given up."""
+
+
+@contextlib.contextmanager
+def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
+    """The arguments of `create_environment` for a backend that is there as long as the context lasts.
+
+    Args:
+        backend: `local`, `docker`, `singularity` or `ssh`.
+        folder: An empty directory for it.
+    """
+    match backend:
+        case "docker":
+            require_docker().close()
+            yield {"backend": backend, "image": PYTHON_IMAGE}
+        case "singularity":
+            yield {"backend": backend, "image": str(require_singularity().sandbox)}
+        case "ssh":
+            with ssh_server(folder) as server:
+                yield {"backend": backend, **server.settings, "cwd": str(folder)}
+        case _:
+            yield {"backend": backend}
+
+
+def problem_of(settings: Mapping[str, object], operation: str, most: int | None) -> str:
+    """Try an operation in a process of its own, and return its problem; empty if it has none.
+
+    Args:
+        settings: Arguments of `create_environment`.
+        operation: A name of `OPERATIONS`.
+        most: Places in the code tried at most; None tries every moment.
+    """
+    argv = [sys.executable, "-m", "targets.trial", json.dumps(settings), operation, json.dumps(most)]
+    done = subprocess.run(
+        argv, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    return done.stdout if done.returncode in (0, 1) and done.stdout.startswith(("right", "wrong")) else done.stderr
+
+
+def marked(found: Mapping[str, str], operation: str) -> object:
+    """Return an operation as a parameter of a test, which is expected to fail where a finding says so.
+
+    Args:
+        found: The finding for each operation that fails.
+        operation: A name of `OPERATIONS`.
+    """
+    reason = found.get(operation)
+    return pytest.param(operation, marks=[pytest.mark.xfail(raises=AssertionError, reason=reason)] if reason else [])

@@ -1,0 +1,217 @@
+"""The public methods of environments, sessions, processes and scripts, each as one call for `targets.trial`."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from code_execution import execute_code
+from environments import BaseEnvironment
+
+Context = dict[str, Any]
+"""What belongs to one call of an operation: `word`, a word for the arguments of its processes, and what it makes."""
+
+
+def _nothing(env: BaseEnvironment, context: Context) -> None:
+    """Prepare or undo nothing."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A call of a public method, made again and again."""
+
+    names: tuple[str, ...]
+    """The methods and properties."""
+    act: Callable[[BaseEnvironment, Context], object]
+    """Calls them."""
+    prepare: Callable[[BaseEnvironment, Context], object] = _nothing
+    """Makes what the call needs."""
+    undo: Callable[[BaseEnvironment, Context], object] = _nothing
+    """Ends what the call has made, where the caller has got hold of it."""
+    is_first: bool = False
+    """True if the call is the first of an environment, which it starts."""
+    ends: bool = False
+    """True if no command can follow, as the environment is cleaned up."""
+    most: int | None = None
+    """Moments tried at most, where a call takes long."""
+
+    @property
+    def on_new(self) -> bool:
+        """True if each call has an environment of its own."""
+        return self.is_first or self.ends
+
+
+SLEEP = "sh -c ': {word}; sleep 1000; :'"
+"""A process that goes on until it is ended, and can be told apart."""
+
+
+def _folder(env: BaseEnvironment, context: Context) -> None:
+    """Make a folder here and one in the target, each with a file in it."""
+    here = tempfile.TemporaryDirectory()
+    context["folder"] = here
+    context["here"] = Path(here.name)
+    context["there"] = f"/tmp/moments-{context['word']}"
+    (context["here"] / "a").write_bytes(b"a" * 20_000)
+    env.write_bytes(f"{context['there']}/a", b"a" * 20_000)
+
+
+def _without_folder(env: BaseEnvironment, context: Context) -> None:
+    context["folder"].cleanup()
+    env.remove(context["there"], recursive=True, missing_ok=True)
+
+
+def _file(*names: str, act: str) -> Operation:
+    """An operation of files, whose call is an expression over `env`, `here` and `there`."""
+    code = compile(act, names[0], "eval")
+
+    def run(env: BaseEnvironment, context: Context) -> object:
+        return eval(code, {"env": env, "here": context["here"], "there": context["there"]})
+
+    return Operation(names, run, _folder, _without_folder)
+
+
+def _kill(env: BaseEnvironment, context: Context) -> None:
+    if process := context.pop("process", None):
+        process.kill()
+
+
+def _start(env: BaseEnvironment, context: Context) -> None:
+    context["process"] = env.start(f"read line; echo got $line; {SLEEP.format(**context)}")
+
+
+def _on_process(name: str, *arguments: object, **keywords: object) -> Operation:
+    return Operation(
+        (f"Process.{name}",),
+        lambda env, context: getattr(context["process"], name)(*arguments, **keywords),
+        _start,
+        _kill,
+    )
+
+
+def _attributes(env: BaseEnvironment, context: Context) -> object:
+    return (
+        env.cwd, env.busy, env.idle_seconds, env.is_ready, env.target, env.capabilities, env.backend, env.settings,
+        env.session_variable("PATH"), env.why_killed(), env.check_usable(), env.touch(), env.model_view(),
+    )  # fmt: skip
+
+
+def _printed(text: str) -> object:
+    """Take output, as a callback."""
+
+
+def _open(env: BaseEnvironment, context: Context) -> None:
+    context["session"] = env.session("other")
+    context["session"].execute("true")
+
+
+def _close(env: BaseEnvironment, context: Context) -> None:
+    context["session"].close()
+
+
+def noted(number: int) -> int:
+    """Return a number."""
+    return number
+
+
+OPERATIONS: dict[str, Operation] = {
+    "execute": Operation(("execute",), lambda env, _: env.execute("echo old")),
+    "execute with a callback": Operation(
+        ("execute",), lambda env, _: env.execute("echo old; echo old", on_output=_printed)
+    ),
+    "execute with an event": Operation(
+        ("execute",), lambda env, _: env.execute("echo old", interrupt=threading.Event())
+    ),
+    "execute with input": Operation(("execute",), lambda env, _: env.execute("cat", stdin=b"x" * 100_000)),
+    "execute that times out": Operation(
+        ("execute",), lambda env, c: env.execute(f"echo old; {SLEEP.format(**c)}", timeout=0.1), most=16
+    ),
+    "execute of a first command": Operation(
+        ("execute",), lambda env, _: env.execute("echo old"), is_first=True, most=12
+    ),
+    "execute_oneshot": Operation(("execute_oneshot",), lambda env, _: env.execute_oneshot("echo old")),
+    "execute_oneshot with the session's exports": Operation(
+        ("execute_oneshot",), lambda env, _: env.execute_oneshot("echo old", session_env=True)
+    ),
+    "execute_oneshot that times out": Operation(
+        ("execute_oneshot",), lambda env, c: env.execute_oneshot(SLEEP.format(**c), timeout=0.1), most=16
+    ),
+    "start": Operation(("start",), _start, undo=_kill),
+    "session": Operation(("session", "Session.execute"), _open, undo=lambda env, _: env.close_sessions()),
+    "Session.execute": Operation(
+        ("Session.execute", "Session.cwd", "Session.busy", "Session.closed", "Session.name"),
+        lambda _, c: (c["session"].execute("echo old"), c["session"].cwd, c["session"].busy, c["session"].closed),
+        _open,
+        _close,
+    ),
+    "Session.interrupt": Operation(("Session.interrupt",), lambda _, c: c["session"].interrupt(), _open, _close),
+    "Session.close": Operation(("Session.close",), lambda _, c: c["session"].close(), _open, _close),
+    "close_sessions": Operation(("close_sessions",), lambda env, _: env.close_sessions(), _open),
+    "interrupt": Operation(("interrupt",), lambda env, _: env.interrupt()),
+    "attributes": Operation(
+        (
+            "cwd",
+            "busy",
+            "idle_seconds",
+            "is_ready",
+            "target",
+            "capabilities",
+            "backend",
+            "settings",
+            "session_variable",
+            "why_killed",
+            "check_usable",
+            "touch",
+            "model_view",
+        ),
+        _attributes,
+    ),
+    "find_target": Operation(("find_target",), lambda env, _: env.find_target()),
+    "scratch_directory": Operation(("scratch_directory",), lambda env, _: env.scratch_directory()),
+    "write_bytes": _file("write_bytes", act="env.write_bytes(there + '/b', b'b' * 20_000)"),
+    "read_bytes": _file("read_bytes", act="env.read_bytes(there + '/a')"),
+    "put_file": _file("put_file", act="env.put_file(here / 'a', there + '/b')"),
+    "get_file": _file("get_file", act="env.get_file(there + '/a', here / 'b')"),
+    "put_dir": _file("put_dir", act="env.put_dir(here, there + '/d')"),
+    "get_dir": _file("get_dir", act="env.get_dir(there, here / 'd')"),
+    "entries": _file(
+        "stat",
+        "exists",
+        "list_dir",
+        "mkdir",
+        "remove",
+        act="(env.stat(there), env.exists(there), env.list_dir(there), "
+        "env.mkdir(there + '/d'), env.remove(there + '/a'))",
+    ),
+    "Process.read": _on_process("read"),
+    "Process.write": _on_process("write", "line\n"),
+    "Process.expect": Operation(
+        ("Process.expect",),
+        lambda _, c: (c["process"].write("line\n"), c["process"].expect("got line\n")),
+        _start,
+        _kill,
+    ),
+    "Process.wait": _on_process("wait", 0.05),
+    "Process.poll": Operation(
+        ("Process.poll", "Process.running", "Process.pid"),
+        lambda _, c: (c["process"].poll(), c["process"].running, c["process"].pid),
+        _start,
+        _kill,
+    ),
+    "Process.close_stdin": _on_process("close_stdin"),
+    "Process.resize": _on_process("resize", 30, 100),
+    "Process.add_done_callback": _on_process("add_done_callback", lambda code: None),
+    "Process.kill": _on_process("kill"),
+    "renew": Operation(("renew",), lambda env, _: env.renew(), ends=True, most=12),
+    "cleanup": Operation(("cleanup",), lambda env, _: env.cleanup(), ends=True, most=24),
+    "execute_code": Operation(("execute_code",), lambda env, _: execute_code("print(1)", env=env, tools={}), most=16),
+    "execute_code with a tool call": Operation(
+        ("execute_code",),
+        lambda env, _: execute_code("import hermes_tools; hermes_tools.noted(1)", env=env, tools={"noted": noted}),
+        most=16,
+    ),
+}
+"""By a name for the test. Few are tried at all moments, as each takes the time of a call."""
