@@ -1,4 +1,4 @@
-"""What holds for all tests: which of them may run side by side, and that none is in a hurry.
+"""What holds for the tests of all rings: which of them run side by side, their examples, and common fixtures.
 
 Tests run in several processes, each of which takes the next test there is. Those of one `xdist_group` run one after the
 other in one process: tests that share something costly, and those that would be in each other's way.
@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import os
 import secrets
 import signal
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from environments.conformance import Subject
 
 # In CI always the same cases, so that a change is judged by what it changes; elsewhere new ones, to find more.
 hypothesis.settings.register_profile("on a loaded machine", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -35,13 +41,24 @@ with contextlib.suppress(AttributeError):  # not every C library has it, nor its
     ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 128 * 1024)
 
 
+PARTS = 3
+"""Processes that check the contract of one backend side by side. Each starts what that needs, such as a container."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group the tests marked `alone` with the same word, and those of a file that share what is made once for it."""
+    """Group the tests marked `alone` with the same word, and those of a file that share what is made once for it.
+
+    The checks of the contract are dealt out to a few groups for each backend.
+    """
+    turns: defaultdict[str, itertools.cycle[int]] = defaultdict(lambda: itertools.cycle(range(PARTS)))
     for item in items:
         if item.get_closest_marker("xdist_group"):
             continue
-        if marker := item.get_closest_marker("alone"):
+        if getattr(item, "callspec", None) and item.callspec.params.keys() >= {"check", "subject"}:
+            backend = item.callspec.params["subject"].__name__
+            item.add_marker(pytest.mark.xdist_group(f"{backend} {next(turns[backend])}"))
+        elif marker := item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.xdist_group(f"alone with {marker.args[0]}"))
         elif isinstance(item, pytest.Function) and _shares_with_its_file(item):
             item.add_marker(pytest.mark.xdist_group(item.path.relative_to(item.config.rootpath).as_posix()))
@@ -73,3 +90,11 @@ def configure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str]
     home.mkdir()
     monkeypatch.setenv("HERMES_HOME", str(home))
     return lambda text: (home / "config.yaml").write_text(text) and None
+
+
+@pytest.fixture(scope="module")
+def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+    """A backend, from `targets.backends`, that checks of the contract run on; the test names it as a parameter."""
+    with request.param(tmp_path_factory.mktemp("session")) as made:
+        yield made
+        made.close()
