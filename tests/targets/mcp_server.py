@@ -1,4 +1,8 @@
-"""MCP servers of ours, and sessions with them."""
+"""MCP servers of ours, and sessions with them.
+
+The mcp package takes seconds to import: here and in tests it is imported where it is used, so that only the process
+pays that runs such tests.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,15 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp.client import stdio
-from mcp.client.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from targets.engines import PYTHON_IMAGE
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 TOKEN = "a token that is long enough"
 CONFIG = """
@@ -32,7 +34,7 @@ approvals:
 """Of all servers here, so that they can be shared: each client has an environment of its own."""
 ON_DOCKER = ("--backend", "docker", "--set", f"image={PYTHON_IMAGE}")
 
-Session = Callable[..., AbstractAsyncContextManager[Client]]
+Session = Callable[..., "AbstractAsyncContextManager[Client]"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class WebServer:
     @asynccontextmanager
     async def client(self, token: str = TOKEN, **options: Any) -> AsyncIterator[Client]:
         """Begin a session."""
+        from mcp.client.client import Client
+        from mcp.client.streamable_http import streamable_http_client
+        from mcp.shared._httpx_utils import create_mcp_http_client
+
         async with (
             create_mcp_http_client({"Authorization": f"Bearer {token}"}) as http,
             Client(streamable_http_client(self.url, http_client=http), **options) as client,
@@ -97,6 +103,10 @@ def web_server(server_variables: dict[str, str], tmp_path_factory: pytest.TempPa
 @pytest.fixture
 def over_stdio(server_variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """Begins a session with a server of its own, over standard input and output."""
+    from mcp.client import stdio
+    from mcp.client.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
     # On a machine that is busy, what it ends may take longer than the client has patience for.
     monkeypatch.setattr(stdio, "PROCESS_TERMINATION_TIMEOUT", 60)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
@@ -44,3 +45,28 @@ def answered(url: str, message: object, token: str | None, **how: str) -> tuple[
     connection, response = begun(url, message, token, **how)
     with closing(connection):
         return response.status, dict(response.headers), response.read().decode()
+
+
+class Pipe:
+    """A server that is talked to line by line."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        assert process.stdin and process.stdout
+        self._to, self._from = process.stdin, process.stdout
+
+    def say(self, message: object) -> None:
+        line = message if isinstance(message, bytes) else json.dumps(message).encode()
+        self._to.write(line + b"\n")
+        self._to.flush()
+
+    def hear(self) -> dict[str, Any]:
+        """Return the next answer; each line is to be a message."""
+        while True:
+            message = json.loads(self._from.readline())
+            assert message["jsonrpc"] == "2.0"
+            if "method" not in message:
+                return message
+
+    def end(self) -> None:
+        self._to.close()

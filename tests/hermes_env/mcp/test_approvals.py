@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp.client.client import Client
-from mcp.client.session import ClientRequestContext
-from mcp.types import ElicitRequestParams, ElicitResult
 from targets.awaiting import until
 from targets.mcp_server import WebServer, run
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+    from mcp.client.session import ClientRequestContext
+    from mcp.types import ElicitRequestParams, ElicitResult
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -23,6 +25,8 @@ class User:
         self._answers = list(answers)
 
     async def answer(self, context: ClientRequestContext, form: ElicitRequestParams) -> ElicitResult:
+        from mcp.types import ElicitResult
+
         self.asked.append(form.message)
         if not self._answers:
             await anyio.sleep_forever()

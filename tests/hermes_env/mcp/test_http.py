@@ -2,20 +2,19 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
-from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
 from targets.mcp_server import TOKEN, WebServer, run
 from targets.mcp_wire import INITIALIZE, answered, call_of
 from typer.testing import CliRunner
 
 from environments.errors import TerminalError
 from hermes_env.cli import app
-from hermes_env.mcp.gate import Gate
-from hermes_env.mcp.http import Listener
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -84,16 +83,6 @@ def test_it_does_not_begin_without_a_token_that_cannot_be_guessed(hermes_env) ->
     assert "is shorter than 16 characters, and so can be guessed by other machines" in refusal
 
 
-def test_a_short_token_is_warned_of_where_only_this_machine_can_connect(server_variables: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "hermes_env", "mcp", "--http", "127.0.0.1:0"]
-    variables = {**server_variables, "HERMES_MCP_TOKEN": "short"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables) as process:
-        assert process.stdout
-        assert answered(process.stdout.readline().strip(), INITIALIZE, "short")[0] == 200
-        process.terminate()
-        assert "can be guessed by other users of this machine" in process.communicate()[1]
-
-
 def test_what_cannot_be_is_said_before_any_client_comes() -> None:
     for words, error in (
         (["--http", "nowhere"], "--http nowhere: it should be HOST:PORT"),
@@ -113,6 +102,10 @@ def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
 
 
 def test_this_machine_has_the_names_that_it_is_given() -> None:
+    from starlette.responses import Response
+
+    from hermes_env.mcp.gate import Gate
+
     async def behind(scope: Scope, receive: Receive, send: Send) -> None:
         await Response()(scope, receive, send)
 
@@ -144,6 +137,8 @@ async def _nothing() -> Message:
 
 
 def test_a_port_alone_is_this_machines() -> None:
+    from hermes_env.mcp.http import Listener
+
     listener = Listener("0")
     listener.close()
     assert listener.url == f"http://127.0.0.1:{listener.port}/mcp"

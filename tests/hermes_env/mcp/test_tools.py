@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from mcp.client.client import Client
-from mcp.types import CallToolResult
 from targets.mcp_server import Session, WebServer, run
+from targets.recorded import Recorded
 
 from hermes_env.schemas.toolset import BUILT_IN
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -20,7 +23,6 @@ async def _called(client: Client, name: str, **arguments: Any) -> dict[str, Any]
     """Call a tool, and hold what it returns against the schema and the text."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     result = await client.call_tool(name, arguments)
-    assert isinstance(result, CallToolResult)
     assert [json.loads(content.text) for content in result.content] == [result.structured_content]
     jsonschema.validate(result.structured_content, tools[name].output_schema)
     assert result.is_error == bool(result.structured_content.get("error"))
@@ -48,9 +50,9 @@ def test_each_tool_is_listed_with_schemas_and_with_what_it_may_do(web_server: We
     run(test)
 
 
-def test_each_tool_works(session: Session) -> None:
+def test_each_tool_works(web_server: WebServer) -> None:
     async def test() -> None:
-        async with session() as client:
+        async with web_server.client() as client:
             assert client.server_info.name == "hermes-env"
             assert (await _called(client, "terminal", command="mkdir -p below; cd below; pwd"))["exit_code"] == 0
             assert (await _called(client, "patch", mode="patch", patch=_PATCH))["files_added"] == 1
@@ -91,11 +93,22 @@ def test_what_a_tool_cannot_do_is_a_result_that_says_so(web_server: WebServer) -
     run(test)
 
 
-def test_a_tool_that_is_not_there_is_an_error_that_names_those_that_are(over_stdio: Session) -> None:
+def test_the_chosen_tools_are_there_over_stdio_and_a_record_is_made(over_stdio: Session, tmp_path: Path) -> None:
+    chosen = ["write_file", "terminal", "execute_code"]
+    words = ["--cwd", str(tmp_path), "--record", str(tmp_path / "record")]
+
     async def test() -> None:
-        async with over_stdio("--tool", "read_file", "--tool", "terminal") as client:
-            assert [tool.name for tool in (await client.list_tools()).tools] == ["read_file", "terminal"]
-            with pytest.raises(Exception, match="there is no tool 'patch'; there are: read_file, terminal"):
+        async with over_stdio(*words, *(word for tool in chosen for word in ("--tool", tool))) as client:
+            assert sorted(tool.name for tool in (await client.list_tools()).tools) == sorted(chosen)
+            with pytest.raises(Exception, match="there is no tool 'patch'; there are: "):
                 await client.call_tool("patch", {})
+            await client.call_tool("write_file", {"path": "poem", "content": "roses"})
+            await client.call_tool("execute_code", {"code": "from hermes_tools import terminal\nterminal('cat poem')"})
 
     run(test)
+    recorded = Recorded(tmp_path / "record")
+    assert len(recorded.of("run")) == 1
+    begun = [(event["kind"], event["name"]) for event in recorded.of("begin")]
+    assert ("tool_call", "write_file") in begun
+    assert ("script", "from hermes_tools import terminal") in begun
+    assert begun[-2:] == [("tool_call", "terminal"), ("command", "cat poem")]

@@ -1,19 +1,18 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
-from mcp.client.client import Client
-from mcp.shared.exceptions import MCPDeprecationWarning
-from mcp.types import LoggingMessageNotificationParams
 from targets.awaiting import until
-from targets.mcp_server import TOKEN, Session, WebServer, run
+from targets.mcp_server import TOKEN, WebServer, run
 from targets.processes import all_gone, having
 
 from environments.progress import Progress
-from hermes_env.mcp import news
-from hermes_env.mcp.served_client import MAX_CALLS
+
+if TYPE_CHECKING:
+    from mcp.client.client import Client
+    from mcp.types import LoggingMessageNotificationParams
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -38,11 +37,11 @@ class Told:
         return "".join(str(data) for _, logger, data in self.messages if logger == who)
 
 
-def test_a_client_is_told_of_output_while_a_command_runs(session: Session) -> None:
+def test_a_client_is_told_of_output_while_a_command_runs(web_server: WebServer) -> None:
     told = Told()
 
     async def test() -> None:
-        async with session(logging_callback=told.log) as client, anyio.create_task_group() as group:
+        async with web_server.client(logging_callback=told.log) as client, anyio.create_task_group() as group:
 
             async def call() -> None:
                 result = await client.call_tool("terminal", {"command": UNTIL_TOLD}, progress_callback=told.note)
@@ -96,6 +95,8 @@ def test_a_script_is_told_of_while_it_runs(web_server: WebServer) -> None:
 
 
 def test_who_wants_only_warnings_gets_no_output_and_still_progress(web_server: WebServer) -> None:
+    from mcp.shared.exceptions import MCPDeprecationWarning
+
     told = Told()
 
     async def test() -> None:
@@ -115,6 +116,8 @@ def test_who_wants_only_warnings_gets_no_output_and_still_progress(web_server: W
 
 
 def test_of_much_output_the_end_is_told() -> None:
+    from hermes_env.mcp import news
+
     kept = news.News(None, "terminal", lambda level: True)  # type: ignore[arg-type]  # nobody is told here
     for _ in range(1000):
         kept.output("some words\n")
@@ -125,6 +128,8 @@ def test_of_much_output_the_end_is_told() -> None:
 
 
 def test_a_step_that_names_an_odd_path_can_be_sent() -> None:
+    from hermes_env.mcp import news
+
     kept = news.News(None, "terminal", lambda level: True)  # type: ignore[arg-type]  # nobody is told here
     kept.step(Progress("local", "sending odd\udcff"))
     kept.step(Progress("local", "sending odd\udcff", 2_000_000, 4_000_000))
@@ -145,9 +150,9 @@ async def _cancelled(client: Client, nap: str, tool: str, **arguments: Any) -> N
     await until(lambda: not having(nap))
 
 
-def test_a_command_and_a_script_that_are_cancelled_end_in_the_target(session: Session, nap: str) -> None:
+def test_a_command_and_a_script_that_are_cancelled_end_in_the_target(web_server: WebServer, nap: str) -> None:
     async def test() -> None:
-        async with session() as client:
+        async with web_server.client() as client:
             await _cancelled(client, nap, "terminal", command=COMMAND.format(nap=nap))
             await _cancelled(client, nap, "execute_code", code=SCRIPT.format(nap=nap))
             result = await client.call_tool("terminal", {"command": "echo usable"})
@@ -167,6 +172,8 @@ def test_so_does_a_command_with_a_terminal_and_a_wait_for_one_in_the_background(
             waited = {"action": "wait", "process_id": started.structured_content["process_id"], "timeout": 1000}
             with anyio.move_on_after(0.2):
                 await client.call_tool("process", waited)
+            from hermes_env.mcp.served_client import MAX_CALLS
+
             # All calls that may run at once do.
             async with anyio.create_task_group() as group:
                 for _ in range(MAX_CALLS):

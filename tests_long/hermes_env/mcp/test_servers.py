@@ -1,0 +1,72 @@
+"""MCP servers that each need a process of their own, which takes seconds to start."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from targets.awaiting import until
+from targets.command_line import WORDS
+from targets.mcp_server import TOKEN, run, serving
+from targets.mcp_wire import INITIALIZE, Pipe, answered, call_of
+from targets.processes import all_gone, having
+
+from environments.conformance.check import wait_until
+
+pytestmark = pytest.mark.xdist_group("mcp")
+
+
+def test_a_session_that_nobody_uses_ends(server_variables: dict[str, str], tmp_path: Path, nap: str) -> None:
+    async def test() -> None:
+        with serving(server_variables, "--cwd", str(tmp_path), "--idle-timeout", "0.5") as server:
+            headers = {"Authorization": f"Bearer {TOKEN}"}
+            async with create_mcp_http_client(headers) as http:
+                # A client that goes without a word.
+                left = streamable_http_client(server.url, http_client=http, terminate_on_close=False)
+                async with Client(left) as client:
+                    await client.call_tool("terminal", {"command": f"sleep {nap}", "background": True})
+                    await until(lambda: bool(having(nap)))
+            await until(lambda: not having(nap))
+
+    run(test)
+
+
+def test_a_short_token_is_warned_of_where_only_this_machine_can_connect(server_variables: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "hermes_env", "mcp", "--http", "127.0.0.1:0"]
+    variables = {**server_variables, "HERMES_MCP_TOKEN": "short"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables) as process:
+        assert process.stdout
+        assert answered(process.stdout.readline().strip(), INITIALIZE, "short")[0] == 200
+        process.terminate()
+        assert "can be guessed by other users of this machine" in process.communicate()[1]
+
+
+def test_input_and_output_may_be_files(server_variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "in").write_text(json.dumps(INITIALIZE) + "\n")
+    with (tmp_path / "in").open() as given, (tmp_path / "out").open("w") as taken:
+        subprocess.run(
+            [sys.executable, "-m", "hermes_env", "mcp"], stdin=given, stdout=taken, env=server_variables, check=True
+        )
+    (line,) = (tmp_path / "out").read_text().splitlines()
+    assert json.loads(line)["result"]["serverInfo"]["name"] == "hermes-env"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_a_client_started_ends_with_a_signal(server_variables: dict[str, str], number: int, nap: str) -> None:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([*WORDS, "mcp"], env=server_variables, **pipes) as process:
+        pipe = Pipe(process)
+        pipe.say(INITIALIZE)
+        pipe.hear()
+        pipe.say(call_of("terminal", command=f"sleep {nap}"))
+        assert wait_until(lambda: bool(having(nap)), 60)
+        process.send_signal(number)
+        assert process.wait(60) == 0
+    assert all_gone(nap)
