@@ -170,6 +170,7 @@ def test_one_that_a_service_has_lost_is_not_lent(make) -> None:
     member.env.is_lost = True
     with pool.environment() as env:
         assert env is not member.env and env.execute("echo works").output == "works\n"
+    assert idle(pool, 1), "a close during a start may wait for an answer"
 
 
 # Several uses.
