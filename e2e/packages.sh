@@ -1,6 +1,6 @@
 # Debian packages: onto this machine, and as files to build other things from. Sourced by setup.
 
-host_packages=(docker.io chromium bubblewrap iptables squashfs-tools debian-archive-keyring libseccomp2 libsqlite3-0 openssh-server podman catatonit crun uidmap slirp4netns strace)
+host_packages=(docker.io chromium bubblewrap iptables squashfs-tools debian-archive-keyring libseccomp2 libsqlite3-0 openssh-server podman catatonit crun uidmap slirp4netns)
 
 refresh_package_lists() {  # at most once in a run
   [ -n "${lists_are_fresh:-}" ] || apt-get -qq update

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
+
+from docs.documents import RINGS, ROOT
 
 from fuzz import archives, rpc_messages, settings_sources, stubs, target_output
 from fuzz.target import Check, Target
@@ -15,8 +16,8 @@ TARGETS = [
 
 
 def elsewhere() -> Iterator[Target]:
-    """Return the functions `check...` of the files `test_fuzz_*.py` beside this folder, which take bytes or text."""
-    for path in sorted(Path(__file__).parents[1].glob("**/test_fuzz_*.py")):
+    """Return the functions `check...` of the files `test_fuzz_*.py` of all rings, which take bytes or text."""
+    for path in sorted(path for ring in RINGS for path in (ROOT / ring).glob("**/test_fuzz_*.py")):
         spec = importlib.util.spec_from_file_location(path.stem, path)
         assert spec and spec.loader
         module = importlib.util.module_from_spec(spec)
