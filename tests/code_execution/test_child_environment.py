@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from targets.local_shells import WAYS, local, without_bash
-from targets.plain_local import PlainLocal
+from targets.local_shells import local, without_bash
 
 from code_execution import execute_code
 from environments import BaseEnvironment, create_environment, load_settings
@@ -31,7 +30,7 @@ def bash_for_sh(cwd: Path) -> BaseEnvironment:
     return BashForSh(load_settings("local", cwd=str(cwd)))
 
 
-@pytest.mark.parametrize("make", [bash_for_sh, *WAYS])
+@pytest.mark.parametrize("make", [bash_for_sh, local])
 def test_a_variable_whose_name_no_shell_knows_does_not_pass(
     make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,25 +82,6 @@ def test_values_arrive_byte_for_byte(make: Make, tmp_path: Path, monkeypatch: py
         assert execute_code(code, env=env).output == "[True, True, False, False]\n"
         env.passthrough.allow(["PASSED"])
         assert execute_code(code, env=env).output == "[True, True, True, False]\n"
-
-
-class WithoutEnv(PlainLocal):
-    """This machine as one that lacks the program env."""
-
-    has_own_programs = True
-
-    def start_target(self) -> None:
-        super().start_target()
-        Path(self._path.name, "env").unlink()
-
-
-def test_without_the_program_env_the_script_does_not_run(tmp_path: Path) -> None:
-    with WithoutEnv(load_settings("local", cwd=str(tmp_path))) as env:
-        env.has_own_programs = True
-        result = execute_code("open('ran', 'w')", env=env)
-    assert (result.status, result.exit_code) == ("error", 126)
-    assert "nothing was run: its environment is made by the program env, which is missing here" in result.output
-    assert not (tmp_path / "ran").exists()
 
 
 def test_what_was_allowed_is_no_argument_of_any_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from targets.web_server import Site, as_searxng, running_site
 
 from code_execution import ExecutionResult, execute_code
 from environments import BaseEnvironment, create_environment
@@ -76,34 +75,3 @@ def test_a_call_is_renamed_wherever_it_is_and_a_file_that_cannot_be_patched_is_t
     assert result.output.startswith("large.py: ")
     assert result.output.endswith("patched 2 of 3 files\n")
     assert [call.error is None for call in result.tool_calls] == [True, True, True, False]
-
-
-def test_three_searches_end_in_a_digest_of_the_best_pages(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")
-    with running_site() as site:
-        best, gone, third, last = (_hit(site, name) for name in ("best", "gone", "third", "last"))
-        site.on("/gone", lambda request: request.answer("gone", status=410))
-        found = {
-            "file locking on NFS": [best, last],
-            "fcntl locks NFS server": [gone, best],
-            "flock over NFS": [third, best],
-        }
-        monkeypatch.setenv("SEARXNG_URL", as_searxng(site, found.__getitem__))
-        result = place.run("web_digest.py")
-    assert result.status == "success", result.output
-    assert [call.name for call in result.tool_calls] == ["web_search"] * 3 + ["web_extract"]
-    digests = result.output.strip().removeprefix("# ").split("\n\n# ")
-    assert [digest.partition("\n")[0] for digest in digests] == [f"best ({best[1]})", gone[1], f"third ({third[1]})"]
-    assert "could not be read: " in digests[1] and "410" in digests[1]
-    for digest in (digests[0], digests[2]):
-        content = digest.partition("\n")[2]
-        assert len(content) == 500
-        assert "Locks on NFS are kept by the server" in content
-
-
-def _hit(site: Site, name: str) -> tuple[str, str, str]:
-    """Have a page there, and return it as a search finds it."""
-    text = "Locks on NFS are kept by the server, and are advisory. " * 30
-    body = f"<article><h1>{name}</h1><p>{text}</p></article>"
-    url = site.page(f"/{name}", f"<html><head><title>{name}</title></head><body>{body}</body></html>")
-    return name, url, f"of {name}"

@@ -1,4 +1,4 @@
-"""The script of a model that runs a project's tests, with a pytest in the session's virtual environment."""
+"""Scripts of a model: one runs a project's tests with the session's pytest, one reads the web."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from targets.engines import PYTHON_IMAGE, require_docker
+from targets.web_server import Site, as_searxng, running_site
 
 from code_execution import ExecutionResult, execute_code
 from environments import BaseEnvironment, create_environment
@@ -89,3 +90,34 @@ def _activate_venv_with_pytest(place: Place, tmp_path: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(str(installed.locate_file(file)), target)
     place.env.put_dir(packages, made.output.strip())
+
+
+def test_three_searches_end_in_a_digest_of_the_best_pages(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")
+    with running_site() as site:
+        best, gone, third, last = (_hit(site, name) for name in ("best", "gone", "third", "last"))
+        site.on("/gone", lambda request: request.answer("gone", status=410))
+        found = {
+            "file locking on NFS": [best, last],
+            "fcntl locks NFS server": [gone, best],
+            "flock over NFS": [third, best],
+        }
+        monkeypatch.setenv("SEARXNG_URL", as_searxng(site, found.__getitem__))
+        result = place.run("web_digest.py")
+    assert result.status == "success", result.output
+    assert [call.name for call in result.tool_calls] == ["web_search"] * 3 + ["web_extract"]
+    digests = result.output.strip().removeprefix("# ").split("\n\n# ")
+    assert [digest.partition("\n")[0] for digest in digests] == [f"best ({best[1]})", gone[1], f"third ({third[1]})"]
+    assert "could not be read: " in digests[1] and "410" in digests[1]
+    for digest in (digests[0], digests[2]):
+        content = digest.partition("\n")[2]
+        assert len(content) == 500
+        assert "Locks on NFS are kept by the server" in content
+
+
+def _hit(site: Site, name: str) -> tuple[str, str, str]:
+    """Have a page there, and return it as a search finds it."""
+    text = "Locks on NFS are kept by the server, and are advisory. " * 30
+    body = f"<article><h1>{name}</h1><p>{text}</p></article>"
+    url = site.page(f"/{name}", f"<html><head><title>{name}</title></head><body>{body}</body></html>")
+    return name, url, f"of {name}"
