@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from targets.command_line import CommandLine, Opens, in_this_process
-
-At = Callable[..., "tuple[str, int]"]
+from targets.command_line import At, CommandLine, Opens
 
 
 @pytest.fixture(autouse=True)
 def _rules(configure: Callable[[str], None]) -> None:
     configure("approvals: {destructive_commands: ask, scripts: ask}")
-
-
-@pytest.fixture
-def at_terminal(variables: dict[str, str], tmp_path: Path) -> At:
-    """Runs the command line on a terminal, types something once it is asked, and returns what is shown."""
-
-    def run(*words: str, typed: bytes) -> tuple[str, int]:
-        screen, terminal = os.openpty()
-        shown = b""
-
-        def answer() -> None:
-            nonlocal shown
-            has_typed = False
-            while not shown.endswith(b"the end"):
-                shown += os.read(screen, 10_000)
-                if b"[y/N]" in shown and not has_typed:
-                    has_typed = os.write(screen, typed) > 0
-
-        person = threading.Thread(target=answer)
-        person.start()
-        try:
-            code = in_this_process(words, variables, tmp_path, terminal, terminal, terminal)
-        finally:
-            os.write(terminal, b"the end")
-            person.join()
-            os.close(screen)
-            os.close(terminal)
-        return shown.decode().replace("\r\n", "\n").removesuffix("the end"), code
-
-    return run
 
 
 def test_a_harmless_command_is_not_asked_about(hermes_env: CommandLine) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from targets.command_line import WORDS, CommandLine
+from targets.command_line import CommandLine
 
 from environments import backend_names
 
@@ -59,11 +59,3 @@ def test_other_shells_are_answered_as_their_scripts_ask(hermes_env: CommandLine)
         assert "docker" in offers and "modal" not in offers
     done = hermes_env("completion", "tcsh")
     assert done.returncode == 2 and "'tcsh' is not one of 'bash'" in done.stderr
-
-
-def test_output_that_cannot_be_written_is_an_error(variables: dict[str, str]) -> None:
-    with Path("/dev/full").open("w") as full:
-        command = [*WORDS, "completion", "bash"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=variables, check=False)
-    assert done.returncode == 125
-    assert done.stderr == "hermes-env: cannot write to standard output: No space left on device\n"

@@ -127,13 +127,6 @@ def test_a_stream_goes_there_and_comes_from_there(hermes_env, there: There) -> N
     assert (done.stdout == text, done.returncode, done.stderr) == (True, 0, "")
 
 
-def test_a_file_that_a_stream_replaces_keeps_its_permissions(there: There) -> None:
-    there.made("old")
-    there.environment.execute_oneshot(["chmod", "640", f"{there.folder}/old"])
-    stream_to(there, f"{there.folder}/old", b"new")
-    assert (there.read("old"), there.environment.stat(f"{there.folder}/old").mode) == (b"new", 0o640)
-
-
 def stream_to(there: There, path: str, data: bytes) -> None:
     ours, theirs = os.pipe()
     try:
@@ -142,18 +135,6 @@ def stream_to(there: There, path: str, data: bytes) -> None:
         upload_stream(there.environment, ours, path)
     finally:
         os.close(ours)
-
-
-def test_the_home_is_that_of_the_target(there: There, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    home = there.environment.execute_oneshot('printf %s "$HOME"').output
-    name = f"hermes-cp-{os.getpid()}-it's"
-    try:
-        stream_to(there, f"~/{name}", b"mine")
-        assert there.environment.read_bytes(f"{home}/{name}") == b"mine"
-        download_stream(there.environment, f"~/{name}", LiveOutput(lambda: None))
-        assert capfdbinary.readouterr().out == b"mine"
-    finally:
-        there.environment.remove(f"{home}/{name}", missing_ok=True)
 
 
 NOT_COPIED = [

@@ -23,10 +23,10 @@ def test_each_backend_is_there_with_what_was_found_of_it(hermes_env, tmp_path: P
 
 
 def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env, tmp_path: Path) -> None:
-    done = hermes_env("doctor", TERMINAL_ENV="daytona", DOCKER_HOST=f"unix://{tmp_path}/no.sock")
+    done = hermes_env("doctor", TERMINAL_ENV="docker", DOCKER_HOST=f"unix://{tmp_path}/no.sock")
     assert done.returncode == 1
     assert "ready" in line_of(done.stdout, "local")
-    assert "failed" in line_of(done.stdout, "daytona")
+    assert "failed" in line_of(done.stdout, "docker")
 
 
 def test_a_backend_that_cannot_start_is_shown_with_its_reason(hermes_env, tmp_path: Path) -> None:

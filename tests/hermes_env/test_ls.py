@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
 import time
 from pathlib import Path
 
 from targets import shelf
-from targets.silent_server import silent_server
 
 SHELF = ["-b", shelf.NAME]
 
@@ -93,14 +91,3 @@ def test_of_all_backends_one_that_cannot_be_looked_at_is_a_line(hermes_env, thin
     (docker,) = [line for line in lines if line.startswith("hermes-env: docker cannot be looked at: ")]
     assert "no.sock" in docker
     assert len(lines) == 2
-
-
-def test_control_c_ends_the_wait_for_what_does_not_answer(start_hermes_env, variables: dict[str, str]) -> None:
-    with silent_server() as server:
-        variables |= {"TERMINAL_SSH_HOST": "127.0.0.1", "TERMINAL_SSH_PORT": str(server.port)}
-        process = start_hermes_env("ls")
-        assert server.reached.wait(60)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
-    assert (process.returncode, output) == (130, b"")
-    assert b"Traceback" not in errors

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from hermes_env.pytest_targets import settings_of
@@ -85,20 +88,12 @@ def test_a_wrong_marker_and_a_target_that_cannot_be_had_are_told_in_one_line(pyt
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_it_costs_nothing_where_it_is_not_used(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
-        """
-        import sys
-
-        def test_nothing_is_imported(request):
-            assert request.config.pluginmanager.has_plugin("hermes_env")
-            assert "environments" not in sys.modules and "hermes_env.pytest_targets" not in sys.modules
-
-        def test_ones_own_fixture_of_the_name_is_taken(request):
-            assert "environment_spec" not in request.fixturenames
-        """
-    )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=2)
+def test_it_costs_nothing_where_it_is_not_used(request: pytest.FixtureRequest) -> None:
+    assert request.config.pluginmanager.has_plugin("hermes_env")
+    costly = "{'environments', 'hermes_env.pytest_targets'}"
+    code = f"import hermes_env.pytest_plugin, sys; print({costly} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
 
 
 def test_what_stands_behind_a_backend() -> None:

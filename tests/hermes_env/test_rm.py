@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from targets import shelf
-from targets.command_line import Opens
+from targets.command_line import At
 
 SHELF = ["-b", shelf.NAME]
 
@@ -81,20 +81,16 @@ def test_what_to_remove_is_said_in_one_way(hermes_env, things) -> None:
     assert things.left == ["name"]
 
 
-def test_a_person_is_asked_first_unless_that_was_answered_before(opens: Opens, things: shelf.Things) -> None:
+def test_a_person_is_asked_first_unless_that_was_answered_before(at_terminal: At, things: shelf.Things) -> None:
     things.put("first", task="build")
     things.put("second", task="build")
-    for answer, code, left in (("n", 126, 2), ("y", 0, 0)):
-        person = opens("rm", *SHELF, "--task", "build")
-        person.sees("sandbox first of task build")
-        person.sees("sandbox second of task build")
-        person.sees(r"Remove these 2, with all files in there\? \[y/N\]")
-        assert len(things.left) == 2
-        person.type(f"{answer}\n")
-        assert person.sees_the_end() == code
-        assert len(things.left) == left
+    for answer, code, left in ((b"n\n", 126, 2), (b"y\n", 0, 0)):
+        shown, ended_with = at_terminal("rm", *SHELF, "--task", "build", typed=answer)
+        assert "sandbox first of task build" in shown and "sandbox second of task build" in shown
+        assert "Remove these 2, with all files in there? [y/N]" in shown
+        assert (ended_with, len(things.left)) == (code, left)
     for option in ("--yes", "-f"):
         things.put("first")
-        person = opens("rm", *SHELF, "first", option)
-        assert person.sees_the_end() == 0
-        assert b"Remove" not in person.all and things.left == []
+        shown, ended_with = at_terminal("rm", *SHELF, "first", option, typed=b"")
+        assert (ended_with, things.left) == (0, [])
+        assert "Remove" not in shown

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import threading
 from itertools import pairwise
-from pathlib import Path
 from unittest.mock import Mock
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from targets.plain_local import PlainLocal
-from targets.processes import all_gone
 
-from environments import CallCancelledError, CancelScope, Process, load_settings
-from environments.call import Call
-from environments.process import Background
 from environments.sink import Channel
 from hermes_env.interactive.keys import Keys
 from hermes_env.interactive.screen import Screen
@@ -73,32 +66,3 @@ def test_modes_that_are_left_on_are_known(example: tuple[bytes, bytes], cuts: li
         screen.add(Channel.STDOUT, piece)
     assert b"".join(call.args[1] for call in shown.add.call_args_list) == data
     assert screen.undoing() == undoing
-
-
-class CancelledMeanwhile(PlainLocal):
-    """Has its start cancelled when the command has begun to print, before it is handed out."""
-
-    def __init__(self, cwd: Path, shown: threading.Event) -> None:
-        super().__init__(load_settings("local", cwd=str(cwd)))
-        self.scope = CancelScope()
-        self._shown = shown
-
-    def run_in_background(self, call: Call, background: Background) -> Process:
-        process = super().run_in_background(call, background)
-        assert self._shown.wait(60)
-        self.scope.cancel()
-        return process
-
-
-def test_a_start_that_is_cancelled_does_not_wait_for_a_screen_that_is_not_ready(tmp_path: Path, nap: str):
-    printing, output = threading.Event(), Mock()
-
-    class Waiting(Screen):
-        def add(self, channel: Channel, data: bytes) -> None:
-            printing.set()
-            super().add(channel, data)
-
-    with CancelledMeanwhile(tmp_path, printing) as env, env.scope.active(), pytest.raises(CallCancelledError):
-        env.start(f"echo begun; sleep {nap}", sink=Waiting(output, threading.Event()))
-    assert all_gone(nap)
-    output.add.assert_not_called()

@@ -17,4 +17,4 @@ async def until(holds: Callable[[], object]) -> None:
     """Wait until something holds."""
     with anyio.fail_after(LONG):
         while not holds():
-            await anyio.sleep(0.01)
+            await anyio.sleep(0.02)

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
@@ -24,6 +25,7 @@ Done = subprocess.CompletedProcess[str]
 CommandLine = Callable[..., Done]
 Start = Callable[..., "subprocess.Popen[bytes]"]
 Opens = Callable[..., Person]
+At = Callable[..., "tuple[str, int]"]
 
 
 @pytest.fixture
@@ -141,6 +143,36 @@ def opens(variables: dict[str, str], tmp_path: Path) -> Iterator[Opens]:
     yield open_terminal
     for person in persons:
         person.close()
+
+
+@pytest.fixture
+def at_terminal(variables: dict[str, str], tmp_path: Path) -> At:
+    """Runs the command line on a terminal, types something once it is asked, and returns what is shown."""
+
+    def run(*words: str, typed: bytes) -> tuple[str, int]:
+        screen, terminal = os.openpty()
+        shown = b""
+
+        def answer() -> None:
+            nonlocal shown
+            has_typed = False
+            while not shown.endswith(b"the end"):
+                shown += os.read(screen, 10_000)
+                if b"[y/N]" in shown and not has_typed:
+                    has_typed = os.write(screen, typed) > 0
+
+        person = threading.Thread(target=answer)
+        person.start()
+        try:
+            code = in_this_process(words, variables, tmp_path, terminal, terminal, terminal)
+        finally:
+            os.write(terminal, b"the end")
+            person.join()
+            os.close(screen)
+            os.close(terminal)
+        return shown.decode().replace("\r\n", "\n").removesuffix("the end"), code
+
+    return run
 
 
 @pytest.fixture

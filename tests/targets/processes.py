@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
 import psutil
 
 from environments.conformance.check import wait_until
@@ -9,11 +12,12 @@ from environments.conformance.check import wait_until
 
 def having(argument: str) -> list[psutil.Process]:
     """Return the processes that have a text among their arguments, or in one of them."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if any(argument in word for word in process.info["cmdline"] or [])
-    ]
+    found = []
+    for folder in Path("/proc").iterdir():  # psutil looks at each in a tenth of the speed
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):
+            if folder.name.isdigit() and argument.encode() in (folder / "cmdline").read_bytes():
+                found.append(psutil.Process(int(folder.name)))
+    return found
 
 
 def is_dead(pid: int) -> bool:

@@ -147,7 +147,6 @@ class TestCancelled:
         assert not (work / "ran").exists()
 
 
-@on_both
 def test_control_c_ends_the_command_before_the_program(anyio_backend: str, nap: str) -> None:
     code = f"""
 import anyio

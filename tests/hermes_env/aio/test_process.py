@@ -10,7 +10,6 @@ from targets.awaiting import LONG, on_both
 from targets.processes import having
 
 from environments import ProcessEndedError, ProcessTimeoutError
-from environments.approvals import CommandRequest
 from hermes_env.aio import AsyncEnvironment
 
 pytestmark = pytest.mark.anyio
@@ -85,15 +84,3 @@ async def test_a_process_that_does_not_read_is_ended_when_its_write_is_cancelled
     with anyio.fail_after(LONG):
         await process.wait()
     assert not having(nap)
-
-
-async def test_a_hook_may_await_a_command_about_which_nobody_is_asked(env: AsyncEnvironment) -> None:
-    async def look(request: CommandRequest) -> str | None:
-        there = (await hooked.execute_own("echo there")).ok
-        process = await hooked.start_own("exit 4")
-        return None if there and await process.wait() == 4 else "nothing is there"
-
-    async with AsyncEnvironment("local", before_command=look) as hooked:
-        assert (await hooked.execute("echo on")).output == "on\n"
-        process = await hooked.start("exit 6")
-        assert await process.wait() == 6

@@ -225,19 +225,19 @@ def test_a_killed_run_is_gone_on_with_and_no_task_runs_twice(
     log = tmp_path / "log"
     tasks = write(
         *({"id": f"sleeper {count}", "command": f"echo sleeper {count} >> {log}; sleep {nap}"} for count in range(2)),
-        *({"id": str(count), "command": f"echo {count} >> {log}"} for count in range(60)),
+        *({"id": str(count), "command": f"echo {count} >> {log}"} for count in range(30)),
     )
-    words = ("batch", tasks, "--out", str(out), "--workers", "10", "--uses", "10", "-b", "local")
+    words = ("batch", tasks, "--out", str(out), "--workers", "6", "--uses", "6", "-b", "local")
     process = start_hermes_env(*words)
-    assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 20 and len(having(nap)) >= 2, 100)
+    assert wait_until(lambda: out.exists() and out.read_bytes().count(b"\n") >= 10 and len(having(nap)) >= 2, 100)
     process.kill()
     process.wait()
     done = hermes_env(*words)
     assert done.returncode == 1
     came, ran = Counter(statuses(out).values()), Counter(log.read_text().splitlines())
-    assert came.total() == len(out.read_text().splitlines()) == 62
+    assert came.total() == len(out.read_text().splitlines()) == 32
     assert set(ran.values()) == {1}
     assert {name for name, status in statuses(out).items() if status != "lost"} <= ran.keys()
-    assert came["success"] + came["lost"] == 62
-    assert 2 <= came["lost"] <= 10
+    assert came["success"] + came["lost"] == 32
+    assert 2 <= came["lost"] <= 6
     assert all_gone(nap)

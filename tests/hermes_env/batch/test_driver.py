@@ -225,15 +225,6 @@ def test_a_task_that_could_not_begin_is_tried_again() -> None:
     assert sorted(engine.started) == ["0"] * 3 + ["1"] * 3
 
 
-def test_a_task_that_never_begins_is_a_failure_with_its_reason() -> None:
-    def act(task: Task, _: int) -> Result:
-        return Result(task.id, "error", error="no such image", began=False) if task.id == "1" else well(task, _)
-
-    summary = run_batch(tasks(4), "local", engine=lambda _: ScriptedEngine(act))
-    assert summary.counts == {"success": 3, "error": 1}
-    assert [result.error for result in summary.results if result.id == "1"] == ["no such image"]
-
-
 def test_a_batch_is_given_up_when_no_environment_starts_and_its_tasks_stay_to_be_run(tmp_path: Path) -> None:
     def act(task: Task, _: int) -> Result:
         return Result(task.id, "error", error=f"container {len(task.id) * 17} has no such image", began=False)
@@ -242,33 +233,6 @@ def test_a_batch_is_given_up_when_no_environment_starts_and_its_tasks_stay_to_be
         run_batch(tasks(300), "local", engine=lambda _: ScriptedEngine(act), out=tmp_path / "out")
     assert list(read_results(tmp_path / "out")) == []
     assert run_batch(tasks(300), "local", engine=lambda _: ScriptedEngine(well), out=tmp_path / "out").ok
-
-
-class RefusingEngine(PunctualEngine):
-    """Has an environment for the first task alone."""
-
-    def start(self, worker: int, task: Task, done: Done) -> None:
-        if task.id != "0":
-            done(worker, Result(task.id, "error", error="no room", began=False))
-            return
-        super().start(worker, task, done)
-        self.waiting.pop("0")()
-
-
-def test_some_environments_that_do_not_start_end_no_batch_in_which_one_is_at_work(start) -> None:
-    engine = RefusingEngine(lambda *_: None)
-
-    def when_one_has_begun() -> Iterator[dict[str, object]]:
-        first, *rest = tasks(6)
-        yield first
-        assert wait_until(lambda: engine.held == ["0"], 30)
-        yield from rest
-
-    ended: list[Result] = []
-    batch = start(when_one_has_begun(), workers=2, engine=engine, on_result=ended.append)
-    assert wait_until(lambda: len(ended) == 5, 30)
-    engine.end("0")
-    assert batch.ended().counts == {"success": 1, "error": 5}
 
 
 def test_a_lost_task_is_run_again_only_if_that_is_asked_for() -> None:

@@ -123,23 +123,6 @@ def test_what_is_no_exception_ends_its_task_alone() -> None:
     }
 
 
-def test_an_error_of_a_command_shows_nothing_of_ours() -> None:
-    found = came({"id": "a", "script": "\udc80"})
-    assert (found["a"].status, found["a"].output) == ("error", "")
-    assert "lone surrogate" in (found["a"].error or "")
-
-
-def test_nothing_begins_behind_an_interrupt(tmp_path: Path) -> None:
-    interrupt, scope = threading.Event(), CancelScope()
-    tasks = [{"id": "a", "command": f"touch {tmp_path}/ran"}]
-    interrupt.set()
-    assert run_batch(tasks, "local", interrupt=interrupt).left == 1
-    scope.cancel()
-    with scope.active():
-        assert run_batch(tasks, "local").stopped == "interrupted"
-    assert not (tmp_path / "ran").exists()
-
-
 def test_python_code_ends_at_its_time_limit_whatever_it_makes_of_that(nap: str) -> None:
     def work(env: BaseEnvironment, task: Task) -> str:
         env.execute(f"sleep {nap}")

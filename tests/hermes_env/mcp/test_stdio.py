@@ -8,11 +8,13 @@ import pytest
 from targets.command_line import WORDS
 from targets.mcp_wire import INITIALIZE, Pipe, call_of
 from targets.processes import all_gone, having
+from targets.recorded import Recorded
 
 from environments.conformance.check import wait_until
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
+TOOLS = ["read_file", "write_file", "terminal", "execute_code"]
 CHATTY = """
 import os, sys
 from environments.local import LocalEnvironment
@@ -36,6 +38,7 @@ def pipe(server_variables: dict[str, str], folder: Path) -> Iterator[Pipe]:
     """A server that was greeted, on a backend that prints."""
     (folder / "chatty.py").write_text(CHATTY)
     words = [*WORDS, "mcp", "--backend", "chatty:Chatty", "--cwd", str(folder)]
+    words += ["--record", str(folder / "record"), *(word for tool in TOOLS for word in ("--tool", tool))]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     variables = {**server_variables, "PYTHONPATH": str(folder)}
     with (
@@ -84,9 +87,27 @@ def test_messages_alone_are_written_though_something_prints(pipe: Pipe, folder: 
     assert (folder / "errors").read_bytes().startswith(b"a library prints\nand a program")
 
 
-def test_what_a_client_started_ends_with_it(pipe: Pipe, nap: str) -> None:
+def test_the_chosen_tools_are_there_and_a_script_has_them_too(pipe: Pipe) -> None:
+    pipe.say({"jsonrpc": "2.0", "id": 3, "method": "tools/list"})
+    assert sorted(tool["name"] for tool in pipe.hear()["result"]["tools"]) == sorted(TOOLS)
+    pipe.say(call_of("patch"))
+    told = "there is no tool 'patch'; there are: "
+    assert told in pipe.hear()["error"]["message"]
+    pipe.say(call_of("execute_code", code="from hermes_tools import terminal\nprint(terminal('echo in')['output'])"))
+    assert pipe.hear()["result"]["structuredContent"]["output"] == "in\n\n"
+
+
+def test_what_a_client_started_ends_with_it_and_a_record_holds_what_was_done(
+    pipe: Pipe, folder: Path, nap: str
+) -> None:
     pipe.say(call_of("terminal", command=f"sleep {nap}"))
     assert wait_until(lambda: bool(having(nap)), 60)
     pipe.end()
     assert pipe.process.wait(60) == 0
     assert all_gone(nap)
+    recorded = Recorded(folder / "record")
+    assert len(recorded.of("run")) == 1
+    begun = [(event["kind"], event["name"]) for event in recorded.of("begin")]
+    assert ("tool_call", "write_file") in begun
+    at = begun.index(("script", "from hermes_tools import terminal"))
+    assert begun[at + 1 : at + 3] == [("tool_call", "terminal"), ("command", "echo in")]

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from targets.mcp_server import Session, WebServer, run
-from targets.recorded import Recorded
+from targets.mcp_server import WebServer, run
 
 from hermes_env.schemas.toolset import BUILT_IN
 
@@ -91,24 +89,3 @@ def test_what_a_tool_cannot_do_is_a_result_that_says_so(web_server: WebServer) -
             }
 
     run(test)
-
-
-def test_the_chosen_tools_are_there_over_stdio_and_a_record_is_made(over_stdio: Session, tmp_path: Path) -> None:
-    chosen = ["write_file", "terminal", "execute_code"]
-    words = ["--cwd", str(tmp_path), "--record", str(tmp_path / "record")]
-
-    async def test() -> None:
-        async with over_stdio(*words, *(word for tool in chosen for word in ("--tool", tool))) as client:
-            assert sorted(tool.name for tool in (await client.list_tools()).tools) == sorted(chosen)
-            with pytest.raises(Exception, match="there is no tool 'patch'; there are: "):
-                await client.call_tool("patch", {})
-            await client.call_tool("write_file", {"path": "poem", "content": "roses"})
-            await client.call_tool("execute_code", {"code": "from hermes_tools import terminal\nterminal('cat poem')"})
-
-    run(test)
-    recorded = Recorded(tmp_path / "record")
-    assert len(recorded.of("run")) == 1
-    begun = [(event["kind"], event["name"]) for event in recorded.of("begin")]
-    assert ("tool_call", "write_file") in begun
-    assert ("script", "from hermes_tools import terminal") in begun
-    assert begun[-2:] == [("tool_call", "terminal"), ("command", "cat poem")]

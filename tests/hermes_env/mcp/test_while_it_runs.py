@@ -8,8 +8,6 @@ from targets.awaiting import until
 from targets.mcp_server import TOKEN, WebServer, run
 from targets.processes import all_gone, having
 
-from environments.progress import Progress
-
 if TYPE_CHECKING:
     from mcp.client.client import Client
     from mcp.types import LoggingMessageNotificationParams
@@ -58,17 +56,6 @@ def test_a_client_is_told_of_output_while_a_command_runs(web_server: WebServer) 
     assert all(message for _, message in told.progress)
 
 
-def test_a_client_is_told_of_the_output_of_a_command_that_is_soon_over(web_server: WebServer) -> None:
-    told = Told()
-
-    async def test() -> None:
-        async with web_server.client(logging_callback=told.log) as client:
-            await client.call_tool("terminal", {"command": "echo quick"})
-            await until(lambda: "quick" in told.shown("terminal"))
-
-    run(test)
-
-
 def test_no_result_holds_the_token(web_server: WebServer) -> None:
     async def test() -> None:
         async with web_server.client() as client:
@@ -113,27 +100,6 @@ def test_who_wants_only_warnings_gets_no_output_and_still_progress(web_server: W
 
     run(test)
     assert told.messages == []
-
-
-def test_of_much_output_the_end_is_told() -> None:
-    from hermes_env.mcp import news
-
-    kept = news.News(None, "terminal", lambda level: True)  # type: ignore[arg-type]  # nobody is told here
-    for _ in range(1000):
-        kept.output("some words\n")
-    _, output, message = kept._taken()
-    assert output == "[... 7,000 characters left out ...]\n" + ("some words\n" * 1000)[-news.MOST_CHARACTERS :]
-    assert message == "some words"
-    assert kept._taken() == ([], "", "")
-
-
-def test_a_step_that_names_an_odd_path_can_be_sent() -> None:
-    from hermes_env.mcp import news
-
-    kept = news.News(None, "terminal", lambda level: True)  # type: ignore[arg-type]  # nobody is told here
-    kept.step(Progress("local", "sending odd\udcff"))
-    kept.step(Progress("local", "sending odd\udcff", 2_000_000, 4_000_000))
-    assert kept._taken() == (["sending odd?"], "", "sending odd?: 2 of 4 MB")
 
 
 COMMAND = "setsid sleep {nap} & sleep {nap}"

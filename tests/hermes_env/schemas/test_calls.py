@@ -51,13 +51,6 @@ def test_a_script_runs_with_its_tools_and_what_it_prints_comes_back(env: BaseEnv
     assert result == {"status": "success", "output": "0\n1\n2\n", "error": None, "exit_code": 0, "tool_calls_made": 3}
 
 
-def test_a_script_that_fails_is_an_answer(env: BaseEnvironment) -> None:
-    result = called("execute_code", {"code": "print('so far'); 1 / 0"})
-    assert (result["status"], result["exit_code"]) == ("error", 1)
-    assert result["output"].startswith("so far\n--- stderr ---\n")
-    assert result["output"].endswith("ZeroDivisionError: division by zero")
-
-
 def test_what_a_model_means_is_understood(env: BaseEnvironment) -> None:
     for arguments, output in {
         '{"command": "echo hi", "timeout": "5"}': "hi\n",
@@ -236,19 +229,19 @@ def test_control_c_is_not_an_answer(env: BaseEnvironment) -> None:
 
 
 def test_many_calls_at_once_get_their_own_answers(env: BaseEnvironment) -> None:
-    barrier = threading.Barrier(8)
+    barrier = threading.Barrier(4)
 
     def one(number: int) -> None:
         barrier.wait(30)
-        task = f"task {number % 4}"
+        task = f"task {number % 2}"
         script = {"code": f"from hermes_tools import terminal; print(terminal('echo {number}')['output'])"}
         in_session = called("terminal", {"command": f"echo {number}"}, task_id=task)
         assert in_session.get("output") == f"{number}\n", in_session
         by_script = called("execute_code", script, task_id=task)
         assert by_script.get("output") == f"{number}\n\n", by_script
 
-    with ThreadPoolExecutor(8) as threads:
-        for done in [threads.submit(one, number) for number in range(8)]:
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(one, number) for number in range(4)]:
             done.result(60)
 
 
@@ -267,7 +260,7 @@ def test_an_answer_is_bounded_and_says_what_is_missing(env: BaseEnvironment) -> 
     assert found["matches"][-1].endswith("of 600 left out ...]")
 
 
-@given(values | some.lists(some.text(min_size=5000, max_size=9000), max_size=60))
+@given(values | some.lists(some.text(min_size=5).map(lambda text: text * 1000), max_size=60))
 @hypothesis_settings(max_examples=25)
 def test_an_answer_is_json_of_a_bounded_length_whatever_it_holds(value: object) -> None:
     text = answer(value)
@@ -287,21 +280,6 @@ def test_a_large_value_is_cut_to_the_bound() -> None:
         text = answer(value)
         assert len(text) <= 1.1 * MAX_ANSWER_CHARACTERS
         assert "left out" in text
-
-
-def test_what_is_small_stays_whole_beside_what_is_large() -> None:
-    shown = json.loads(answer({"exit_code": 0, "output": "x" * 10**6, "error": None, "rest": "y" * 1000}))
-    assert (shown["exit_code"], shown["error"], shown["rest"]) == (0, None, "y" * 1000)
-    assert shown["output"].startswith("xxx") and shown["output"].endswith("xxx")
-    assert len(shown["output"]) > MAX_ANSWER_CHARACTERS * 0.9
-
-
-def test_a_schema_and_its_call_fit_together(env: BaseEnvironment) -> None:
-    for schema in tool_schemas("anthropic"):
-        required = typing.cast("dict[str, typing.Any]", schema["input_schema"])["required"]
-        if required:
-            told = called(str(schema["name"]), {})["error"]
-            assert [name for name in required if f"'{name}' is missing" in told] == required
 
 
 def test_a_background_process_is_seen_to_over_several_calls(env: BaseEnvironment) -> None:
@@ -335,17 +313,3 @@ print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"),
     assert lines[3] == "in the background"
     assert "no such file" in lines[5] and "count from 1" in lines[5] and "'command'" in lines[5]
     assert result.tool_calls_made == 9
-
-
-def test_what_others_describe_by_schemas_a_model_may_call_too(env: BaseEnvironment) -> None:
-    schema = {
-        "name": "get-weather",
-        "description": "Return the weather of a city.",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}},
-    }
-    tools = tools_from_schemas([schema], lambda name, arguments: json.dumps([name, arguments]))
-    (shown,) = tool_schemas("anthropic", tools=[], own_tools=tools)
-    assert shown["name"] == "get_weather"
-    properties = typing.cast("dict[str, typing.Any]", shown["input_schema"])["properties"]
-    assert properties == {"city": {"type": "string"}, "days": {"type": "integer"}}
-    assert called("get_weather", {"days": "2"}, own_tools=tools) == ["get-weather", {"days": 2}]

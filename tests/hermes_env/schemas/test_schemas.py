@@ -8,15 +8,14 @@ import json
 import re
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import jsonschema
 import pytest
 from pydantic import Field, TypeAdapter
 
-from code_execution import CodeExecutionSettings, execute_code
+from code_execution import CodeExecutionSettings
 from environments import BaseEnvironment
 from hermes_env.schemas import tool_schemas
 from hermes_env.schemas.descriptions import DESCRIPTIONS
@@ -34,10 +33,6 @@ def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 def by_name(**asked: object) -> dict[str, dict[str, typing.Any]]:
     return {schema["name"]: schema for schema in tool_schemas("anthropic", **asked)}  # type: ignore[arg-type]
-
-
-def properties(name: str) -> dict[str, dict[str, typing.Any]]:
-    return by_name()[name]["input_schema"]["properties"]
 
 
 def test_there_is_a_schema_for_every_tool_of_a_model(env: BaseEnvironment) -> None:
@@ -68,13 +63,6 @@ def _has_parameters_of(tool: Callable[..., object], name: str) -> None:
         assert {key: shown[key] for key in expected} == expected
 
 
-def test_execute_code_takes_code_as_the_function_does() -> None:
-    assert inspect.signature(execute_code).parameters["code"].annotation == "str"
-    shown = by_name()["execute_code"]["input_schema"]
-    assert (list(shown["properties"]), shown["required"]) == (["code"], ["code"])
-    assert shown["properties"]["code"]["type"] == "string"
-
-
 def test_a_schema_is_json_schema_and_describes_everything() -> None:
     for shown in by_name().values():
         jsonschema.Draft202012Validator.check_schema(shown["input_schema"])
@@ -83,13 +71,6 @@ def test_a_schema_is_json_schema_and_describes_everything() -> None:
         for parameter in shown["input_schema"]["properties"].values():
             assert len(parameter["description"]) > 10
             assert {"type", "anyOf"} & set(parameter)
-
-
-def test_choices_are_an_enum() -> None:
-    actions = ["list", "poll", "log", "wait", "write", "submit", "kill"]
-    assert properties("process")["action"]["enum"] == actions
-    assert properties("search_files")["target"]["enum"] == ["content", "files"]
-    assert properties("patch")["mode"]["enum"] == ["replace", "patch"]
 
 
 def test_arguments_that_the_signature_allows_are_valid_and_others_are_not() -> None:
@@ -136,12 +117,6 @@ def test_the_limits_that_it_names_are_those_of_the_settings(configure: Callable[
     assert "give open() absolute paths" in shown["input_schema"]["properties"]["code"]["description"]
 
 
-def test_a_refused_call_is_told_of_as_the_settings_have_it() -> None:
-    tools = Toolset.of(None, None)
-    assert "ToolError" not in script_texts(tools, CodeExecutionSettings())[1]
-    assert "ToolError" in script_texts(tools, CodeExecutionSettings(tool_errors="raise"))[1]
-
-
 def test_mcp_servers_of_the_settings_are_told_of_where_no_tool_is_left_out() -> None:
     settings = CodeExecutionSettings(
         mcp_servers={"my-mail": {"command": "x"}, "off": {"url": "http://h/", "enabled": False}}
@@ -182,36 +157,9 @@ def test_a_function_of_the_programs_own_is_a_tool_by_its_annotations_and_docstri
     assert ": Return the numbers of orders." in shown["execute_code"]["description"]
 
 
-def test_types_of_its_own_are_described_too() -> None:
-    @dataclass
-    class Order:
-        number: int
-
-    def place(order: Order, how: Literal["fast", "slow"] = "fast") -> None:
-        """Place an order."""
-
-    place.__annotations__ = {"order": Order, "how": Literal["fast", "slow"]}
-    schema = by_name(own_tools={"place": place})["place"]["input_schema"]
-    jsonschema.Draft202012Validator.check_schema(schema)
-    check = jsonschema.Draft202012Validator(schema)
-    assert check.is_valid({"order": {"number": 5}})
-    assert not check.is_valid({"order": {"number": "five"}})
-    assert schema["properties"]["how"] == {"type": "string", "enum": ["fast", "slow"], "default": "fast"}
-
-
 def test_what_was_bound_to_a_function_is_not_told() -> None:
     bound = functools.partial(find_orders, region="sesame-4711")
     assert "sesame" not in json.dumps(by_name(own_tools={"find": bound}))
-
-
-def test_an_own_tool_takes_the_place_of_one_of_ours() -> None:
-    def terminal(command: str) -> str:
-        """Ask first, then run."""
-        return command
-
-    shown = by_name(own_tools={"terminal": terminal})
-    assert shown["terminal"]["description"] == "Ask first, then run."
-    assert "terminal(command: str) -> str: Ask first, then run." in json.dumps(shown["execute_code"])
 
 
 def test_a_function_that_no_model_can_call_is_refused() -> None:
@@ -241,13 +189,3 @@ def test_with_many_own_tools_the_description_stays_as_short_as_openai_wants_it()
     shown = by_name(own_tools=own)["execute_code"]
     assert len(shown["description"]) <= 1024
     assert all(f"\n{name}(" in shown["input_schema"]["properties"]["code"]["description"] for name in own)
-
-
-def test_a_long_docstring_is_cut_for_openai_alone() -> None:
-    def talk() -> None:
-        pass
-
-    talk.__doc__ = "word " * 500
-    openai = {schema["function"]["name"]: schema["function"] for schema in tool_schemas(own_tools={"talk": talk})}  # type: ignore[index,call-overload]
-    assert len(openai["talk"]["description"]) == 1024
-    assert len(by_name(own_tools={"talk": talk})["talk"]["description"]) > 2000

@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from targets.awaiting import until
 from targets.command_line import WORDS
-from targets.mcp_server import TOKEN, run, serving
+from targets.mcp_server import TOKEN, Session, run, serving
 from targets.mcp_wire import INITIALIZE, Pipe, answered, call_of
 from targets.processes import all_gone, having
 
@@ -70,3 +70,13 @@ def test_what_a_client_started_ends_with_a_signal(server_variables: dict[str, st
         process.send_signal(number)
         assert process.wait(60) == 0
     assert all_gone(nap)
+
+
+def test_the_official_client_starts_a_server_over_stdio(over_stdio: Session) -> None:
+    async def test() -> None:
+        async with over_stdio() as client:
+            assert client.server_info.name == "hermes-env"
+            result = await client.call_tool("terminal", {"command": "echo there"})
+            assert result.structured_content == {"output": "there\n", "exit_code": 0, "error": None}
+
+    run(test)
