@@ -57,7 +57,7 @@ def start(
         ]
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         ray = ("--engine", "ray", "--address", cluster.address)
-        return start_hermes_env("batch", str(file), "--out", str(out), *ray, "-b", "local", *words)
+        return start_hermes_env("batch", str(file), "--out", str(out), *ray, "-b", "local", *words, text=True)
 
     return start
 
