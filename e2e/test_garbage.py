@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
-from targets.processes import having
+from targets.processes import sleepers
 from targets.ssh_server import SSHServer
 
 from environments.garbage import collect_garbage
@@ -30,10 +29,6 @@ env.execute(f"sleep {nap} & sleep {nap}", on_output=print, timeout=600)
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
-def _sleepers(nap: str) -> list[psutil.Process]:
-    return [process for process in having(nap) if process.info["cmdline"] == ["sleep", nap]]
-
-
 def _directories(process: subprocess.Popen[bytes]) -> list[Path]:
     return list(Path("/tmp").glob(f"hermes-*-{process.pid}-*"))
 
@@ -48,7 +43,7 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nap: str) -> Iterator
     def begin(backend: str) -> subprocess.Popen[bytes]:
         process = subprocess.Popen([sys.executable, "-c", WORK, backend, nap])
         started.append(process)
-        while len(_sleepers(nap)) < 2:
+        while len(sleepers(nap)) < 2:
             assert process.poll() is None
         return process
 
@@ -60,14 +55,14 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nap: str) -> Iterator
 
 def _is_left_and_then_collected(process: subprocess.Popen[bytes], nap: str) -> None:
     assert not [line for line in collect_garbage() if str(process.pid) in line], "its process runs"
-    assert len(_sleepers(nap)) == 2
+    assert len(sleepers(nap)) == 2
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    assert _sleepers(nap)
+    assert sleepers(nap)
     assert _directories(process)
     collected = [line for line in collect_garbage() if str(process.pid) in line]
     assert len(collected) >= 2
-    assert _sleepers(nap) == []
+    assert sleepers(nap) == []
     assert _directories(process) == []
     assert not [line for line in collect_garbage() if str(process.pid) in line]
 

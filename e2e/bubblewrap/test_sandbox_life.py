@@ -15,7 +15,7 @@ import psutil
 import pytest
 from targets.bubblewrap import end_sandbox, first_process
 from targets.engines import require_bubblewrap
-from targets.processes import all_gone, having
+from targets.processes import all_gone, sleepers
 
 from environments import (
     BaseEnvironment,
@@ -57,7 +57,7 @@ def start(home: Path, nap: str) -> Iterator[Start]:
         started.append(process)
         assert process.stdout
         first = psutil.Process(int(process.stdout.readline()))
-        assert wait_until(lambda: len(_sleepers(nap)) == 2, 30)
+        assert wait_until(lambda: len(sleepers(nap)) == 2, 30)
         return process, first
 
     yield begin
@@ -67,18 +67,14 @@ def start(home: Path, nap: str) -> Iterator[Start]:
         process.communicate()
 
 
-def _sleepers(nap: str) -> list[psutil.Process]:
-    return [process for process in having(nap) if process.info["cmdline"] == ["sleep", nap]]
-
-
 def test_after_cleanup_no_process_of_it_is_left_on_this_machine(env: BaseEnvironment, nap: str) -> None:
     env.execute(f"setsid sleep {nap} & (setsid env -i sleep {nap} >/dev/null 2>&1 <&- &) ; :")
     first = psutil.Process(first_process(env))
     outside = first.parent()
     assert outside and outside.name() == "bwrap"
-    assert wait_until(lambda: len(_sleepers(nap)) == 2, 30)
+    assert wait_until(lambda: len(sleepers(nap)) == 2, 30)
     env.cleanup()
-    assert _sleepers(nap) == []
+    assert sleepers(nap) == []
     assert not first.is_running()
     assert not outside.is_running()
 
@@ -88,17 +84,17 @@ def test_all_of_it_ends_when_this_process_is_killed(start: Start, nap: str, how:
     process, first = start(how)
     process.kill()
     process.wait()
-    assert wait_until(lambda: not _sleepers(nap), 30)
+    assert wait_until(lambda: not sleepers(nap), 30)
     assert wait_until(lambda: not first.is_running(), 30)
 
 
 def test_all_of_it_ends_when_bubblewraps_process_outside_is_killed(env: BaseEnvironment, nap: str) -> None:
     env.execute(f"setsid sleep {nap} & :")
-    assert wait_until(lambda: len(_sleepers(nap)) == 1, 30)
+    assert wait_until(lambda: len(sleepers(nap)) == 1, 30)
     outside = psutil.Process(first_process(env)).parent()
     assert outside
     outside.kill()
-    assert wait_until(lambda: not _sleepers(nap), 30)
+    assert wait_until(lambda: not sleepers(nap), 30)
     with contextlib.suppress(EnvironmentLostError):  # unless that was found out before
         env.execute("true")
     assert env.execute("echo again").output == "again\n"
@@ -110,7 +106,7 @@ def test_what_does_not_end_with_a_killed_process_is_collected(start: Start, nap:
     first.suspend()  # so that it does not notice
     process.kill()
     process.wait()
-    assert len(_sleepers(nap)) == 2
+    assert len(sleepers(nap)) == 2
     assert [line for line in collect_garbage() if str(process.pid) in line]
     assert all_gone(nap)
     assert wait_until(lambda: not first.is_running(), 30)

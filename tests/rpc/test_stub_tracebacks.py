@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,16 +27,15 @@ def search(query: str, limit: int = 5) -> list[str]:
     return [query][:limit]
 
 
-def python_of(version):
-    """Return where a version of Python is; None if it is not here."""
-    if version == f"3.{sys.version_info.minor}":
-        return sys.executable
-    path = shutil.which(f"python{version}")
-    works = path and subprocess.run([path, "-c", ""], check=False, capture_output=True).returncode == 0
-    return path if works else None
+def pythons():
+    """Return the Pythons that are here, by version, and start none: a wrapper that chooses one may find none."""
+    beside = (str(found) for found in Path(sys.base_prefix).parent.glob("*/bin"))
+    path = os.pathsep.join([str(Path(sys.executable).parent), *os.get_exec_path(), *beside])
+    places = os.pathsep.join(each for each in path.split(os.pathsep) if "shims" not in Path(each).parts)
+    return {f"3.{minor}": found for minor in range(8, 16) if (found := shutil.which(f"python3.{minor}", path=places))}
 
 
-PYTHONS = {version: path for minor in range(8, 16) if (path := python_of(version := f"3.{minor}"))}
+PYTHONS = pythons()
 
 
 @pytest.fixture(params=PYTHONS)

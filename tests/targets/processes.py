@@ -20,6 +20,17 @@ def having(argument: str) -> list[psutil.Process]:
     return found
 
 
+def sleepers(seconds: str) -> list[psutil.Process]:
+    """Return the processes that are a `sleep` of so many seconds."""
+    return [process for process in having(seconds) if _arguments(process) == ["sleep", seconds]]
+
+
+def _arguments(process: psutil.Process) -> list[str]:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.cmdline()
+    return []
+
+
 def is_dead(pid: int) -> bool:
     """Whether a process has ended, though nobody may have asked for its exit code yet."""
     try:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from targets.processes import having
+from targets.processes import sleepers
 
 from environments import (
     BaseEnvironment,
@@ -95,17 +95,13 @@ SLEEPER = """
 """
 
 
-def _sleepers(nap: str) -> list[psutil.Process]:
-    return [process for process in having(nap) if process.info["cmdline"] == ["sleep", nap]]
-
-
 def _started_sleeper(nap: str) -> subprocess.Popen[str]:
     program = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(SLEEPER), nap], stdout=subprocess.PIPE, text=True, start_new_session=True
     )
     assert program.stdout
     assert program.stdout.readline() == "ready\n"
-    while not _sleepers(nap):
+    while not sleepers(nap):
         time.sleep(0.02)
     return program
 
@@ -114,12 +110,12 @@ def test_control_c_ends_the_command_and_leaves_the_session_usable(nap: str) -> N
     program = _started_sleeper(nap)
     os.kill(program.pid, signal.SIGINT)
     output, _ = program.communicate(timeout=60)
-    assert (output, program.returncode, _sleepers(nap)) == ("alive\n", 0, [])
+    assert (output, program.returncode, sleepers(nap)) == ("alive\n", 0, [])
 
 
 def test_a_shell_whose_parent_was_killed_ends_after_its_command(nap: str) -> None:
     program = _started_sleeper(nap)
-    [sleeper] = _sleepers(nap)
+    [sleeper] = sleepers(nap)
     shell = sleeper.parent()
     os.kill(program.pid, signal.SIGKILL)
     program.communicate(timeout=60)

@@ -8,9 +8,8 @@ import subprocess
 import sys
 import time
 
-import psutil
 import pytest
-from targets.processes import all_gone, having
+from targets.processes import all_gone, sleepers
 
 from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import unique
@@ -60,14 +59,10 @@ def test_a_process_that_has_only_the_commands_output_left_is_ended_and_that_of_a
     env.execute(f'{sys.executable} -c "{DAEMON.format(earlier)}"')
     time.sleep(0.1)  # by its time of birth it is told from others to a hundredth of a second
     assert env.execute(f'{sys.executable} -c "{DAEMON.format(later)}"; sleep 1000', timeout=1).timed_out
-    assert not sleeping(later)
-    assert sleeping(earlier)
-    for process in sleeping(earlier):
+    assert not sleepers(later)
+    assert sleepers(earlier)
+    for process in sleepers(earlier):
         process.kill()
-
-
-def sleeping(seconds: str) -> list[psutil.Process]:
-    return [process for process in having(seconds) if process.info["cmdline"] == ["sleep", seconds]]
 
 
 def test_a_group_that_is_signalled_is_the_commands_own_end(env: BaseEnvironment) -> None:
