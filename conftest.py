@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import itertools
 import os
 import secrets
@@ -70,7 +71,11 @@ def _shares_with_its_file(item: pytest.Function) -> bool:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Make sure that groups are what pytest-xdist has understood: it writes them behind the name of a test."""
+    """Make sure that groups are what pytest-xdist has understood: it writes them behind the name of a test.
+
+    What was imported by now stays, so that the collector need not look at it again and again.
+    """
+    gc.freeze()
     if getattr(session.config.option, "loadgroup", False):
         for item in session.items:
             if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
