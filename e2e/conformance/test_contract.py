@@ -12,6 +12,7 @@ from environments.conformance.background import CHECKS as BACKGROUND
 from environments.conformance.cleanup import CHECKS as CLEANUP
 from environments.conformance.ending import CHECKS as ENDING
 from environments.conformance.entries import CHECKS as ENTRIES
+from environments.conformance.file_errors import CHECKS as FILE_ERRORS
 from environments.conformance.files import CHECKS as FILES
 from environments.conformance.loss import CHECKS as LOSS
 from environments.conformance.oneshot import CHECKS as ONESHOT
@@ -24,7 +25,7 @@ from environments.conformance.users import CHECKS as USERS
 
 OF_A_SANDBOX = (*ENDING, *FILES, *SECRECY, *LOSS, *CLEANUP, *REFUSAL, *USERS, *TARGET)
 """A sandbox or an instance has its own first process, mounts, accounts and variables."""
-OF_BUSYBOX = (*SESSION, *ENDING, *BACKGROUND, *FILES, *ENTRIES)
+OF_BUSYBOX = (*SESSION, *ENDING, *BACKGROUND, *FILES, *ENTRIES, *FILE_ERRORS)
 """An image without bash has other programs behind each of our texts."""
 OF_ANOTHER_ENGINE = (*ONESHOT, *OUTPUT, *LOSS, *CLEANUP, *REFUSAL, *TARGET)
 """Another engine behind the same client has its own streams, ids and limits."""

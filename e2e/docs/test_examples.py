@@ -1,4 +1,4 @@
-"""The examples of the documents that need an engine do what they say."""
+"""The examples of the documents do what they say."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from docs.documents import pages_of
 from docs.run_page import run_pages
 
-ROUNDS = 2
+ROUNDS = 3
 """How many processes share the documents: to start one costs half a second."""
 
 

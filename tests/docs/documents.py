@@ -43,7 +43,6 @@ _FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _FILE = re.compile(r"# ([\w./-]+\.\w+)\b")
-_ENGINE = re.compile(r"\b(docker|podman|singularity|ssh|bubblewrap)\b")
 _SERVICE = re.compile(r"\b(modal|daytona)\b")
 _SLOW = {"docs/batch.md", "docs/command-line.md", "docs/mcp-tools.md", "docs/pytest.md"}
 """Those that start so many processes that it takes more than ten seconds."""
@@ -108,7 +107,7 @@ def examples_of(document: Path) -> list[Example]:
 
 
 def pages_of(ring: str) -> list[str]:
-    """Return the documents whose examples run in a ring: slow ones in the third, those with engines in the second."""
+    """Return the documents whose examples run in a ring: slow ones in the third, all others in the second."""
     return [name_of(document) for document in DOCUMENTS if _ring_of(document) == ring]
 
 
@@ -120,4 +119,4 @@ def _ring_of(document: Path) -> str | None:
         return None
     if name_of(document) in _SLOW or _SERVICE.search(text):
         return "tests_long"
-    return "e2e" if _ENGINE.search(text) else "tests"
+    return "e2e"

@@ -1,6 +1,6 @@
-"""The examples of the documents do what they say, or it is said why they are not run.
+"""The examples of the documents can be read, and each that is not run has its reason.
 
-Those that need an engine are run in e2e/docs, those that need a service in tests_long/docs.
+They are run in e2e/docs, and those that need a service or take long in tests_long/docs.
 """
 
 from __future__ import annotations
@@ -9,16 +9,10 @@ import ast
 import json
 import re
 import tomllib
-from pathlib import Path
 
-from docs.documents import DOCUMENTS, GIVEN, LANGUAGES, REASONS, Example, examples_of, given_to, pages_of
-from docs.run_page import run_pages
+from docs.documents import DOCUMENTS, GIVEN, LANGUAGES, REASONS, Example, examples_of, given_to
 
 EXAMPLES = [example for document in DOCUMENTS for example in examples_of(document)]
-
-
-def test_the_examples_of_pages_run_and_print_what_these_say(tmp_path: Path) -> None:
-    run_pages(pages_of("tests"), tmp_path)
 
 
 def can_be_read(example: Example) -> bool:

@@ -1,4 +1,4 @@
-"""What a script says of its errors, on every Python that is here."""
+"""What a script says of its errors, on this Python and the oldest that is here."""
 
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ def pythons():
     return {f"3.{minor}": found for minor in range(8, 16) if (found := shutil.which(f"python3.{minor}", path=places))}
 
 
-PYTHONS = pythons()
+FOUND = pythons()
+PYTHONS = {
+    version: FOUND[version] for version in FOUND if version in (f"3.{sys.version_info.minor}", next(iter(FOUND)))
+}
+"""This one and the oldest."""
 
 
 @pytest.fixture(params=PYTHONS)

@@ -16,6 +16,8 @@ from code_execution.mcp.server_settings import McpServer, servers_of
 from environments import BaseEnvironment, MissingExtraError, SettingsError
 from environments.conformance.check import wait_until
 
+pytestmark = pytest.mark.xdist_group("mcp")
+
 
 def is_gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE

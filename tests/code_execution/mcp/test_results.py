@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from mcp_types import BlobResourceContents, CallToolResult, EmbeddedResource, ImageContent, ResourceLink, TextContent
 
 from code_execution.mcp.results import value_of
 from code_execution.mcp.target_files import ResultFiles
+
+pytestmark = pytest.mark.xdist_group("mcp")
 
 WRAPPED = {"properties": {"result": {"type": "integer"}}}
 NOT_A_FILE = "only a script's call can have it as a file"

@@ -17,6 +17,8 @@ from environments import BaseEnvironment, SettingsError, TerminalError
 from environments.conformance.check import wait_until
 from hermes_env.aio import aexecute_code
 
+pytestmark = pytest.mark.xdist_group("mcp")
+
 CODE = """
 import hermes_tools as tools
 print(tools.add(1), tools.add(1, second=5), tools.find_orders("Ada"))

@@ -10,6 +10,8 @@ from code_execution.mcp import target_files
 from code_execution.mcp.target_files import ResultFiles
 from environments import BaseEnvironment
 
+pytestmark = pytest.mark.xdist_group("mcp")
+
 
 def test_bytes_are_a_file_named_by_their_type(env: BaseEnvironment) -> None:
     files = ResultFiles(env)

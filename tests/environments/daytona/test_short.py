@@ -20,6 +20,8 @@ from environments import (
 )
 from environments.daytona.service import connect
 
+pytestmark = pytest.mark.xdist_group("daytona")
+
 service, home, make = fixtures_on("daytona", daytona_stand_in)
 
 

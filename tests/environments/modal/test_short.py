@@ -15,6 +15,8 @@ from standins.modal_client import modal_stand_in
 from code_execution import execute_code
 from environments import EnvironmentLostError, SettingsError, UnsupportedError, create_environment
 
+pytestmark = pytest.mark.xdist_group("modal")
+
 service, home, make = fixtures_on("modal", modal_stand_in)
 
 

@@ -19,12 +19,6 @@ SIZES = (5, SMALL + 1, 200_000)
 """What is small goes another way than what is large."""
 
 
-@pytest.fixture
-def env(bash_or_sh: BaseEnvironment) -> BaseEnvironment:
-    """This machine, by its own means and by a shell's."""
-    return bash_or_sh
-
-
 def permissions(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 

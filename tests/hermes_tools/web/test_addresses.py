@@ -11,6 +11,8 @@ from targets.web_server import Site, running_site, self_signed
 from hermes_tools.web.addresses import is_public
 from hermes_tools.web.web_extract import PageResult
 
+pytestmark = pytest.mark.xdist_group("web")
+
 Answers = Callable[[str, list[str]], list[str]]
 ReadOne = Callable[..., PageResult]
 

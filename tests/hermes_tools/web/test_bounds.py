@@ -22,6 +22,8 @@ from environments.conformance.check import wait_until
 from hermes_tools.web import convert, web_extract
 from hermes_tools.web.web_extract import PageResult
 
+pytestmark = pytest.mark.xdist_group("web")
+
 ReadOne = Callable[..., PageResult]
 FEW_MEGABYTES = 60_000_000
 

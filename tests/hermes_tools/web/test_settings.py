@@ -11,6 +11,8 @@ from hermes_tools.web.settings import WebSettings, load_web_settings
 from hermes_tools.web.web_extract import web_extract
 from hermes_tools.web.web_search import web_search
 
+pytestmark = pytest.mark.xdist_group("web")
+
 
 @pytest.fixture
 def config(nothing_is_configured: None) -> Path:

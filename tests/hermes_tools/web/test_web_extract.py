@@ -12,6 +12,8 @@ from targets.web_server import Request, Site
 from environments.base import BaseEnvironment
 from hermes_tools.web.web_extract import PageResult, web_extract
 
+pytestmark = pytest.mark.xdist_group("web")
+
 ReadOne = Callable[..., PageResult]
 
 ARTICLE = """<!doctype html><html><head><title> The

@@ -15,6 +15,8 @@ from environments.cancellation import CancelScope
 from hermes_tools import model_tools
 from hermes_tools.web.web_search import WebSearchResult, web_search
 
+pytestmark = pytest.mark.xdist_group("web")
+
 KEY = "key-0123456789-abcdef"
 Search = Callable[..., WebSearchResult]
 

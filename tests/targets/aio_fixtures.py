@@ -1,0 +1,34 @@
+"""A test that is a coroutine runs on asyncio; those of `targets.awaiting.on_both` run on trio, too."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from hermes_env.aio import AsyncEnvironment
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """The directory that the environment begins in."""
+    work = tmp_path / "work"
+    work.mkdir()
+    return work
+
+
+@pytest.fixture
+async def env(anyio_backend: str, work: Path) -> AsyncIterator[AsyncEnvironment]:
+    async with AsyncEnvironment("local", cwd=str(work)) as environment:
+        yield environment
