@@ -1,35 +1,24 @@
-"""An exception in the caller's thread changes nothing about the next call: on Docker, SSH and Singularity."""
+"""An exception in the caller's thread changes nothing about the next call: on engines, and all methods on local."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from targets.moments import marked, problem_of, settings_of
+from targets.moments import problem_of, settings_of, trials
+from targets.operations import OF_A_BACKEND, OPERATIONS
 
 MOMENTS = 12
-"""Places in the code tried of each operation; tests_long/moments tries more."""
-OPERATIONS = (
-    "execute",
-    "execute with a callback",
-    "execute that times out",
-    "execute of a first command",
-    "execute_oneshot",
-    "start",
-    "write_bytes",
-    "put_dir",
-    "Process.read",
-    "Process.kill",
-    "cleanup",
-    "execute_code with a tool call",
-)
-"""Operations in which a backend's stream, files or start take part."""
+"""Places in the code tried of each operation."""
+ENGINES = ("docker", "singularity", "ssh")
+OTHERS = [operation for operation in OPERATIONS if operation not in OF_A_BACKEND]
 FOUND: dict[str, str] = {}
-"""Operations that fail today on each of these backends, with the findings that say why."""
+"""Operations that fail today, with the findings that say why."""
 
 
-@pytest.mark.parametrize("backend", ["docker", "singularity", "ssh"])
-@pytest.mark.parametrize("operation", [marked(FOUND, operation) for operation in OPERATIONS])
+@pytest.mark.parametrize(
+    ("backend", "operation"), [*trials(ENGINES, OF_A_BACKEND, FOUND), *trials(["local"], OTHERS, FOUND)]
+)
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path
 ) -> None:

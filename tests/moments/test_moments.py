@@ -1,22 +1,30 @@
-"""An exception in the caller's thread changes nothing about the next call: every public method, on local."""
+"""An exception in the caller's thread changes nothing about the next call: on local.
+
+e2e/moments tries the same on engines and all other methods, tests_long/moments every moment.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from targets.moments import marked, problem_of
-from targets.operations import OPERATIONS
+from targets.moments import problem_of, settings_of, trials
+from targets.operations import OF_A_BACKEND, OPERATIONS
 
 from environments import BaseEnvironment, EnvironmentSession, Process
 
-MOMENTS = 40
-"""Moments tried of each operation; tests_long/moments tries all."""
+MOMENTS = 12
+"""Places in the code tried of each operation."""
 FOUND: dict[str, str] = {}
-"""Operations that fail today, with the finding that says why."""
+"""Operations that fail today, with the findings that say why."""
 
 
-@pytest.mark.parametrize("operation", [marked(FOUND, name) for name in OPERATIONS])
-def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(operation: str) -> None:
-    found = problem_of({"backend": "local"}, operation, MOMENTS)
+@pytest.mark.parametrize(("backend", "operation"), trials(["local"], OF_A_BACKEND, FOUND))
+def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
+    backend: str, operation: str, tmp_path: Path
+) -> None:
+    with settings_of(backend, tmp_path) as settings:
+        found = problem_of(settings, operation, MOMENTS)
     assert found.startswith("right"), found
 
 

@@ -4,15 +4,12 @@ import contextlib
 import os
 import socket
 import stat
-import threading
 from pathlib import Path
 
 import psutil
 import pytest
 
-from rpc import MAX_MESSAGE_BYTES, Request, Response
-from rpc.connection import MAX_CONNECTIONS
-from rpc.unix_socket import MAX_THREADS
+from rpc import Request, Response
 
 
 @pytest.fixture
@@ -53,18 +50,6 @@ def test_the_socket_is_in_a_private_directory_that_goes_away(line):
     assert not directory.exists()
 
 
-@pytest.mark.parametrize("rest", [b"", b"x" * (MAX_MESSAGE_BYTES + 1_000_000)], ids=["forged", "endless"])
-def test_what_is_no_request_gets_an_error_and_its_connection_is_closed(line, connection, rest):
-    connection.sendall(line.dispatcher.prefix if rest else Request("f", "echo", [1], {}, "forged").encode())
-    with contextlib.suppress(ConnectionError):
-        connection.sendall(rest)
-    with connection.makefile("rb") as reader:
-        assert ("too large" if rest else "token is wrong") in Response.decode(reader.readline()).error
-        with contextlib.suppress(ConnectionResetError):
-            assert reader.readline() == b""
-    assert line.run("print(h.echo('still there'))") == "still there\n"
-
-
 def test_what_is_no_json_gets_an_error_and_the_connection_goes_on(line, connection):
     connection.sendall(line.dispatcher.prefix + b"\n")
     assert "not JSON" in answer(connection).error
@@ -98,24 +83,6 @@ def connect(line, count):
         each.connect(path)
         each.settimeout(30)
     return connections
-
-
-def descriptors():
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_connections_by_the_hundred_cost_no_threads_and_few_descriptors(line):
-    threads, before = threading.active_count(), descriptors()
-    ours = []
-    try:
-        for _ in range(5):
-            ours += connect(line, 60)
-            assert threading.active_count() <= threads + MAX_THREADS
-            assert descriptors() - before - len(ours) <= MAX_CONNECTIONS + 1
-        assert line.run("print(h.echo('still there'))") == "still there\n"
-    finally:
-        for each in ours:
-            each.close()
 
 
 def test_connections_without_the_token_are_not_read_for(line):

@@ -7,10 +7,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from mcp.server.mcpserver import MCPServer
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import (
+        MCPServer,  # which takes a second, and most processes of the tests have no use of it
+    )
+
 
 PROGRAM = Path(__file__).with_name("mcp_tool_server.py")
 TOKEN = "a token of the server's"

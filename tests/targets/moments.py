@@ -6,7 +6,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -54,12 +54,22 @@ def problem_of(settings: Mapping[str, object], operation: str, most: int | None)
     return done.stdout if done.returncode in (0, 1) and done.stdout.startswith(("right", "wrong")) else done.stderr
 
 
-def marked(found: Mapping[str, str], operation: str) -> object:
-    """Return an operation as a parameter of a test, which is expected to fail where a finding says so.
+def trials(backends: Iterable[str], operations: Iterable[str], found: Mapping[str, str]) -> list[object]:
+    """Return each pair of a backend and an operation as parameters of a test.
 
     Args:
-        found: The finding for each operation that fails.
-        operation: A name of `OPERATIONS`.
+        backends: Names that `settings_of` takes.
+        operations: Names of `OPERATIONS`.
+        found: The finding for each operation that fails, by its name, or by `operation on backend` where it fails there
+            alone. Such a test is expected to fail.
     """
-    reason = found.get(operation)
-    return pytest.param(operation, marks=[pytest.mark.xfail(raises=AssertionError, reason=reason)] if reason else [])
+    return [
+        pytest.param(backend, operation, marks=_marks(found, backend, operation), id=f"{operation} on {backend}")
+        for backend in backends
+        for operation in operations
+    ]
+
+
+def _marks(found: Mapping[str, str], backend: str, operation: str) -> list[pytest.MarkDecorator]:
+    reason = found.get(operation) or found.get(f"{operation} on {backend}")
+    return [pytest.mark.xfail(raises=AssertionError, strict=True, reason=reason)] if reason else []

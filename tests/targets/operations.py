@@ -130,7 +130,7 @@ OPERATIONS: dict[str, Operation] = {
         ("execute",), lambda env, c: env.execute(f"echo old; {SLEEP.format(**c)}", timeout=0.1), most=16
     ),
     "execute of a first command": Operation(
-        ("execute",), lambda env, _: env.execute("echo old"), is_first=True, most=12
+        ("execute",), lambda env, _: env.execute("echo old"), is_first=True, most=8
     ),
     "execute_oneshot": Operation(("execute_oneshot",), lambda env, _: env.execute_oneshot("echo old")),
     "execute_oneshot with the session's exports": Operation(
@@ -206,7 +206,7 @@ OPERATIONS: dict[str, Operation] = {
     "Process.add_done_callback": _on_process("add_done_callback", lambda code: None),
     "Process.kill": _on_process("kill"),
     "renew": Operation(("renew",), lambda env, _: env.renew(), ends=True, most=12),
-    "cleanup": Operation(("cleanup",), lambda env, _: env.cleanup(), ends=True, most=24),
+    "cleanup": Operation(("cleanup",), lambda env, _: env.cleanup(), ends=True, most=12),
     "execute_code": Operation(("execute_code",), lambda env, _: execute_code("print(1)", env=env, tools={}), most=16),
     "execute_code with a tool call": Operation(
         ("execute_code",),
@@ -214,4 +214,20 @@ OPERATIONS: dict[str, Operation] = {
         most=16,
     ),
 }
-"""By a name for the test. Few are tried at all moments, as each takes the time of a call."""
+"""By a name for the test."""
+
+OF_A_BACKEND = (
+    "execute",
+    "execute with a callback",
+    "execute that times out",
+    "execute of a first command",
+    "execute_oneshot",
+    "start",
+    "write_bytes",
+    "put_dir",
+    "Process.read",
+    "Process.kill",
+    "cleanup",
+    "execute_code with a tool call",
+)
+"""Operations in which a backend's stream, files or start take part."""

@@ -20,6 +20,7 @@ import queue
 import secrets
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,13 +34,16 @@ from environments.conformance.check import running, wait_until
 from targets.operations import OPERATIONS, Context, Operation
 
 T = TypeVar("T")
-HUNG = 15.0
+HUNG = 10.0
 """Seconds after which a call that takes milliseconds hangs, also on a loaded machine."""
 
 
 class Raised(BaseException):
     """The exception that is raised, as an alarm's handler or control-C would raise one."""
 
+
+LOOKS = 10
+"""Looks at what is left, before it is taken for left for good. Each goes through all processes."""
 
 Place = str
 """Where a moment is: what was called, or has returned, from which function."""
@@ -238,7 +242,11 @@ class Trial:
             left.extend(f"{target.kind} {target.id}" for target in found if target.task == self._word)
             return not left
 
-        return None if wait_until(is_clean, HUNG) else f"left in the end: {'; '.join(left)}"
+        for _ in range(LOOKS):
+            if is_clean():
+                return None
+            time.sleep(HUNG / LOOKS)
+        return f"left in the end: {'; '.join(left)}"
 
     def _new(self) -> BaseEnvironment:
         return create_environment(**self._settings)  # type: ignore[arg-type]

@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from targets.moments import marked, problem_of, settings_of
+from targets.moments import problem_of, settings_of, trials
 from targets.operations import OPERATIONS
 
 MOMENTS = {"local": None, "docker": 40, "singularity": 40, "ssh": 40}
 """Places in the code tried of each operation; None is every moment."""
 FOUND: dict[str, str] = {}
-"""Operations that fail today on each of these backends, with the findings that say why."""
+"""Operations that fail today, with the findings that say why."""
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("backend", MOMENTS)
-@pytest.mark.parametrize("operation", [marked(FOUND, operation) for operation in OPERATIONS])
+@pytest.mark.parametrize(("backend", "operation"), trials(MOMENTS, OPERATIONS, FOUND))
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path
 ) -> None:

@@ -1,48 +1,5 @@
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from targets.pool_fixtures import _settings, make, mood, moody
 
-import pytest
-from targets.moody_environment import BACKEND, Mood, MoodyEnvironment
-
-from environments import Pool
-from environments.pool import refusal
-
-MakePool = Callable[..., Pool]
-
-
-@pytest.fixture(autouse=True)
-def _settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Iterator[MakePool]:
-    """Makes pools of this machine, or of other settings, which are closed in the end."""
-    made: list[Pool] = []
-
-    def pool(settings: object = None, *numbers: int, **named: object) -> Pool:
-        made.append(Pool(settings or {"backend": "local", "cwd": str(tmp_path)}, *numbers, **named))
-        return made[-1]
-
-    yield pool
-    for each in made:
-        each.close()
-
-
-@pytest.fixture
-def mood(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mood]:
-    """The mood of a backend that fails as it is told. Its starts are tried again soon, and are nobody else's."""
-    monkeypatch.setattr(refusal, "FIRST_DELAY", 0.01)
-    monkeypatch.setattr(refusal, "LONGEST_DELAY", 0.05)
-    MoodyEnvironment.mood, MoodyEnvironment.place = Mood(), uuid.uuid4().hex
-    yield MoodyEnvironment.mood
-    MoodyEnvironment.mood.may_start.set()
-
-
-@pytest.fixture
-def moody(make: MakePool, mood: Mood) -> MakePool:
-    """Makes pools of that backend."""
-    return lambda *numbers, **named: make({"backend": BACKEND}, *numbers, **named)
+__all__ = ["_settings", "make", "mood", "moody"]

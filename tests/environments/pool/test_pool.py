@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -52,28 +50,6 @@ def test_settings_may_be_given_in_every_form() -> None:
         with pool, pool.environment() as env:
             assert env.backend == "local" == pool.settings.env
             assert env.settings.timeout == (7 if isinstance(settings, dict) else 180)
-
-
-def test_there_are_never_more_than_max(moody, mood) -> None:
-    pool = moody(min=2, max=3)
-    with ThreadPoolExecutor(12) as threads:
-        done = [threads.submit(lambda: Borrower(pool).join()) for _ in range(24)]
-    assert [each.result() for each in done] == ["works\n"] * 24
-    assert mood.most_up <= 3
-    assert pool.stats().started >= 24
-
-
-def test_60_borrowers_share_8_environments(make) -> None:
-    pool = make(max=8, uses=20)
-
-    def echo(number: int) -> object:
-        return Borrower(pool, lambda env: env.execute(f"echo {number}").output).join()
-
-    with ThreadPoolExecutor(60) as threads:
-        done = list(threads.map(echo, range(60)))
-    assert done == [f"{number}\n" for number in range(60)]
-    stats = pool.stats()
-    assert stats.waiting == stats.lent == 0 and stats.idle + stats.starting + stats.ending <= 8
 
 
 def test_those_who_wait_are_served_in_the_order_in_which_they_came(make) -> None:
@@ -276,25 +252,6 @@ def test_a_forked_child_ends_nothing_of_its_parents(make) -> None:
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert env.execute("echo $KEPT").output == "yes\n"
     assert idle(pool, 1)
-
-
-LEFT_OPEN = """
-import sys
-from environments import Pool
-pool = Pool("local", min=2)
-with pool.environment() as env:
-    env.execute(f"sleep {sys.argv[1]} &")
-    lent = pool.environment()
-    lent.__enter__().execute(f"(setsid sleep {sys.argv[1]} &)")
-    sys.exit(7)
-"""
-
-
-def test_a_pool_that_nobody_closes_is_closed_at_exit(tmp_path: Path, nap: str) -> None:
-    command = [sys.executable, "-W", "error", "-c", LEFT_OPEN, nap]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG, check=False)
-    assert (done.returncode, done.stderr) == (7, "")
-    assert all_gone(nap)
 
 
 # Its numbers.

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from targets.tool_fixtures import env
+
+__all__ = ["env"]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from rpc import MAX_MESSAGE_BYTES, Request, Response
+from rpc.connection import MAX_CONNECTIONS
+from rpc.unix_socket import MAX_THREADS
+
+
+@pytest.fixture
+def line(open_line):
+    return open_line({"echo": lambda value: value})
+
+
+@pytest.fixture
+def connection(line):
+    names = {}
+    exec(line.transport.client_source, names)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
+        connected.connect(names["_SOCKET_PATH"])
+        connected.settimeout(30)
+        yield connected
+
+
+def socket_directory(line):
+    names = {}
+    exec(line.transport.client_source, names)
+    return Path(names["_SOCKET_PATH"]).parent
+
+
+@pytest.mark.parametrize("rest", [b"", b"x" * (MAX_MESSAGE_BYTES + 1_000_000)], ids=["forged", "endless"])
+def test_what_is_no_request_gets_an_error_and_its_connection_is_closed(line, connection, rest):
+    connection.sendall(line.dispatcher.prefix if rest else Request("f", "echo", [1], {}, "forged").encode())
+    with contextlib.suppress(ConnectionError):
+        connection.sendall(rest)
+    with connection.makefile("rb") as reader:
+        assert ("too large" if rest else "token is wrong") in Response.decode(reader.readline()).error
+        with contextlib.suppress(ConnectionResetError):
+            assert reader.readline() == b""
+    assert line.run("print(h.echo('still there'))") == "still there\n"
+
+
+def connect(line, count):
+    path = str(socket_directory(line) / "socket")
+    connections = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
+    for each in connections:
+        each.connect(path)
+        each.settimeout(30)
+    return connections
+
+
+def descriptors():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_connections_by_the_hundred_cost_no_threads_and_few_descriptors(line):
+    threads, before = threading.active_count(), descriptors()
+    ours = []
+    try:
+        for _ in range(5):
+            ours += connect(line, 60)
+            assert threading.active_count() <= threads + MAX_THREADS
+            assert descriptors() - before - len(ours) <= MAX_CONNECTIONS + 1
+        assert line.run("print(h.echo('still there'))") == "still there\n"
+    finally:
+        for each in ours:
+            each.close()
