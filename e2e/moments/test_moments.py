@@ -12,13 +12,9 @@ MOMENTS = 12
 """Places in the code tried of each operation."""
 ENGINES = ("docker", "singularity", "ssh")
 OTHERS = [operation for operation in OPERATIONS if operation not in OF_A_BACKEND]
-FOUND: dict[str, str] = {}
-"""Operations that fail today, with the findings that say why."""
 
 
-@pytest.mark.parametrize(
-    ("backend", "operation"), [*trials(ENGINES, OF_A_BACKEND, FOUND), *trials(["local"], OTHERS, FOUND)]
-)
+@pytest.mark.parametrize(("backend", "operation"), [*trials(ENGINES, OF_A_BACKEND), *trials(["local"], OTHERS)])
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path
 ) -> None:

@@ -15,11 +15,9 @@ from environments import BaseEnvironment, EnvironmentSession, Process
 
 MOMENTS = 12
 """Places in the code tried of each operation."""
-FOUND: dict[str, str] = {}
-"""Operations that fail today, with the findings that say why."""
 
 
-@pytest.mark.parametrize(("backend", "operation"), trials(["local"], OF_A_BACKEND, FOUND))
+@pytest.mark.parametrize(("backend", "operation"), trials(["local"], OF_A_BACKEND))
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path
 ) -> None:
