@@ -1,7 +1,9 @@
 # Each target installs what it needs into .venv, on a machine that has Python 3.11, and says so.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PIP := $(BIN)/pip install --disable-pip-version-check --no-input --progress-bar off --quiet --quiet
+# The pip of the machine's own Python, where it has one: to put another into .venv takes a third of `make run`.
+PIP = $$([ -x $(BIN)/pip ] && echo $(BIN)/pip || echo "$(PYTHON) -m pip --python $(BIN)/python") \
+	install --disable-pip-version-check --no-input --progress-bar off --no-compile --quiet --quiet
 # Tests mostly wait, so that there are several to a core.
 WORKERS ?= 8
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup
@@ -37,8 +39,8 @@ check: .venv/check.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-compare: .venv/test.ready   ## the table of hermes-agent's settings and their whole config.yaml, with hermes-agent itself
-	$(BIN)/pip download --quiet --no-deps --dest .compare hermes-agent==0.19.0
+compare: .venv/long.ready   ## the table of hermes-agent's settings and their whole config.yaml, with hermes-agent itself
+	$(BIN)/python -m pip download --quiet --no-deps --dest .compare hermes-agent==0.19.0
 	HERMES_AGENT_WHEEL=$$(echo .compare/hermes_agent-*.whl) $(BIN)/pytest tests_long/environments/hermes_agent_table.py
 
 docs: .venv/docs.ready   ## the tables in docs/, from the code, and all of it as a site, in site/; a warning is an error
@@ -61,17 +63,17 @@ fuzz: .venv/fuzz.ready .venv/test.ready   ## what reads others' bytes, each for 
 soak: .venv/test.ready   ## much work with faults: SOAK_BACKEND (local, docker, ssh), SOAK_COMMANDS, _CALLS, _SCRIPTS, _SEED
 	$(BIN)/python -m benchmarks.soak
 
-$(BIN)/pip:
+$(BIN)/python:
 	@echo "making .venv"
-	@$(PYTHON) -m venv .venv
+	@$(PYTHON) -m pip --version >/dev/null 2>&1 && $(PYTHON) -m venv --without-pip .venv || $(PYTHON) -m venv .venv
 
-.venv/run.ready: pyproject.toml | $(BIN)/pip
+.venv/run.ready: pyproject.toml | $(BIN)/python
 	@echo "installing the package and its dependencies into .venv, 66 MB"
 	@$(PIP) --editable .
 	@touch $@
 
 # What an extra of pyproject.toml names, such as `test` for `make test`, beside what is there already.
-.venv/%.ready: pyproject.toml | $(BIN)/pip
+.venv/%.ready: pyproject.toml | $(BIN)/python
 	@echo "installing what 'make $*' needs into .venv; it takes a minute or two the first time"
 	@$(PIP) --editable '.[$*]'
 	@touch $@
