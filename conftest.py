@@ -50,8 +50,9 @@ PARTS = 3
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group the tests marked `alone` with the same word, and those of a file that share what is made once for it.
 
-    The checks of the contract are dealt out to a few groups for each backend.
+    The checks of the contract are dealt out to a few groups for each backend. What waits longest comes first.
     """
+    items.sort(key=lambda item: "moments" not in item.path.parts)
     turns: defaultdict[str, itertools.cycle[int]] = defaultdict(lambda: itertools.cycle(range(PARTS)))
     for item in items:
         if item.get_closest_marker("xdist_group"):

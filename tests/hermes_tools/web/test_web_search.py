@@ -3,13 +3,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from ddgs.exceptions import DDGSException
 from targets.web_server import Request, Site, as_searxng, running_site
 
-from environments import create_environment
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from hermes_tools import model_tools
@@ -275,22 +273,3 @@ def test_a_model_gets_no_secret_that_a_service_repeats(
     monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")
     url = searxng.page("/page", f"Your key is {KEY}", "text/plain")
     assert "[REDACTED:TAVILY_API_KEY]" in str(model_tools(env)["web_extract"]([url]))
-
-
-def test_a_script_searches_and_reads_without_a_network_of_its_own(
-    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
-) -> None:
-    from code_execution import execute_code
-
-    monkeypatch.setenv("SEARXNG_URL", site.url)
-    pages = [site.page(f"/{name}", f"<article><p>All about {name}.</p></article>") for name in ("cats", "dogs")]
-    as_searxng(site, lambda query: [(query, page, "") for page in pages if query in page])
-    script = """
-from hermes_tools import web_extract, web_search
-urls = [web_search(query, limit=1)["data"]["web"][0]["url"] for query in ("cats", "dogs")]
-for page in web_extract(urls, format="text")["results"]:
-    print(page["error"], page["content"])
-"""
-    with create_environment("local", cwd=str(tmp_path)) as env:
-        result = execute_code(script, env=env)
-    assert (result.status, result.output) == ("success", "None All about cats.\nNone All about dogs.\n")
