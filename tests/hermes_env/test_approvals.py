@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from targets.command_line import At, CommandLine, Opens
+from targets.command_line import At, CommandLine
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +40,6 @@ def test_a_script_is_asked_about_too(at_terminal: At, tmp_path: Path) -> None:
     shown, code = at_terminal("run", "script.py", typed=b"y\n")
     assert "print('r' + 'an')" in shown and "\nran\n" in shown
     assert code == 0
-
-
-def test_control_c_ends_the_question(opens: Opens, tmp_path: Path) -> None:
-    (tmp_path / "kept").touch()
-    person = opens("exec", "--", "rm -rf ./*")
-    person.sees(r"\[y/N\]")
-    person.type("\x03")
-    assert person.sees_the_end() == 130
-    assert (tmp_path / "kept").exists()
 
 
 def test_what_is_shown_cannot_hide_what_is_asked(at_terminal: At) -> None:

@@ -84,7 +84,7 @@ class Person:
         deadline = time.monotonic() + PATIENCE
         while self._look(deadline):
             pass
-        return self.program.wait(1)
+        return self.program.wait(PATIENCE)
 
     @property
     def is_full(self) -> bool:

@@ -1,0 +1,16 @@
+"""The rules of config.yaml on the command line: the person at the terminal is asked, and nobody else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from targets.command_line import Opens
+
+
+def test_control_c_ends_the_question(opens: Opens, tmp_path: Path) -> None:
+    (tmp_path / "kept").touch()
+    person = opens("exec", "--", "rm -rf ./*")
+    person.sees(r"\[y/N\]")
+    person.type("\x03")
+    assert person.sees_the_end() == 130
+    assert (tmp_path / "kept").exists()
