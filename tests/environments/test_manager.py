@@ -58,10 +58,12 @@ def test_after_cleanup_a_task_begins_anew() -> None:
     assert get_environment("a").execute("echo new").output == "new\n"
 
 
-def test_an_idle_environment_is_cleaned_up_and_a_busy_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERMINAL_LIFETIME_SECONDS", "0.1")
-    idle, busy = get_environment("idle"), get_environment("busy")
-    process = busy.start("sleep 60")
+def test_an_idle_environment_is_cleaned_up_and_a_busy_one_is_not() -> None:
+    lifetime = 3  # long enough to start a process on a loaded machine
+    busy = get_environment("busy", lifetime_seconds=lifetime)
+    process = busy.start("read line")
+    assert process.wait(lifetime + 1) is None
+    idle = get_environment("idle", lifetime_seconds=0.1)
     assert wait_until(lambda: "idle" not in manager._environments, 60)
     with pytest.raises(TerminalError, match="cleaned up"):
         idle.execute("true")
