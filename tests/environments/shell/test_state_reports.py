@@ -35,3 +35,11 @@ def test_the_pieces_of_one_report_are_put_together() -> None:
     reports.take(piece(7, b"export A=1"))
     assert reports.take(Message(Kind.PIECES, (b"7", b"", b"", b"1", b"10")))
     assert reports.last.exports == "export A=1"
+
+
+def test_a_torn_report_changes_nothing() -> None:
+    reports = StateReports(SessionState())
+    whole = (b"7", b"", b"", b"export A=1", b"", b"7")
+    assert reports.take(Message(Kind.STATE, whole))
+    assert not reports.take(Message(Kind.STATE, (b"8", b"", b"", b"export A=", b"", b"7")))
+    assert reports.last.exports == "export A=1"
