@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from targets.script_line import socket_path
 
 from rpc import Request, Response
 
@@ -15,16 +16,6 @@ from rpc import Request, Response
 @pytest.fixture
 def line(open_line):
     return open_line({"echo": lambda value: value})
-
-
-@pytest.fixture
-def connection(line):
-    names = {}
-    exec(line.transport.client_source, names)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-        connected.connect(names["_SOCKET_PATH"])
-        connected.settimeout(30)
-        yield connected
 
 
 def answer(connection):
@@ -36,14 +27,8 @@ def valid(line):
     return Request("id", "echo", ["ok"], {}, line.token).encode()
 
 
-def socket_directory(line):
-    names = {}
-    exec(line.transport.client_source, names)
-    return Path(names["_SOCKET_PATH"]).parent
-
-
 def test_the_socket_is_in_a_private_directory_that_goes_away(line):
-    directory = socket_directory(line)
+    directory = Path(socket_path(line)).parent
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     assert len(os.fsencode(directory / "socket")) < 100
     line.close()
@@ -62,7 +47,7 @@ def test_a_request_sent_again_on_another_connection_runs_once(open_line):
     line = open_line({"echo": runs.append})
     for _ in range(2):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-            connected.connect(str(socket_directory(line) / "socket"))
+            connected.connect(str(Path(socket_path(line)).parent / "socket"))
             connected.sendall(valid(line))
             assert answer(connected).error is None
     assert runs == ["ok"]
@@ -71,13 +56,13 @@ def test_a_request_sent_again_on_another_connection_runs_once(open_line):
 def test_a_peer_that_leaves_without_reading_harms_nobody(line):
     for _ in range(5):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-            connected.connect(str(socket_directory(line) / "socket"))
+            connected.connect(str(Path(socket_path(line)).parent / "socket"))
             connected.sendall(valid(line))
     assert line.run("print(h.echo('still there'))") == "still there\n"
 
 
 def connect(line, count):
-    path = str(socket_directory(line) / "socket")
+    path = str(Path(socket_path(line)).parent / "socket")
     connections = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
     for each in connections:
         each.connect(path)

@@ -6,10 +6,12 @@ import ast
 import importlib.util
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -126,3 +128,19 @@ def load(tmp_path, monkeypatch):
         return module
 
     return load_one
+
+
+@pytest.fixture
+def connection(line: Line) -> Iterator[socket.socket]:
+    """A connection to the socket of `line`, which the test makes, with nothing sent over it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
+        connected.connect(socket_path(line))
+        connected.settimeout(30)
+        yield connected
+
+
+def socket_path(line: Line) -> str:
+    """Return the path of the socket that a script of a line connects to."""
+    names: dict[str, str] = {}
+    exec(line.transport.client_source, names)
+    return names["_SOCKET_PATH"]

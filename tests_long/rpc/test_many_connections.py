@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from targets.script_line import socket_path
 
 from rpc import MAX_MESSAGE_BYTES, Request, Response
 from rpc.connection import MAX_CONNECTIONS
@@ -15,22 +16,6 @@ from rpc.unix_socket import MAX_THREADS
 @pytest.fixture
 def line(open_line):
     return open_line({"echo": lambda value: value})
-
-
-@pytest.fixture
-def connection(line):
-    names = {}
-    exec(line.transport.client_source, names)
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-        connected.connect(names["_SOCKET_PATH"])
-        connected.settimeout(30)
-        yield connected
-
-
-def socket_directory(line):
-    names = {}
-    exec(line.transport.client_source, names)
-    return Path(names["_SOCKET_PATH"]).parent
 
 
 @pytest.mark.parametrize("rest", [b"", b"x" * (MAX_MESSAGE_BYTES + 1_000_000)], ids=["forged", "endless"])
@@ -46,7 +31,7 @@ def test_what_is_no_request_gets_an_error_and_its_connection_is_closed(line, con
 
 
 def connect(line, count):
-    path = str(socket_directory(line) / "socket")
+    path = str(Path(socket_path(line)).parent / "socket")
     connections = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(count)]
     for each in connections:
         each.connect(path)
