@@ -228,6 +228,24 @@ def test_a_link_that_falls_silent_is_lost_and_the_next_command_connects_anew(
         assert env.execute("echo again").output == "again\n"
 
 
+def test_a_loss_is_explained_also_while_another_thread_connects_anew(
+    server: SSHServer, link: Link, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_link, "KEEPALIVE", 0.2)
+    monkeypatch.setattr(ssh_link, "CONNECT_TIMEOUT", 5.0)
+    with connect(server, port=link.port) as env:
+        lost = Command(env, "echo begun; sleep 1000")
+        link.go_silent()
+        assert "has not answered for" in str(lost.lost())
+        before = link.connections
+        anew = threading.Thread(target=Command, args=(env, "true"))
+        anew.start()
+        wait_until(lambda: link.connections > before)
+        assert "has not answered for" in str(env.target_loss())
+        anew.join()
+        link.speak()
+
+
 def test_a_quiet_command_does_not_look_like_a_silent_link(server: SSHServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh_link, "KEEPALIVE", 0.05)
     with connect(server) as env:

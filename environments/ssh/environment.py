@@ -63,6 +63,8 @@ class SSHEnvironment(PersistentShellEnvironment):
         self._own = SSHSettings.of(settings)
         self._route: Route | None = None
         self._links: list[Link] = []
+        self._loss: str | None = None
+        """Why the connection that was closed last was gone, or None if it was still there."""
         self._link_lock = threading.Lock()
         self._stopped = False
         self._forwarding = Forwarding(self._open_tcp)
@@ -164,7 +166,9 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     def target_loss(self) -> str | None:
         """Say why the connection is gone, see `PersistentShellEnvironment`."""
-        return next(filter(None, (link.loss() for link in self._links)), None)
+        if links := list(self._links):
+            return next(filter(None, (link.loss() for link in links)), None)
+        return self._loss  # another thread connects anew, or tried to
 
     # Files.
 
@@ -261,5 +265,6 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     def _close_links(self, links: list[Link]) -> None:
         for link in list(links):
+            self._loss = link.loss()
             self._links.remove(link)
             link.close()
