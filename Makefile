@@ -4,8 +4,8 @@ BIN := .venv/bin
 # The pip of the machine's own Python, where it has one: to put another into .venv takes a third of `make run`.
 PIP = $$([ -x $(BIN)/pip ] && echo $(BIN)/pip || echo "$(PYTHON) -m pip --python $(BIN)/python") \
 	install --disable-pip-version-check --no-input --progress-bar off --no-compile --quiet --quiet
-# Tests wait as often as they compute, so that there are several to a core.
-WORKERS ?= 6
+# Tests wait as often as they compute; more processes than these spend more on collecting than they save.
+WORKERS ?= 4
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 # Tests start Python by the hundred: what one has compiled is there for the next, also where that is switched off.
 export PYTHONDONTWRITEBYTECODE :=

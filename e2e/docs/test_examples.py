@@ -1,17 +1,11 @@
-"""The examples of the documents do what they say."""
+"""The examples of README do what it says. tests_long/docs runs those of all documents."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from docs.documents import pages_of
 from docs.run_page import run_pages
 
-ROUNDS = 3
-"""How many processes share the documents: to start one costs half a second."""
 
-
-@pytest.mark.parametrize("number", range(ROUNDS))
-def test_the_examples_of_pages_run_and_print_what_these_say(number: int, tmp_path: Path) -> None:
-    run_pages(pages_of("e2e")[number::ROUNDS], tmp_path)
+def test_the_examples_of_readme_run_and_print_what_it_says(tmp_path: Path) -> None:
+    run_pages(["README.md"], tmp_path)

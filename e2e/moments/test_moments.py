@@ -10,7 +10,8 @@ from targets.operations import OF_A_BACKEND, OPERATIONS
 
 MOMENTS = 12
 """Places in the code tried of each operation."""
-ENGINES = ("docker", "singularity", "ssh")
+ENGINES = ("docker", "ssh")
+"""Singularity's stream is a local process's: it is tried in tests_long/moments."""
 OTHERS = [name for name in OPERATIONS if name not in (*OF_A_BACKEND, "execute_oneshot that times out")]
 """All but one, whose bad moments are so few that these places do not always meet them: tests_long/moments does."""
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+RINGS = ("tests", "e2e", "tests_long")
 GIVEN = Path(__file__).with_name("given")
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("e2e/*.md"), *ROOT.glob("examples/**/*.md")]
 )
-RINGS = ("tests", "e2e", "tests_long")
 RUN = {"python", "sh", "yaml"}
 LANGUAGES = {*RUN, "toml", "json", "text"}
 """What a fence may name. `text` is no example, `toml` and `json` are read but not used, the others are run."""
@@ -43,9 +43,6 @@ _FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _FILE = re.compile(r"# ([\w./-]+\.\w+)\b")
-_SERVICE = re.compile(r"\b(modal|daytona)\b")
-_SLOW = {"docs/batch.md", "docs/command-line.md", "docs/mcp-tools.md", "docs/pytest.md"}
-"""Those that start so many processes that it takes more than ten seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +103,10 @@ def examples_of(document: Path) -> list[Example]:
     ]
 
 
-def pages_of(ring: str) -> list[str]:
-    """Return the documents whose examples run in a ring: slow ones in the third, all others in the second."""
-    return [name_of(document) for document in DOCUMENTS if _ring_of(document) == ring]
-
-
-def _ring_of(document: Path) -> str | None:
-    text = "\n".join(it.text for it in examples_of(document) if it.language in RUN and not it.reason)
-    if text and given_to(document).exists():
-        text += given_to(document).read_text()
-    if not text:
-        return None
-    if name_of(document) in _SLOW or _SERVICE.search(text):
-        return "tests_long"
-    return "e2e"
+def pages() -> list[str]:
+    """Return the documents that have an example which is run."""
+    return [
+        name_of(document)
+        for document in DOCUMENTS
+        if any(it.language in RUN and not it.reason for it in examples_of(document))
+    ]

@@ -1,6 +1,6 @@
 """The examples of the documents can be read, and each that is not run has its reason.
 
-They are run in e2e/docs, and those that need a service or take long in tests_long/docs.
+They are run in tests_long/docs, and README's in e2e/docs.
 """
 
 from __future__ import annotations

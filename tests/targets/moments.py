@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import subprocess
-import sys
+import multiprocessing
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -40,18 +40,36 @@ def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
 
 
 def problem_of(settings: Mapping[str, object], operation: str, most: int | None) -> str:
-    """Try an operation in a process of its own, and return its problem; empty if it has none.
+    """Try an operation in a process of its own, and return what `targets.trial.verdict` says of it.
 
     Args:
         settings: Arguments of `create_environment`.
         operation: A name of `OPERATIONS`.
         most: Places in the code tried at most; None tries every moment.
     """
-    argv = [sys.executable, "-m", "targets.trial", json.dumps(settings), operation, json.dumps(most)]
-    done = subprocess.run(
-        argv, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=LIMIT, check=False
-    )
-    return done.stdout if done.returncode in (0, 1) and done.stdout.startswith(("right", "wrong")) else done.stderr
+    found, there = _FORKS.Pipe(duplex=False)
+    process = _FORKS.Process(target=_try, args=(there, dict(settings), operation, most))
+    process.start()
+    there.close()
+    try:
+        return str(found.recv()) if found.poll(LIMIT) else f"it goes on after {LIMIT:.0f} s"
+    except EOFError:
+        return "it ended without a word"
+    finally:
+        process.kill()
+        process.join()
+
+
+# A trial's imports cost as much as what it does: they are made once, in a process from which all others are forked.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["environments.conformance.check", "code_execution", "environments.local"])
+
+
+def _try(there: Connection, settings: Mapping[str, object], operation: str, most: int | None) -> None:
+    from targets.trial import verdict
+
+    there.send(verdict(settings, operation, most))
+    os._exit(0)  # a thread that hangs would keep the interpreter from its end
 
 
 FOUND = {

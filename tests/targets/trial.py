@@ -261,13 +261,18 @@ def _held() -> dict[str, int]:
     }
 
 
-def main() -> None:
-    """Try one operation, and print its problem."""
-    settings, operation, most = sys.argv[1:]
-    trial = Trial(json.loads(settings), OPERATIONS[operation], json.loads(most))
+def verdict(settings: Mapping[str, object], operation: str, most: int | None) -> str:
+    """Try an operation, and return `right at N moments`, or `wrong: ` and its problem. Arguments as of `Trial`."""
+    trial = Trial(settings, OPERATIONS[operation], most)
     problem = trial.problem()
-    print(f"wrong: {problem}" if problem else f"right at {trial.tried} moments", flush=True)
-    os._exit(bool(problem))  # a thread that hangs would keep the interpreter from its end
+    return f"wrong: {problem}" if problem else f"right at {trial.tried} moments"
+
+
+def main() -> None:
+    """Try the operation that the arguments name, and print what comes of it."""
+    settings, operation, most = sys.argv[1:]
+    print(found := verdict(json.loads(settings), operation, json.loads(most)), flush=True)
+    os._exit(found.startswith("wrong"))  # a thread that hangs would keep the interpreter from its end
 
 
 if __name__ == "__main__":

@@ -1,15 +1,20 @@
-"""The examples of the documents that need a service, or long, do what they say."""
+"""The examples of the documents do what they say. e2e/docs runs those of README too."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from docs.documents import pages_of
+from docs.documents import pages
 from docs.run_page import run_pages
+
+REMOVES_ORPHANS = "docs/command-line.md"
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.alone("garbage")  # command-line.md removes orphans
-def test_the_examples_of_pages_run_and_print_what_these_say(tmp_path: Path) -> None:
-    run_pages(pages_of("tests_long"), tmp_path)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.alone("garbage") if page == REMOVES_ORPHANS else ()) for page in pages()],
+)
+def test_the_examples_of_a_page_run_and_print_what_it_says(page: str, tmp_path: Path) -> None:
+    run_pages([page], tmp_path)

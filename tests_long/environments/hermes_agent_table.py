@@ -12,7 +12,7 @@ import yaml
 
 from environments.legacy import OLDER
 
-CONFIG = Path(__file__).parents[2] / "tests/environments/hermes_agent_config.yaml"
+CONFIG = Path(__file__).with_name("hermes_agent_config.yaml")
 READ_HERE = ("terminal", "code_execution", "approvals", "web", "security")
 
 

@@ -1,4 +1,4 @@
-"""An exception in the caller's thread changes nothing about the next call: every moment, on local."""
+"""An exception in the caller's thread changes nothing about the next call: each moment on local, some in a container."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from targets.moments import FOUND, problem_of, settings_of, trials
-from targets.operations import OPERATIONS
+from targets.operations import OF_A_BACKEND, OPERATIONS
 
 SELDOM = {
     "execute_oneshot": "11: the lock of the pool of shells stays held",
@@ -21,6 +21,10 @@ SELDOM = {
 """Operations whose bad moments are too few for the first two rings to meet each time."""
 
 
+PLACES = 12
+"""Places in the code tried of each operation in a container."""
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("backend", "operation"), trials(["local"], OPERATIONS, FOUND | SELDOM))
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
@@ -28,4 +32,13 @@ def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
 ) -> None:
     with settings_of(backend, tmp_path) as settings:
         found = problem_of(settings, operation, None)
+    assert found.startswith("right"), found
+
+
+@pytest.mark.parametrize(("backend", "operation"), trials(["singularity"], OF_A_BACKEND))
+def test_an_exception_at_some_moments_changes_nothing_about_the_next_call(
+    backend: str, operation: str, tmp_path: Path
+) -> None:
+    with settings_of(backend, tmp_path) as settings:
+        found = problem_of(settings, operation, PLACES)
     assert found.startswith("right"), found

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
 import pytest
-from mcp import Client
-from mcp.server.mcpserver import MCPServer
 
 from code_execution import ExecutionResult, execute_code, mcp_tools
 from environments import BaseEnvironment, SettingsError, TerminalError
 from environments.conformance.check import wait_until
 from hermes_env.aio import aexecute_code
+
+if TYPE_CHECKING:  # which takes a second: only the process that runs these tests imports it
+    from mcp import Client
+    from mcp.server.mcpserver import MCPServer
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
@@ -44,10 +47,12 @@ on_both_loops = pytest.mark.parametrize("loop", ["asyncio", "trio"])
 
 
 def with_session(
-    opened: Client, use: Callable[[Client], Awaitable[ExecutionResult]], loop: str = "asyncio"
+    server: MCPServer, use: Callable[[Client], Awaitable[ExecutionResult]], loop: str = "asyncio"
 ) -> ExecutionResult:
+    from mcp import Client
+
     async def main() -> ExecutionResult:
-        async with opened as client:
+        async with Client(server) as client:
             return await use(client)
 
     return anyio.run(main, backend=loop)
@@ -59,7 +64,7 @@ def test_a_script_calls_the_tools_of_a_session(env: BaseEnvironment, server: MCP
         run = partial(execute_code, CODE, env=env, tools=mcp_tools(client))
         return await anyio.to_thread.run_sync(run)
 
-    result = with_session(Client(server), use, loop)
+    result = with_session(server, use, loop)
     assert result.output.splitlines()[:5] == PRINTED
     assert "find_orders(customer: 'str')\n    Find the orders of a customer." in result.output
     assert "customer: Who has ordered." in result.output
@@ -73,7 +78,7 @@ def test_awaited_execute_code_takes_them_too(env: BaseEnvironment, server: MCPSe
     async def use(client: Client) -> ExecutionResult:
         return await aexecute_code(code, env=env, tools=mcp_tools(client))
 
-    assert with_session(Client(server), use, loop).output == "3 b'\\x89PNG'\n"
+    assert with_session(server, use, loop).output == "3 b'\\x89PNG'\n"
 
 
 def test_a_call_has_a_limit_of_its_own(env: BaseEnvironment, server: MCPServer, leave_mark: Path) -> None:
@@ -83,7 +88,7 @@ def test_a_call_has_a_limit_of_its_own(env: BaseEnvironment, server: MCPServer, 
         tools = mcp_tools(client, timeout=0.2)
         return await anyio.to_thread.run_sync(partial(execute_code, code, env=env, tools=tools))
 
-    result = with_session(Client(server), use)
+    result = with_session(server, use)
     assert result.status == "success"
     assert "error" in result.output and "imed out" in result.output
     begun, cancelled = leave_mark.with_suffix(".begun"), leave_mark.with_suffix(".cancelled")
@@ -96,7 +101,7 @@ def test_in_the_thread_of_the_sessions_loop_an_error_says_what_to_do(env: BaseEn
             execute_code("1", env=env, tools=mcp_tools(client))
         return await anyio.to_thread.run_sync(partial(execute_code, "print(1)", env=env, tools=mcp_tools(client)))
 
-    assert with_session(Client(server), use).output == "1\n"
+    assert with_session(server, use).output == "1\n"
 
 
 def test_awaited_they_go_together_with_other_tools(env: BaseEnvironment, server: MCPServer) -> None:
@@ -110,7 +115,7 @@ def test_awaited_they_go_together_with_other_tools(env: BaseEnvironment, server:
         tools = {**found, "ours": lambda: 7}
         return await anyio.to_thread.run_sync(partial(execute_code, code, env=env, tools=tools))
 
-    assert with_session(Client(server), use).output == "3 7 False False\n"
+    assert with_session(server, use).output == "3 7 False False\n"
 
 
 def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, server: MCPServer) -> None:
@@ -121,7 +126,7 @@ def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, s
         kept.append(await mcp_tools(client))
         return ExecutionResult("success", "", 0, 0.0, 0)
 
-    with_session(Client(server), use)
+    with_session(server, use)
     unlisted, listed = kept
     with pytest.raises(TerminalError, match="event loop of the MCP session has ended"):
         len(unlisted)
@@ -132,6 +137,8 @@ def test_the_tools_of_a_loop_that_has_ended_are_an_error(env: BaseEnvironment, s
 
 
 def test_what_no_script_may_call_is_refused_with_how_to_leave_it_out(env: BaseEnvironment) -> None:
+    from mcp.server.mcpserver import MCPServer
+
     odd = MCPServer("odd")
     for name in ("retry", "execute_code", "get-it", "get_it"):
         odd.add_tool(lambda: 1, name=name)
@@ -153,10 +160,12 @@ def test_what_no_script_may_call_is_refused_with_how_to_leave_it_out(env: BaseEn
             await with_only(client, "execute_code", "get_it")
         return await with_only(client, "get_it")
 
-    assert with_session(Client(odd), use).output == "1\n"
+    assert with_session(odd, use).output == "1\n"
 
 
 def test_mcp_tools_wants_an_open_session_and_its_loop(server: MCPServer) -> None:
+    from mcp import Client
+
     with pytest.raises(TypeError, match="session is of type str"):
         mcp_tools("http://127.0.0.1/mcp")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"no event loop in this thread.*portal\.call"):
