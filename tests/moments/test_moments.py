@@ -1,6 +1,6 @@
 """An exception in the caller's thread changes nothing about the next call: on local.
 
-e2e/moments tries the same on engines and all other methods, tests_long/moments every moment.
+e2e/moments tries the same on engines, tests_long/moments every moment of every method.
 """
 
 from __future__ import annotations

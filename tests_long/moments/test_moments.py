@@ -1,4 +1,4 @@
-"""An exception in the caller's thread changes nothing about the next call: each moment on local, some in a container."""
+"""An exception in the caller's thread changes nothing about the next call: every method, each moment on local."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from targets.mcp_server import over_stdio, server_variables
+from targets.mcp_server import over_stdio, server_variables, web_server
 
-__all__ = ["over_stdio", "server_variables"]
+__all__ = ["over_stdio", "server_variables", "web_server"]

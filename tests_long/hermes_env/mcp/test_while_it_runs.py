@@ -6,33 +6,13 @@ import anyio
 import pytest
 from targets.awaiting import until
 from targets.mcp_server import TOKEN, WebServer, run
+from targets.mcp_told import UNTIL_TOLD, Told
 from targets.processes import all_gone, having
 
 if TYPE_CHECKING:
     from mcp.client.client import Client
-    from mcp.types import LoggingMessageNotificationParams
 
 pytestmark = pytest.mark.xdist_group("mcp")
-
-UNTIL_TOLD = "rm -f told; echo early; while [ ! -e told ]; do sleep 0.1; done; echo late"
-"""A command that ends once it was seen that it runs."""
-
-
-class Told:
-    """What a client was told."""
-
-    def __init__(self) -> None:
-        self.messages: list[tuple[str, str | None, Any]] = []
-        self.progress: list[tuple[float, str | None]] = []
-
-    async def log(self, message: LoggingMessageNotificationParams) -> None:
-        self.messages.append((message.level, message.logger, message.data))
-
-    async def note(self, progress: float, total: float | None, message: str | None) -> None:
-        self.progress.append((progress, message))
-
-    def shown(self, who: str) -> str:
-        return "".join(str(data) for _, logger, data in self.messages if logger == who)
 
 
 def test_a_client_is_told_of_output_while_a_command_runs(web_server: WebServer) -> None:

@@ -1,0 +1,81 @@
+"""MCP servers whose clients work in containers: their end, and what a client is told."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+
+import anyio
+import pytest
+from docker import DockerClient
+from targets.awaiting import until
+from targets.docker_fixtures import engine
+from targets.engines import MINIMAL_IMAGE
+from targets.image_registry import registry_with
+from targets.mcp_server import ON_DOCKER, Session, run, serving
+from targets.mcp_told import UNTIL_TOLD, Told
+from targets.processes import having
+
+__all__ = ["engine"]
+
+pytestmark = pytest.mark.xdist_group("mcp")
+
+
+def test_control_c_ends_all_sessions_and_what_they_run(
+    server_variables: dict[str, str], engine: DockerClient, nap: str
+) -> None:
+    async def test() -> None:
+        with serving(server_variables, *ON_DOCKER) as server:
+            async with server.client() as client:
+                result = await client.call_tool("terminal", {"command": "hostname"})
+                name = result.structured_content["output"].strip()
+
+                async def call() -> None:
+                    result = await client.call_tool("terminal", {"command": f"sleep {nap}"})
+                    assert result.structured_content == {"error": "it was ended, as the session is"}
+
+                async with anyio.create_task_group() as group:
+                    group.start_soon(call)
+                    await until(lambda: bool(having(nap)))
+                    server.process.send_signal(signal.SIGINT)
+            await until(lambda: server.process.poll() is not None)
+            assert not having(nap)
+            assert engine.api.containers(all=True, filters={"id": name}) == []
+
+    run(test)
+
+
+def test_a_client_is_told_what_the_start_of_its_container_is_doing(over_stdio: Session) -> None:
+    told = Told()
+
+    async def test() -> None:
+        async with (
+            over_stdio(*ON_DOCKER, logging_callback=told.log) as client,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(client.call_tool, "terminal", {"command": UNTIL_TOLD})
+            await until(lambda: "starting a container" in told.shown("environment"))
+            await client.call_tool("execute_code", {"code": "open('told', 'w').close()"})
+
+    run(test)
+
+
+def test_a_client_is_told_that_an_image_is_pulled(over_stdio: Session, engine: DockerClient) -> None:
+    told = Told()
+
+    async def test(image: str) -> None:
+        words = ("--backend", "docker", "--set", f"image={image}")
+        async with over_stdio(*words, logging_callback=told.log) as client, anyio.create_task_group() as group:
+
+            async def call() -> None:
+                await client.call_tool("terminal", {"command": UNTIL_TOLD}, progress_callback=told.note)
+
+            group.start_soon(call)
+            await until(lambda: f"pulling image {image}" in told.shown("environment") and bool(told.progress))
+            await client.call_tool("write_file", {"path": "told", "content": ""})
+
+    with registry_with(engine, MINIMAL_IMAGE) as image:
+        try:
+            run(partial(test, image))
+        finally:
+            engine.images.remove(image)
