@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import TypeGuard
 
+from rpc.parsing import parsed
+
 MIN_HIDDEN_CHARACTERS = 6
 """Shorter texts that were bound to a tool are not looked for in its errors: they are words of every sentence."""
 HIDDEN = "[bound argument]"
@@ -155,9 +157,10 @@ def _is_def(tool: object) -> TypeGuard[FunctionType]:
 def _written_defaults(code: CodeType) -> frozenset[tuple[str, str]]:
     """Return the defaults that stand in a function's source as literals, as pairs of name and `repr`."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(code))).body[0]
-    except (OSError, TypeError, SyntaxError, ValueError, IndexError):
+        module = parsed(textwrap.dedent(inspect.getsource(code)))
+    except (OSError, TypeError, SyntaxError, ValueError):
         return frozenset()  # made by `exec` or at a prompt
+    tree = next(ast.iter_child_nodes(module), None)
     if not isinstance(tree, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return frozenset()
     arguments = tree.args

@@ -13,6 +13,7 @@ from typing import Literal
 
 from rpc import stub_runtime
 from rpc.messages import MAX_MESSAGE_BYTES
+from rpc.parsing import parsed
 from rpc.signatures import ToolSignature, Verbatim, documentation
 from rpc.target_source import target_source
 
@@ -103,7 +104,7 @@ def _without_values(client_source: str) -> tuple[str, str]:
 @cache
 def _reserved() -> frozenset[str]:
     """Return the helpers' names, and those of the builtins that the fixed code uses, whatever the transport."""
-    fixed = [ast.parse(target_source(name)) for name in ("stub_runtime.py", _TRACEBACKS, *CLIENTS)]
+    fixed = [parsed(target_source(name)) for name in ("stub_runtime.py", _TRACEBACKS, *CLIENTS)]
     for node in (node for tree in fixed for node in ast.walk(tree)):
         for annotation in ("annotation", "returns"):  # which nothing evaluates there
             if hasattr(node, annotation):
@@ -198,7 +199,7 @@ def _annotation(annotation: object) -> object:
 def _portable_type(text: str) -> str | None:
     """Return an annotation as Python 3.8 can read it, or None if it can't."""
     try:
-        tree = ast.parse(text, mode="eval", feature_version=(3, 8))
+        tree = parsed(text, "eval", (3, 8))
     except (SyntaxError, ValueError):
         return None
     portable = all(isinstance(node, _ANNOTATION_NODES) for node in ast.walk(tree))

@@ -17,6 +17,14 @@ SELDOM = {
     "get_file": "28",
     "put_dir": "28",
     "get_dir": "28",
+    "start": "11: a call hangs",
+    "write_bytes": "11",
+    "entries": "11",
+    "execute of a first command": "11",
+    "Process.expect": "11",
+    "attributes": "25: the turn of the session stays taken",
+    "execute_code": "11",
+    "execute_code with a tool call": "11, and 28 on a loaded machine",
 }
 """Operations whose bad moments are too few for the first two rings to meet each time."""
 

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from rpc.parsing import parsed
+
+
+@pytest.fixture
+def other_threads_go_on() -> Iterator[None]:
+    """Has the garbage collector run all the time, and let other threads go on each time."""
+    thresholds = gc.get_threshold()
+
+    def let_go(phase: str, info: dict[str, int]) -> None:
+        time.sleep(0)
+
+    gc.callbacks.append(let_go)
+    gc.set_threshold(20)
+    yield
+    gc.set_threshold(*thresholds)
+    gc.callbacks.remove(let_go)
+
+
+@pytest.mark.usefixtures("other_threads_go_on")
+def test_threads_parse_side_by_side() -> None:
+    source = Path(__file__).read_text()
+    with ThreadPoolExecutor(4) as threads:
+        for done in [threads.submit(parsed, source) for _ in range(8)]:
+            done.result(60)
