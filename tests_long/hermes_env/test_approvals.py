@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from targets.command_line import Opens
 
 
-def test_control_c_ends_the_question(opens: Opens, tmp_path: Path) -> None:
+def test_control_c_ends_the_question(opens: Opens, configure: Callable[[str], None], tmp_path: Path) -> None:
+    configure("approvals: {destructive_commands: ask}")
     (tmp_path / "kept").touch()
     person = opens("exec", "--", "rm -rf ./*")
     person.sees(r"\[y/N\]")
