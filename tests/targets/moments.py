@@ -39,14 +39,22 @@ def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
             yield {"backend": backend}
 
 
-def problem_of(settings: Mapping[str, object], operation: str, most: int | None) -> str:
-    """Try an operation in a process of its own, and return what `targets.trial.verdict` says of it.
+def check_moments(backend: str, operation: str, most: int | None, folder: Path) -> None:
+    """Try an operation in a process of its own, and fail with what is wrong about the call behind it, if anything is.
 
     Args:
-        settings: Arguments of `create_environment`.
+        backend: As of `settings_of`.
         operation: A name of `OPERATIONS`.
         most: Places in the code tried at most; None tries every moment.
+        folder: An empty directory.
     """
+    with settings_of(backend, folder) as settings:
+        found = _verdict_of(settings, operation, most)
+    assert found.startswith("right"), found
+
+
+def _verdict_of(settings: Mapping[str, object], operation: str, most: int | None) -> str:
+    """Return what `targets.trial.verdict` says in a process of its own, or that it says nothing."""
     found, there = _FORKS.Pipe(duplex=False)
     process = _FORKS.Process(target=_try, args=(there, dict(settings), operation, most))
     process.start()
@@ -60,7 +68,7 @@ def problem_of(settings: Mapping[str, object], operation: str, most: int | None)
         process.join()
 
 
-# A trial's imports cost as much as what it does: they are made once, in a process from which all others are forked.
+# A trial's imports cost a third of a second: they are made once, in a process from which all others are forked.
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["environments.conformance.check", "code_execution", "environments.local"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from targets.moments import FOUND, problem_of, settings_of, trials
+from targets.moments import FOUND, check_moments, trials
 from targets.operations import OF_A_BACKEND, OPERATIONS
 
 SELDOM = {
@@ -28,25 +28,16 @@ SELDOM = {
 }
 """Operations whose bad moments are too few for the first two rings to meet each time."""
 
-
-PLACES = 12
-"""Places in the code tried of each operation in a container."""
+MOST = {"local": None, "singularity": 12}
+"""Places in the code tried of each operation; on local, every moment."""
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("backend", "operation"), trials(["local"], OPERATIONS, FOUND | SELDOM))
+@pytest.mark.parametrize(
+    ("backend", "operation"),
+    [*trials(["local"], OPERATIONS, FOUND | SELDOM), *trials(["singularity"], OF_A_BACKEND)],
+)
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path
 ) -> None:
-    with settings_of(backend, tmp_path) as settings:
-        found = problem_of(settings, operation, None)
-    assert found.startswith("right"), found
-
-
-@pytest.mark.parametrize(("backend", "operation"), trials(["singularity"], OF_A_BACKEND))
-def test_an_exception_at_some_moments_changes_nothing_about_the_next_call(
-    backend: str, operation: str, tmp_path: Path
-) -> None:
-    with settings_of(backend, tmp_path) as settings:
-        found = problem_of(settings, operation, PLACES)
-    assert found.startswith("right"), found
+    check_moments(backend, operation, MOST[backend], tmp_path)
