@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from docs.run_page import run_pages
+from docs.run_page import run_page
 
 
 def test_the_examples_of_readme_run_and_print_what_it_says(tmp_path: Path) -> None:
-    run_pages(["README.md"], tmp_path)
+    run_page("README.md", tmp_path)

@@ -1,9 +1,8 @@
-"""Run the examples of documents: `python -m docs.run_page docs/commands.md [DOCUMENT...]`.
+"""Run the examples of a document: `python -m docs.run_page docs/commands.md`.
 
-Each document has a process of its own, a fork of one that has imported what all need. Its examples run in order and
-share names, the working directory and variables, as for a reader who tries one after the other. What a page takes for
-granted, such as a host, is made by the file of its name in `given/`, which may add to `replaced` (words of the
-examples that mean something else here) and put what is to be closed on `stack`.
+Its examples run in order and share names, the working directory and variables, as for a reader who tries one after the
+other. What a page takes for granted, such as a host, is made by the file of its name in `given/`, which may add to
+`replaced` (words of the examples that mean something else here) and put what is to be closed on `stack`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from targets.engines import PYTHON_IMAGE, STATE
 
 from code_execution.settings import load_code_execution_settings
 from docs.documents import ROOT, Example, examples_of, given_to
-from environments import backend_class, cleanup_all, load_settings
+from environments import cleanup_all, load_settings
 from environments.approvals.settings import load_approval_settings
 from hermes_tools.web.settings import load_web_settings
 
@@ -102,7 +101,16 @@ def _settings() -> str:
     return yaml.safe_dump({"terminal": images})
 
 
-def run_document(document: str) -> int:
+def run_page(page: str, folder: Path) -> None:
+    """Run a document's examples as a user who has set nothing, with temporary files in a folder."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("TERMINAL_", "HERMES_"))}
+    env |= {"PYTHONPATH": str(ROOT / "tests"), "TMPDIR": str(folder)}
+    command = [sys.executable, "-m", "docs.run_page", page]
+    done = subprocess.run(command, cwd=ROOT / "tests", env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def main(document: str) -> None:
     """Run a document's examples in a directory of their own, with settings of their own."""
     with contextlib.ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -112,30 +120,7 @@ def run_document(document: str) -> int:
         stack.enter_context(contextlib.chdir(home / "work"))
         stack.callback(cleanup_all)
         Page(ROOT / document, stack).run()
-    return 0
-
-
-def main(documents: list[str]) -> int:
-    """Run each document's examples in a fork, and return 1 if any failed, else 0."""
-    for backend in ("local", "docker"):
-        backend_class(backend)  # it is imported once, here
-    codes = []
-    for document in documents:
-        pid = os.fork()
-        if pid == 0:
-            return run_document(document)
-        codes.append(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-    return int(any(codes))
-
-
-def run_pages(pages: list[str], folder: Path) -> None:
-    """Run documents' examples as a user who has set nothing, with temporary files in a folder."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("TERMINAL_", "HERMES_"))}
-    env |= {"PYTHONPATH": str(ROOT / "tests"), "TMPDIR": str(folder)}
-    command = [sys.executable, "-m", "docs.run_page", *pages]
-    done = subprocess.run(command, cwd=ROOT / "tests", env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(*sys.argv[1:])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from docs.documents import pages
-from docs.run_page import run_pages
+from docs.run_page import run_page
 
 REMOVES_ORPHANS = "docs/command-line.md"
 
@@ -17,4 +17,4 @@ REMOVES_ORPHANS = "docs/command-line.md"
     [pytest.param(page, marks=pytest.mark.alone("garbage") if page == REMOVES_ORPHANS else ()) for page in pages()],
 )
 def test_the_examples_of_a_page_run_and_print_what_it_says(page: str, tmp_path: Path) -> None:
-    run_pages([page], tmp_path)
+    run_page(page, tmp_path)
