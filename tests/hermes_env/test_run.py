@@ -1,26 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from targets.command_line import CommandLine
+from targets.command_line import SLEEP, CommandLine, Script
 from targets.processes import all_gone
 
-Script = Callable[[str], str]
 CALL = "from hermes_tools import terminal\nprint(terminal('echo hi')['output'])"
-SLEEP = "import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '{}'])"
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Script:
-    def write(code: str) -> str:
-        path = tmp_path / "script.py"
-        path.write_text(code)
-        return str(path)
-
-    return write
 
 
 def test_a_script_shows_its_output_and_a_line_how_it_ended(hermes_env: CommandLine) -> None:

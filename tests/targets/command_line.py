@@ -25,6 +25,9 @@ Done = subprocess.CompletedProcess[str]
 CommandLine = Callable[..., Done]
 Start = Callable[..., "subprocess.Popen[bytes]"]
 Opens = Callable[..., Person]
+Script = Callable[[str], str]
+SLEEP = "import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '{}'])"
+"""A script that says that it has begun, and then sleeps for a time to be filled in."""
 At = Callable[..., "tuple[str, int]"]
 
 
@@ -173,6 +176,18 @@ def at_terminal(variables: dict[str, str], tmp_path: Path) -> At:
         return shown.decode().replace("\r\n", "\n").removesuffix("the end"), code
 
     return run
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """Writes a script into a file, and returns its path."""
+
+    def write(code: str) -> str:
+        path = tmp_path / "script.py"
+        path.write_text(code)
+        return str(path)
+
+    return write
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Daytona in short, on a stand-in that runs commands on this machine. In full it is in tests_long/daytona."""
+"""What it costs to have Daytona at hand."""
 
 from __future__ import annotations
 

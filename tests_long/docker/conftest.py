@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from targets.docker_fixtures import container_of, docker_environment, engine, shared
+from targets.docker_fixtures import docker_environment, engine
 
-__all__ = ["container_of", "docker_environment", "engine", "shared"]
+__all__ = ["docker_environment", "engine"]

@@ -29,23 +29,19 @@ def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env,
     assert "failed" in line_of(done.stdout, "docker")
 
 
-def test_a_backend_that_cannot_start_is_shown_with_its_reason(hermes_env, tmp_path: Path) -> None:
-    config = tmp_path / "home" / "config.yaml"
-    config.parent.mkdir()
-    config.write_text("terminal: {ssh_port: none}\n")
+def test_a_backend_that_cannot_start_is_shown_with_its_reason(hermes_env, configure, tmp_path: Path) -> None:
+    configure("terminal: {ssh_port: none}\n")
     done = hermes_env("doctor", "--cwd", str(tmp_path / "absent"), DOCKER_HOST=f"unix://{tmp_path}/no.sock")
     assert done.returncode == 1
-    assert f"settings  {config}\n" in done.stdout
+    assert f"settings  {tmp_path}/home/config.yaml\n" in done.stdout
     assert "failed" in line_of(done.stdout, "local")
     assert "absent" in line_of(done.stdout, "local")
     assert "unset" in line_of(done.stdout, "ssh")
     assert "terminal.ssh_port: it should be a valid integer" in line_of(done.stdout, "ssh")
 
 
-def test_a_wrong_setting_is_one_line_and_exit_code_125(hermes_env, tmp_path: Path) -> None:
-    config = tmp_path / "home" / "config.yaml"
-    config.parent.mkdir()
-    config.write_text("terminal: {timeout: soon}\n")
+def test_a_wrong_setting_is_one_line_and_exit_code_125(hermes_env, configure, tmp_path: Path) -> None:
+    configure("terminal: {timeout: soon}\n")
     done = hermes_env("doctor")
     assert (done.stdout, done.returncode) == ("", 125)
-    assert f"{config}, terminal.timeout: it should be a valid number" in done.stderr
+    assert f"{tmp_path}/home/config.yaml, terminal.timeout: it should be a valid number" in done.stderr

@@ -2,27 +2,10 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from targets.command_line import CommandLine, Start
+from targets.command_line import SLEEP, CommandLine, Script, Start
 from targets.processes import all_gone
-
-Script = Callable[[str], str]
-
-
-SLEEP = "import subprocess\nprint('begun', flush=True)\nsubprocess.run(['sleep', '{}'])"
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Script:
-    def write(code: str) -> str:
-        path = tmp_path / "script.py"
-        path.write_text(code)
-        return str(path)
-
-    return write
 
 
 def test_control_c_ends_the_script_with_130_and_leaves_nothing(

@@ -1,4 +1,4 @@
-"""Modal in short, on a stand-in that runs commands on this machine. In full it is in tests_long/modal."""
+"""What is said where Modal cannot be used."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from targets.mcp_fixtures import leave_mark, serve, server, silent
+from targets.mcp_fixtures import leave_mark, server
 
-__all__ = ["leave_mark", "serve", "server", "silent"]
+__all__ = ["leave_mark", "server"]
