@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +16,9 @@ from targets.borrowing import LONG, Borrower, until
 from targets.engines import PYTHON_IMAGE
 from targets.refusing_link import RefusingLink
 
-from environments import EnvironmentStartError, Pool, create_environment
+from environments import CommandResult, EnvironmentStartError, Pool, create_environment
 from environments.pool import refusal
+from environments.shell.control import ControlShells
 
 MakePool = Callable[..., Pool]
 
@@ -79,6 +81,22 @@ def test_what_ran_before_an_environment_was_first_ready_stays_when_it_begins_ane
         env.renew()
         found = env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline")
         assert found.output.count("\n") == 1
+
+
+def test_what_was_started_first_is_ended_also_by_a_look_that_comes_late(engine, nap, monkeypatch) -> None:
+    """On a loaded machine it does: at its time the process is older than all that followed its environment's start."""
+    with create_environment("docker", image=PYTHON_IMAGE) as env:
+        env.prepare()
+        env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &)")
+        ask = ControlShells.run_alone
+
+        def late(shells: ControlShells, text: str) -> CommandResult:
+            time.sleep(0.5)
+            return ask(shells, text)
+
+        monkeypatch.setattr(ControlShells, "run_alone", late)
+        env.renew()
+        assert env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline").output == ""
 
 
 def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch) -> None:

@@ -34,8 +34,6 @@ class ProcessTable(NamedTuple):
     """Those that have its output as their own, as may what was there before it."""
     strays: frozenset[int]
     """Those that carry no mark of ours, and may be anybody's."""
-    now: int | None
-    """What time it is, in ticks, if that was told."""
     rows: Mapping[int, Row]
     """All that run, or none if nothing was of interest."""
 
@@ -48,13 +46,12 @@ class ProcessTable(NamedTuple):
         """
         lines = text.split("\n")
         heads = [line.split() for line in lines[:5]]
-        counts = len(lines) >= 5 and len(heads[0]) in (2, 3)
+        counts = len(lines) >= 5 and len(heads[0]) == 2
         if not counts or not all(map(is_number, itertools.chain(*heads))):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500] or 'no answer'}")
         own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
         rows = dict(_rows(lines[5:]))
-        now = own[2] if len(own) > 2 else None
-        return cls(frozenset(own[:2]), frozenset(marked + held), frozenset(said), frozenset(strays), now, rows)
+        return cls(frozenset(own), frozenset(marked + held), frozenset(said), frozenset(strays), rows)
 
     @property
     def moving(self) -> frozenset[int]:
@@ -65,11 +62,9 @@ class ProcessTable(NamedTuple):
         """Return the process groups of those that run."""
         return {self.rows[pid].group for pid in pids if pid in self.rows}
 
-    def younger_than(self, seconds: float) -> set[int]:
-        """Return what was started in the last `seconds`: the youngest of those that looked tells what time it is."""
-        youngest = max((int(self.rows[pid].started) for pid in self.own if pid in self.rows), default=0)
-        now = youngest if self.now is None else self.now
-        return {pid for pid, row in self.rows.items() if int(row.started) >= now - seconds * TICKS}
+    def started_since(self, ticks: float) -> set[int]:
+        """Return what was started at a time of the target's, or later."""
+        return {pid for pid, row in self.rows.items() if int(row.started) >= ticks}
 
     def ancestors(self, pid: int) -> set[int]:
         """Return a process with all that it descends from."""
@@ -98,6 +93,14 @@ def is_number(word: str) -> bool:
     """Return whether a word that a target printed is a number of no more digits than there is any use for."""
     # It may print anything: a superscript is a digit to Python too, and thousands of them are no number to it.
     return word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS
+
+
+def parse_time(text: str) -> int | None:
+    """Return the time that `dialect.commands.TELL_TIME` or its like printed, in ticks; None if it is something else."""
+    line = text.strip()
+    if is_number(line):
+        return int(line)
+    return next((int(row.started) for _, row in _rows([line])), None)
 
 
 def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from environments.result import CommandResult
 from environments.shell.crowd import MANY, Census
 from environments.shell.dialect.base import Dialect
-from environments.shell.dialect.commands import look, signalling
-from environments.shell.process_table import ProcessTable
+from environments.shell.dialect.commands import TELL_TIME, TELL_TIME_ALONE, look, signalling
+from environments.shell.process_table import TICKS, ProcessTable, parse_time
 
 if TYPE_CHECKING:
     from environments.shell.crowd import Crowd
@@ -70,6 +70,8 @@ class Quarry(NamedTuple):
     """Whether that shell is one of the processes to be ended."""
     began: float = math.inf
     """When the command began, on the monotonic clock."""
+    since: float | None = None
+    """When it began on the target's own clock, if that is known, see `ProcessTree.now`."""
     takes_strays: bool = False
     """Whether all that was started since is meant, also what carries no mark of ours, if nobody else's can be seen."""
 
@@ -90,6 +92,7 @@ class ProcessTree:
         self._leash_ends = (quarry.dialect.leash, quarry.dialect.leash_end)
         self._outputs = (quarry.dialect.out, quarry.dialect.err)
         self._shell_runs_it = quarry.shell_pid is not None
+        self._began = quarry.since
         self._known: dict[int, str] = {}
         self._looked = self._restless = False
         self._alone = self._takes_strays = False
@@ -227,11 +230,10 @@ class ProcessTree:
             alone=self._alone,
             most=self._crowd.most_running if self._crowd else None,
         )
-        runs_for = max(0.0, time.monotonic() - quarry.began)
         patience = LOOK_TIMEOUT + LOOK_SHARE * len(self._known)
         seen = self._ask(text, patience) or self._ask(text, patience)  # what looked may have been killed before it did
         table = ProcessTable.parse(seen)
-        found = table.family(self._roots(table, runs_for)) - table.own
+        found = table.family(self._roots(table)) - table.own
         if shell and not quarry.ends_shell:
             found.discard(shell)
         moving = table.moving
@@ -243,14 +245,35 @@ class ProcessTree:
             self._signal(signal, others)
         return found | moving
 
-    def _roots(self, table: ProcessTable, runs_for: float) -> set[int]:
+    def _roots(self, table: ProcessTable) -> set[int]:
         """Return those that are the command's whatever they descend from."""
         remembered = {
             pid for pid, start in self._known.items() if pid in table.rows and table.rows[pid].started == start
         }
         likely = table.speaking | (table.strays - {FIRST} if self._takes_strays else frozenset())
-        young = likely & table.younger_than(runs_for)
-        return remembered | table.marked | (young - table.ancestors(self._quarry.shell_pid or 0))
+        likely -= remembered | table.marked | table.ancestors(self._quarry.shell_pid or 0)
+        return remembered | table.marked | (likely & table.started_since(self._since()) if likely else set())
+
+    def _since(self) -> float:
+        """Return when the command began, on the target's clock."""
+        if self._began is None:
+            now = None if math.isinf(self._quarry.began) else self.now()
+            # A look takes long on a loaded machine, so that its own time says little about when the command began.
+            runs_for = time.monotonic() - self._quarry.began
+            # A process is told to have started at a whole tick.
+            self._began = math.inf if now is None else math.floor(now - runs_for * TICKS)
+        return self._began
+
+    def now(self) -> int | None:
+        """Return what time it is in the target, by the clock that its processes' starts are told by, in ticks.
+
+        Returns:
+            None if the target does not say.
+
+        Raises:
+            TerminalError: The target does not answer.
+        """
+        return parse_time(self._ask(TELL_TIME_ALONE if self._alone else TELL_TIME, LOOK_TIMEOUT))
 
     def _signal(self, signal: str, targets: Sequence[int]) -> None:
         for begin in range(0, len(targets), BATCH):

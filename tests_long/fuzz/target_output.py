@@ -51,7 +51,7 @@ def check_processes(data: bytes) -> None:
         table = ProcessTable.parse(data.decode("utf-8", "replace"))
     except TerminalError:
         return
-    table.younger_than(1)
+    table.started_since(1)
     assert table.groups(table.rows) == {row.group for row in table.rows.values()}
     assert table.family(table.marked) <= table.rows.keys()
     assert table.moving <= table.marked

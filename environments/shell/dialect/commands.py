@@ -7,6 +7,10 @@ from collections.abc import Sequence
 
 from environments.owner import MARKER_VARIABLE
 
+TELL_TIME = 'read -r line </proc/self/stat\necho "$line"'
+"""Prints when the process that runs it was started, which is now if that is one of its own."""
+TELL_TIME_ALONE = 'read -r now line </proc/uptime\necho "${now%.*}${now#*.}"'
+"""Prints what time it is without starting a process; where /proc is made up, other than by the starts of processes."""
 # What carries the marker, and what all processes are. The second of each starts no process, and takes its time for it:
 # among many that run it would hardly get the processor, so that those are stopped first.
 _STOPPING = r"""
@@ -31,9 +35,7 @@ for d in /proc/[0-9]*; do
     bearers) bearers="$bearers $d/environ" ;;
     strays) strays="$strays ${{d#/proc/}}" ;;
   esac
-done 2>/dev/null
-read -r now w </proc/uptime
-now=${{now%.*}}${{now#*.}}"""
+done 2>/dev/null"""
 _TABLE = "command -p cat /proc/[0-9]*/stat 2>/dev/null"
 _TABLE_ALONE = r"""stop
 for d in /proc/[0-9]*; do
@@ -76,7 +78,7 @@ if [ -n "$rope" ]; then
     fi
   done
 fi
-echo "$$ $self $now"
+echo "$$ $self"
 echo "$found"
 echo "$held"
 echo "$said"
@@ -188,7 +190,7 @@ def look(
 ) -> str:
     """Return what looks for the processes of a command.
 
-    It prints its own two process ids, and what time it is if it starts no process; those that carry the marker; those
+    It prints its own two process ids; those that carry the marker; those
     that hold the leash; others whose output is that of the command's shell; those that carry no marker of ours at all,
     if it starts no process; and then the `stat` of all processes, if any of them is of interest.
 
@@ -224,7 +226,6 @@ def look(
         most="" if most is None else most,
         all="",
         strays="",
-        now="",
     )
     # grep takes each line for a text to look for, which `case` wants as patterns.
     patterns = "|".join(f"*{shlex.quote(each)}*" for each in marker.splitlines())

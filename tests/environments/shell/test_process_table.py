@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from environments import TerminalError
-from environments.shell.process_table import ProcessTable, Row
+from environments.shell.process_table import ProcessTable, Row, parse_time
 
 _REST = " ".join(["0"] * 16)
 HEADS = "1 9\n2\n\n\n\n"
@@ -18,4 +18,9 @@ def test_what_is_no_number_is_an_error_in_a_head_and_no_process_in_a_row() -> No
         rows = f"2 (sh) S 1 2 {_REST} 77\n{word} (sh) S 1 2 {_REST} 77\n3 (sh) S {word} 2 {_REST} 77\n"
         table = ProcessTable.parse(f"{HEADS}{rows}4 (sh) S 1 2 {_REST} {word}\n")
         assert table.rows == {2: Row(1, 2, "77")}
-        assert table.younger_than(1) == {2}
+        assert (table.started_since(77), table.started_since(78)) == ({2}, set())
+        assert parse_time(word) is parse_time("") is None
+
+
+def test_a_time_is_that_of_a_row_or_a_number() -> None:
+    assert parse_time(f"7 (a ) b) S 1 2 {_REST} 4242\n") == parse_time("4242\n") == 4242
