@@ -200,7 +200,11 @@ def _take_over(connection: object) -> tuple[Wire, bytes, Callable[[], None]]:
             "backend 'docker' reaches an engine through a Unix socket, plain TCP or SSH, not through TLS; set "
             "DOCKER_HOST=ssh://user@host, or over=ssh (TERMINAL_OVER) and ssh_host"
         )
-    raw.setblocking(False)
-    early: bytes = response.raw._fp.fp.peek()
-    raw.setblocking(True)
+    try:
+        raw.setblocking(False)
+        early: bytes = response.raw._fp.fp.peek()
+        raw.setblocking(True)
+    except BaseException:  # of a client whose requests were broken off meanwhile
+        release()
+        raise
     return raw if type(raw) is StreamSocket else SocketWire(raw), early, release

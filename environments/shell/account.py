@@ -196,6 +196,7 @@ class Account:
 
     def end_everything(self) -> None:
         """End all processes, side by side, and remove our files."""
+        self.shells.reopen()
         with contextlib.suppress(TerminalError):
             self.scratch.remove()
             self.control.give_up_reserve()
@@ -217,7 +218,7 @@ class Account:
     def close(self) -> None:
         """Close all shells."""
         self.control.close()
-        self.shells.end_all()
+        self.shells.close()
         self.pool.close()
 
     def join(self) -> None:

@@ -9,6 +9,7 @@ import textwrap
 import threading
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from targets.processes import all_gone, having
@@ -16,7 +17,9 @@ from targets.threads import running_threads
 
 from environments import BaseEnvironment, EnvironmentLostError, TerminalError, create_environment
 from environments.conformance.check import unique, wait_until
+from environments.shell import target_shells
 from environments.shell.lifecycle import Lifecycle
+from environments.shell.shell import Shell
 
 ROOT = Path(__file__).parents[3]
 
@@ -209,3 +212,35 @@ def test_a_forked_child_ends_nothing_of_its_parents() -> None:
         print("fine")
     """)
     assert (done.stdout, done.returncode) == ("fine\n", 0), done.stderr
+
+
+def test_a_shell_of_ours_that_comes_when_its_environment_has_ended_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    come, ended = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+    env = create_environment("local")
+    env.execute("true")
+    open_shell = target_shells.open_shell
+
+    def late(*arguments: Any) -> tuple[Shell, str]:
+        opened = open_shell(*arguments)
+        if not come.is_set():  # others are for the cleanup itself
+            come.set()
+            assert ended.wait(60)
+        return opened
+
+    def ask() -> None:
+        try:
+            env._account.shells.open(for_control=True)
+        except TerminalError as error:
+            errors.append(error)
+
+    before = _descriptors()
+    monkeypatch.setattr(target_shells, "open_shell", late)
+    thread = threading.Thread(target=ask)
+    thread.start()
+    assert come.wait(60)
+    env.cleanup()
+    ended.set()
+    thread.join(60)
+    assert "cleaned up" in str(errors)
+    assert _descriptors() < before
