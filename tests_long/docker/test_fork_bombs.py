@@ -6,6 +6,7 @@ import time
 
 import pytest
 from targets.engines import MINIMAL_IMAGE
+from targets.fork_bombs import SHELL_BOMB, UNKNOWN
 
 from code_execution import execute_code
 from environments import BaseEnvironment, TerminalError
@@ -23,19 +24,6 @@ SLEEPING = FORKING.replace("os.fork()", "os.fork() or __import__('time').sleep(1
 LEAVING = FORKING.replace("os.fork()", "os.fork() or os.setsid()").replace(
     "while", "import signal\nsignal.signal(15, signal.SIG_IGN)\nwhile"
 )
-UNMARKED = """
-import os
-while True:
-    try:
-        if os.fork() == 0:
-            os.setsid()
-            os.closerange(0, 300)
-            if os.fork():
-                os._exit(0)
-    except OSError:
-        pass
-"""
-UNKNOWN = f"import os, sys; os.execve(sys.executable, [sys.executable, '-c', {UNMARKED!r}], {{}})"
 LATE = """
 import os
 while True:
@@ -61,7 +49,6 @@ BOMBS = {
     "nothing left that tells whose they are": UNKNOWN,
     "threads": THREADS,
 }
-SHELL_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 1000"
 PLAIN_SHELL_BOMB = "sleep 1000 & bomb() { bomb | bomb & }; bomb; wait"
 """It starts nothing behind the bomb: a plain sh that can start nothing more ends its command by itself."""
 

@@ -5,79 +5,58 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 from targets.engines import PYTHON_IMAGE, require_docker
+from targets.project import Project
 from targets.web_server import Site, as_searxng, running_site
 
-from code_execution import ExecutionResult, execute_code
-from environments import BaseEnvironment, create_environment
+from environments import create_environment
 
-SCRIPTS = Path(__file__).parents[2] / "examples" / "scripts"
 OF_PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 
 
-@dataclass(frozen=True)
-class Place:
-    """An environment, and a directory in it that is a project's."""
-
-    env: BaseEnvironment
-    project: str
-
-    def put(self, files: dict[str, str | bytes]) -> None:
-        self.env.execute_oneshot(f"mkdir -p {self.project}/deploy")
-        for name, content in files.items():
-            self.env.write_bytes(f"{self.project}/{name}", content if isinstance(content, bytes) else content.encode())
-
-    def run(self, script: str) -> ExecutionResult:
-        """Run a script in the project's directory; `/project` is that."""
-        self.env.execute(f"cd {self.project}")
-        code = (SCRIPTS / script).read_text().replace("/project", self.project)
-        return execute_code(code, env=self.env)
-
-
 @pytest.fixture(params=["local", "docker"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def project(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
-    project = tmp_path / "project"
+    folder = tmp_path / "project"
     if request.param == "local":
-        project.mkdir()
-        with create_environment("local", cwd=str(project)) as env:
-            yield Place(env, str(project))
+        folder.mkdir()
+        with create_environment("local", cwd=str(folder)) as env:
+            yield Project(env, str(folder))
         return
     require_docker().close()
     with create_environment("docker", image=PYTHON_IMAGE) as env:
-        yield Place(env, "/project")
+        yield Project(env, "/project")
 
 
-def test_a_projects_tests_are_run_and_what_failed_is_cut(place: Place, tmp_path: Path) -> None:
-    _activate_venv_with_pytest(place, tmp_path)
-    place.put(
+def test_a_projects_tests_are_run_and_what_failed_is_cut(project: Project, tmp_path: Path) -> None:
+    _activate_venv_with_pytest(project, tmp_path)
+    project.put(
         {
             "adding.py": "def add(a, b):\n    return a + b\n",
             "test_adding.py": "from adding import add\n\ndef test_add():\n    assert add(2, 2) == 4\n",
         }
     )
-    result = place.run("run_tests.py")
+    result = project.run("run_tests.py")
     assert result.status == "success", result.output
     assert result.output.startswith("1 passed in ")
 
-    place.put({"test_more.py": "def test_long():\n    print('x' * 5000)\n    assert 2 + 2 == 5, 'no sum'\n"})
-    result = place.run("run_tests.py")
+    project.put({"test_more.py": "def test_long():\n    print('x' * 5000)\n    assert 2 + 2 == 5, 'no sum'\n"})
+    result = project.run("run_tests.py")
     assert result.output.startswith(
         "exit code 1: {'failed': 1, 'passed': 1}\nFAILED test_more.py::test_long - AssertionError: no sum\n"
     )
     assert len(result.output) < 2600
 
 
-def _activate_venv_with_pytest(place: Place, tmp_path: Path) -> None:
+def _activate_venv_with_pytest(project: Project, tmp_path: Path) -> None:
     """Have a virtual environment active in the session that has the pytest that runs this."""
-    python = sys.executable if place.env.capabilities.same_machine else "python3"
-    made = place.env.execute(
-        f"cd / && {python} -m venv --without-pip {place.project}/.venv && . {place.project}/.venv/bin/activate && "
+    python = sys.executable if project.env.capabilities.same_machine else "python3"
+    made = project.env.execute(
+        f"cd / && {python} -m venv --without-pip {project.path}/.venv && . {project.path}/.venv/bin/activate && "
         "python -c 'import site; print(site.getsitepackages()[0])'"
     )
     assert made.exit_code == 0, made.output
@@ -89,10 +68,10 @@ def _activate_venv_with_pytest(place: Place, tmp_path: Path) -> None:
                 target = packages / file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(str(installed.locate_file(file)), target)
-    place.env.put_dir(packages, made.output.strip())
+    project.env.put_dir(packages, made.output.strip())
 
 
-def test_three_searches_end_in_a_digest_of_the_best_pages(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_searches_end_in_a_digest_of_the_best_pages(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEB_ALLOW_PRIVATE", "127.0.0.1")
     with running_site() as site:
         best, gone, third, last = (_hit(site, name) for name in ("best", "gone", "third", "last"))
@@ -103,7 +82,7 @@ def test_three_searches_end_in_a_digest_of_the_best_pages(place: Place, monkeypa
             "flock over NFS": [third, best],
         }
         monkeypatch.setenv("SEARXNG_URL", as_searxng(site, found.__getitem__))
-        result = place.run("web_digest.py")
+        result = project.run("web_digest.py")
     assert result.status == "success", result.output
     assert [call.name for call in result.tool_calls] == ["web_search"] * 3 + ["web_extract"]
     digests = result.output.strip().removeprefix("# ").split("\n\n# ")

