@@ -190,9 +190,9 @@ def look(
 ) -> str:
     """Return what looks for the processes of a command.
 
-    It prints its own two process ids; those that carry the marker; those
-    that hold the leash; others whose output is that of the command's shell; those that carry no marker of ours at all,
-    if it starts no process; and then the `stat` of all processes, if any of them is of interest.
+    It prints its own two process ids; those that carry the marker; those that hold the leash; others whose output is
+    that of the command's shell; those that carry no marker of ours at all, if it starts no process; and then the `stat`
+    of all processes, if any of them is of interest.
 
     Args:
         marker: What is in the environment of the processes; one of several, if these stand in lines.
