@@ -28,10 +28,11 @@ def fuzz(target: Target) -> None:
     corpus = folder / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     words = folder / "words"
-    words.write_text("".join(f'"{_escaped(word)}"\n' for word in target.words if 0 < len(word) <= 64))
+    entries = "".join(f'"{_escaped(word)}"\n' for word in target.words if 0 < len(word) <= 64)
+    words.write_text(entries)
     (corpus / "words").write_bytes(b"\0\0" + b"".join(target.words))
     options = [
-        f"-dict={words}",
+        *([f"-dict={words}"] if entries else []),  # an empty dictionary is an error
         f"-max_total_time={SECONDS}",
         f"-timeout={LONGEST_CHECK}",
         f"-rss_limit_mb={MOST_MEMORY}",
@@ -57,7 +58,7 @@ def main() -> None:
             [sys.executable, "-m", "fuzz"], env={**os.environ, "FUZZ_TARGET": name}, check=False
         ).returncode:
             failed.append(f"{name}: what failed is in {FOUND / name}")
-    sys.exit("\n".join(failed))
+    sys.exit("\n".join(failed) or None)
 
 
 if __name__ == "__main__":

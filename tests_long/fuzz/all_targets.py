@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from docs.documents import RINGS, ROOT
 
@@ -24,16 +24,20 @@ def elsewhere() -> Iterator[Target]:
         spec.loader.exec_module(module)
         for name, check in vars(module).items():
             if name.startswith("check") and getattr(check, "__module__", "") == path.stem:
-                yield Target(_of_bytes(check), getattr(module, "WORDS", ()))
+                words = (word if isinstance(word, bytes) else word.encode() for word in getattr(module, "WORDS", ()))
+                yield Target(_of_bytes(check, path.stem.removeprefix("test_fuzz_")), tuple(words))
 
 
-def _of_bytes(check: Check) -> Check:
-    parameter = next(iter(check.__annotations__.values()), "bytes")
-    if parameter not in (str, "str"):
-        return check
+def _of_bytes(check: Callable[..., None], subject: str) -> Check:
+    """Return a check of bytes, which a NUL parts where it takes several texts; one without a name has its file's."""
+    kinds = [kind for name, kind in check.__annotations__.items() if name != "return"]
 
-    def check_text(data: bytes) -> None:
-        check(data.decode("utf-8", "replace"))  # type: ignore[arg-type]
+    def check_bytes(data: bytes) -> None:
+        if kinds[0] in (str, "str"):
+            texts = data.decode("utf-8", "replace").split("\0", len(kinds) - 1)
+            check(*texts, *[""] * (len(kinds) - len(texts)))
+        else:
+            check(data)
 
-    check_text.__name__ = check.__name__
-    return check_text
+    check_bytes.__name__ = subject if check.__name__ == "check" else check.__name__
+    return check_bytes
