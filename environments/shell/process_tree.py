@@ -70,8 +70,6 @@ class Quarry(NamedTuple):
     """Whether that shell is one of the processes to be ended."""
     began: float = math.inf
     """When the command began, on the monotonic clock."""
-    since: float | None = None
-    """When it began on the target's own clock, if that is known, see `ProcessTree.now`."""
     takes_strays: bool = False
     """Whether all that was started since is meant, also what carries no mark of ours, if nobody else's can be seen."""
 
@@ -92,7 +90,7 @@ class ProcessTree:
         self._leash_ends = (quarry.dialect.leash, quarry.dialect.leash_end)
         self._outputs = (quarry.dialect.out, quarry.dialect.err)
         self._shell_runs_it = quarry.shell_pid is not None
-        self._began = quarry.since
+        self._began: float | None = None
         self._known: dict[int, str] = {}
         self._looked = self._restless = False
         self._alone = self._takes_strays = False
@@ -255,25 +253,16 @@ class ProcessTree:
         return remembered | table.marked | (likely & table.started_since(self._since()) if likely else set())
 
     def _since(self) -> float:
-        """Return when the command began, on the target's clock."""
+        """Return when the command began, in ticks of the clock by which the target tells starts of processes."""
         if self._began is None:
-            now = None if math.isinf(self._quarry.began) else self.now()
-            # A look takes long on a loaded machine, so that its own time says little about when the command began.
-            runs_for = time.monotonic() - self._quarry.began
-            # A process is told to have started at a whole tick.
-            self._began = math.inf if now is None else math.floor(now - runs_for * TICKS)
+            self._began = math.inf
+            if self._quarry.began < math.inf:
+                # A look takes long on a loaded machine, so that its own time says little about when the command began.
+                now = parse_time(self._ask(TELL_TIME_ALONE if self._alone else TELL_TIME, LOOK_TIMEOUT))
+                runs_for = time.monotonic() - self._quarry.began
+                if now is not None:
+                    self._began = math.floor(now - runs_for * TICKS)  # a start is told as a whole tick
         return self._began
-
-    def now(self) -> int | None:
-        """Return what time it is in the target, by the clock that its processes' starts are told by, in ticks.
-
-        Returns:
-            None if the target does not say.
-
-        Raises:
-            TerminalError: The target does not answer.
-        """
-        return parse_time(self._ask(TELL_TIME_ALONE if self._alone else TELL_TIME, LOOK_TIMEOUT))
 
     def _signal(self, signal: str, targets: Sequence[int]) -> None:
         for begin in range(0, len(targets), BATCH):

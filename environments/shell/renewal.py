@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from abc import ABC
 from typing import TYPE_CHECKING
 
@@ -28,8 +30,8 @@ class Renewal(Readiness, ABC):
     _accounts: Accounts
     _account: Account
     _session: Session
-    _prepared: int | None = None
-    """When it was first ready, on the target's clock, see `ProcessTree.now`."""
+    _prepared: float = math.inf
+    """When it was first ready, on the monotonic clock."""
 
     if TYPE_CHECKING:  # what other parts of it have
 
@@ -48,10 +50,7 @@ class Renewal(Readiness, ABC):
         self.command_sent()  # which goes on beside the opening of the session
         super().prepare()
         self._account.control.await_reserve()
-        if self._prepared is None and self._account.is_alone() and (dialect := self._account.shells.dialect):
-            from environments.shell.process_tree import Quarry
-
-            self._prepared = self._account.processes(Quarry(f"{self.id}/", dialect)).now()
+        self._prepared = min(self._prepared, time.monotonic())
 
     @property
     def is_ready(self) -> bool:
@@ -96,6 +95,6 @@ class Renewal(Readiness, ABC):
         if not (dialect := account.shells.dialect):
             return
         # What `service` or `su -` starts sheds its environment, and all marks of ours.
-        quarry = Quarry(marker, dialect, since=self._prepared, takes_strays=True)
+        quarry = Quarry(marker, dialect, began=self._prepared, takes_strays=True)
         if survivors := account.processes(quarry).end(GRACE):
             raise TerminalError(f"processes of an earlier use could not be ended: {survivors}")
