@@ -196,7 +196,6 @@ class Account:
 
     def end_everything(self) -> None:
         """End all processes, side by side, and remove our files."""
-        self.shells.reopen()
         with contextlib.suppress(TerminalError):
             self.scratch.remove()
             self.control.give_up_reserve()
@@ -218,7 +217,7 @@ class Account:
     def close(self) -> None:
         """Close all shells."""
         self.control.close()
-        self.shells.close()
+        self.shells.end_all()
         self.pool.close()
 
     def join(self) -> None:

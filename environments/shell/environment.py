@@ -304,6 +304,8 @@ class PersistentShellEnvironment(FileMethods, Renewal, BaseEnvironment):
         finally:
             self.life.end_closing(done=done)
             if done:  # behind the end: what is closed may wait for somebody who waits for that
+                for account in self._accounts.all():  # what came behind their end; what comes from here on is refused
+                    account.shells.end_all()
                 self.attachments.close()
 
     def _end_all(self) -> None:

@@ -104,6 +104,10 @@ class Lifecycle:
         """Whether nobody has called for its end."""
         return self.stage in (Stage.NEW, Stage.STARTED)
 
+    def lets_in(self, for_control: bool) -> bool:
+        """Whether what was opened may stay: what is `for_control` while everything is being ended, too."""
+        return self.is_open or (for_control and self.stage is Stage.CLOSING)
+
     def check_process(self) -> None:
         """Raise TerminalError if the environment belongs to another process."""
         if not self.is_ours:

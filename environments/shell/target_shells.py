@@ -75,7 +75,6 @@ class TargetShells:
         self._identity = identity
         self._lock = threading.Lock()
         self._open: dict[Shell, int] = {}
-        self._closed = False
         self._readers: list[threading.Thread] = []
         self.dialect: type[Dialect] | None = None
         """The kind of shell the target has, once one has been opened."""
@@ -193,10 +192,9 @@ class TargetShells:
             raise
         with self._lock:
             self._open[shell] = generation
-            closed = self._closed
         self.dialect = type(shell.dialect)
         self.home = shell.home
-        if closed or not (self._life.is_open or for_control) or generation != self._life.generation:
+        if not self._life.lets_in(for_control) or generation != self._life.generation:
             self.end(shell)  # it was closed, or lost, while this was on its way
             self._life.check()
             raise self._life.lost("it went away while a shell was opened", generation)
@@ -255,17 +253,6 @@ class TargetShells:
         """Wait until those threads have ended."""
         for thread in self._readers:
             thread.join()
-
-    def close(self) -> None:
-        """Close every shell, and each that is still on its way when it comes."""
-        with self._lock:
-            self._closed = True
-        self.end_all()
-
-    def reopen(self) -> None:
-        """Let shells be opened again that are for ending what is left, as a `close` may have been cut short."""
-        with self._lock:
-            self._closed = False
 
     def end_all(self, but: Collection[Shell] = ()) -> None:
         """Close every shell, also those that are lent, but for some."""
