@@ -76,7 +76,10 @@ def test_one_that_is_used_again_is_the_same_container_without_the_processes_of_t
 
 def test_what_ran_before_an_environment_was_first_ready_stays_when_it_begins_anew(engine, nap) -> None:
     with create_environment("docker", image=PYTHON_IMAGE) as env:
-        env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &); sleep 0.1")
+        env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &)")
+        # Until it has shed its environment, it is one of ours; by its start it is told from others to a tick.
+        is_there = f"p=$(grep -ls '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline) && ! grep -q . ${{p%cmdline}}environ"
+        env.execute(f"until {is_there}; do sleep 0.02; done; sleep 0.1")
         env.prepare()
         env.renew()
         found = env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline")
