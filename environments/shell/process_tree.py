@@ -70,6 +70,8 @@ class Quarry(NamedTuple):
     """Whether that shell is one of the processes to be ended."""
     began: float = math.inf
     """When the command began, on the monotonic clock."""
+    since: float | None = None
+    """When it began on the target's own clock, in ticks, if it was asked for then."""
     takes_strays: bool = False
     """Whether all that was started since is meant, also what carries no mark of ours, if nobody else's can be seen."""
 
@@ -90,7 +92,7 @@ class ProcessTree:
         self._leash_ends = (quarry.dialect.leash, quarry.dialect.leash_end)
         self._outputs = (quarry.dialect.out, quarry.dialect.err)
         self._shell_runs_it = quarry.shell_pid is not None
-        self._began: float | None = None
+        self._began = quarry.since
         self._known: dict[int, str] = {}
         self._looked = self._restless = False
         self._alone = self._takes_strays = False

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import time
 from abc import ABC
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
 from environments.process import GRACE
 from environments.readiness import Readiness
+from environments.shell.dialect.commands import TELL_TIME
 from environments.shell.lifecycle import Lifecycle, Stage
 from environments.shell.session import Session
 
@@ -30,8 +29,8 @@ class Renewal(Readiness, ABC):
     _accounts: Accounts
     _account: Account
     _session: Session
-    _prepared: float = math.inf
-    """When it was first ready, on the monotonic clock."""
+    _prepared: int | None = None
+    """When it was first ready, on the target's clock, see `Quarry.since`."""
 
     if TYPE_CHECKING:  # what other parts of it have
 
@@ -50,7 +49,11 @@ class Renewal(Readiness, ABC):
         self.command_sent()  # which goes on beside the opening of the session
         super().prepare()
         self._account.control.await_reserve()
-        self._prepared = min(self._prepared, time.monotonic())
+        if self._prepared is None and self._account.is_alone():
+            from environments.shell.process_table import parse_time  # few have a target to themselves
+
+            # Asked for here, as a time of ours is not exact enough on a loaded machine for what ran just before it.
+            self._prepared = parse_time(self._account.run_control(TELL_TIME).output)
 
     @property
     def is_ready(self) -> bool:
@@ -95,6 +98,6 @@ class Renewal(Readiness, ABC):
         if not (dialect := account.shells.dialect):
             return
         # What `service` or `su -` starts sheds its environment, and all marks of ours.
-        quarry = Quarry(marker, dialect, began=self._prepared, takes_strays=True)
+        quarry = Quarry(marker, dialect, since=self._prepared, takes_strays=True)
         if survivors := account.processes(quarry).end(GRACE):
             raise TerminalError(f"processes of an earlier use could not be ended: {survivors}")
