@@ -117,13 +117,14 @@ def test_a_forked_process_has_a_run_of_its_own(path: Path):
 
 
 FILLS = """
-import resource, signal, sys
+import os, resource, signal, sys
 from environments import create_environment
 with create_environment("local", record=sys.argv[1]) as env:
     env.execute("echo first")
     size = resource.getrlimit(resource.RLIMIT_FSIZE)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2500, size[1]))
+    in_the_next_line = os.path.getsize(sys.argv[1]) + 100
+    resource.setrlimit(resource.RLIMIT_FSIZE, (in_the_next_line, size[1]))
     for n in range(5):
         print(env.execute(f"echo {n}").output, end="")
     resource.setrlimit(resource.RLIMIT_FSIZE, size)
