@@ -16,8 +16,9 @@ from environments.sink import Channel, OutputSink
 
 REPORT_TIMEOUT = 2.0
 """Seconds for the last words of a shell that has ended."""
-LONGEST_WAIT = 3600.0
-"""Seconds for which a stream is asked to wait at a time: longer ones overflow what the kernel takes."""
+LONGEST_WAIT = 1.0
+"""Seconds for which a stream is asked to wait at a time. A signal that comes between Python's last look for one and the
+system call that waits does not end that call: its handler, control-C's too, runs when the wait is over."""
 LATE_READS = 64
 """How often to look for late output; a background job that never stops printing must not hold up a command."""
 _REPORTS = (Kind.STATE, Kind.PIECE, Kind.PIECES)

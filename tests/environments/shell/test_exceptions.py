@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import select
 import signal
 import threading
 import time
+from functools import partial
+from operator import call
 from pathlib import Path
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 import pytest
 
-from environments import BaseEnvironment
+from environments import BaseEnvironment, create_environment
 
 
 class Alarm(Exception):
@@ -43,6 +47,46 @@ def test_a_signal_that_raises_while_a_command_runs_ends_it(env: BaseEnvironment)
         signal.signal(signal.SIGUSR1, before)
     assert env.execute("echo y; ls").output == "y\npid\n"
     assert not env.busy
+
+
+class LatePoll:
+    """A poll of which Python learns only when it is over that a signal came just before it, if it is armed."""
+
+    def __init__(self, armed: threading.Event) -> None:
+        self._armed = armed
+        self._poll = select.poll()
+        self.register, self.unregister = self._poll.register, self._poll.unregister
+
+    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+        if not self._armed.is_set() or timeout == 0:
+            return self._poll.poll(timeout)
+        self._armed.clear()
+        # Both are written in C, and map calls them without a look for signals in between.
+        ring = partial(ctypes.PyDLL(None)["raise"], signal.SIGUSR1)
+        return list(map(call, (ring, partial(self._poll.poll, timeout))))[1]
+
+
+def test_a_signal_that_comes_just_before_a_wait_in_the_kernel_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Alarm
+
+    armed = threading.Event()
+    module = SimpleNamespace(poll=lambda: LatePoll(armed), POLLIN=select.POLLIN)
+    monkeypatch.setattr("environments.shell.child_stream.select", module)
+    before = signal.signal(signal.SIGUSR1, ring)
+    try:
+        with create_environment("local") as env:
+            for run in (env.execute, env.execute_oneshot):
+                run("true")
+                armed.set()
+                with pytest.raises(Alarm):
+                    run(f"sleep 20; echo ran >>{tmp_path}/ran")
+                assert run("echo on").output == "on\n"
+        assert not list(tmp_path.iterdir())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_a_time_out_beyond_what_the_kernel_takes_is_no_time_out(env: BaseEnvironment) -> None:
