@@ -96,6 +96,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_hostile_front_matter_is_a_short_settings_error(env: BaseEnvironment, tmp_path: Path) -> None:
     for front_matter in HOSTILE:
         with pytest.raises(SettingsError) as caught:

@@ -70,6 +70,7 @@ def test_the_file_may_not_name_the_backend_twice(home: Path) -> None:
     assert "terminal.backend: terminal.env is there too" in refusal()
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_a_variable_that_is_nested_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERMINAL_DOCKER_VOLUMES", "[" * 50_000)
     assert "it should be JSON" in refusal("docker")

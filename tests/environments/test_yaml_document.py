@@ -23,6 +23,7 @@ def test_aliases_and_merges_are_followed() -> None:
     assert document.value("ours") == {"a": 1, "c": [{"a": 1}, {"a": 1}]}
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_what_is_wrong_or_too_much_is_a_short_error() -> None:
     for text, said in (
         (f"{BOMB}ours: *h", "with its aliases it has more than 50,000 values"),

@@ -260,6 +260,7 @@ def test_a_result_above_the_limit_is_an_error():
     assert "too large" in failure(make(tool=lambda: "x" * MAX_MESSAGE_BYTES), "tool")
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_a_result_of_unbounded_depth_is_an_error():
     deep = []
     for _ in range(sys.getrecursionlimit() * 50):

@@ -27,6 +27,7 @@ def test_a_message_is_one_ascii_line_whatever_text_it_holds():
     assert Response.decode(line).result == "a\nb\r\n\0\u2028 é \ud800"
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_what_is_not_json_is_refused():
     for line in (b"", b"{", b"\xff\xfe\x00", b"[" * 200_000, b'{"id": NaN}', REQUEST.encode()[:-5]):
         with pytest.raises(MessageError, match="not JSON"):

@@ -149,6 +149,7 @@ ANSWERS = [
 ]
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_an_answer_that_is_json_text_arrives_decoded():
     async def later(name, arguments):
         return ANSWERS[int(arguments["query"])][0]

@@ -55,6 +55,7 @@ def test_the_official_client_finds_the_protocol_whichever_it_begins_with(web_ser
     run(test)
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_what_is_no_message_is_refused_and_the_server_goes_on(web_server: WebServer) -> None:
     no_messages = ["", "{", "[]", "null", '"text"', "[" * 100_000, "\x00\xff"]
     for body in [*no_messages, '{"jsonrpc": "2.0", "method": 7, "id": 1}']:

@@ -42,6 +42,7 @@ def test_a_torn_last_line_costs_itself_alone(small) -> None:
     assert [(damage.number, damage.what[:4]) for damage in record.damages] == [(21, "torn")]
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_a_damaged_line_costs_itself_alone(small) -> None:
     first, *others = small.lines
     for line in (b"\xff\xfe\n", b"[1, 2]\n", b"{not json}\n", b"[" * 100_000 + b"\n", b'"text"\n'):

@@ -69,6 +69,7 @@ def test_what_cannot_be_read_or_written_is_said(hermes_env, small, tmp_path) -> 
     assert not list(tmp_path.glob("**/*.html"))
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_what_is_nested_too_deep_is_not_shown(record) -> None:
     deep: object = 1
     for _ in range(900):

@@ -100,6 +100,7 @@ MISTAKES: list[tuple[str, object, str]] = [
 ]
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_a_mistake_of_a_model_is_an_answer_with_error(env: BaseEnvironment) -> None:
     answers = [(error, called(name, arguments)["error"]) for name, arguments, error in MISTAKES]
     assert [(error, answer) for error, answer in answers if error not in answer] == []

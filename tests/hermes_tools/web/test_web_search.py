@@ -162,6 +162,7 @@ def test_a_searxng_without_json_says_how_to_allow_it(searxng: Site, search: Sear
     assert "add json to search.formats" in search("anything")["error"]
 
 
+@pytest.mark.usefixtures("without_collector")
 def test_an_odd_answer_is_an_error(searxng: Site, search: Search) -> None:
     for answer, why in (
         ("<html>", "did not answer with JSON"),
