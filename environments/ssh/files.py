@@ -118,7 +118,10 @@ class SFTPFiles:
             if path.endswith("/") or not (small and stat.S_ISREG(found.st_mode or 0)):
                 raise NotBySFTPError("it is better read by the shell")
             with sftp.open(place, "rb") as file:
-                target.write(file.read(wanted))
+                data = file.read(wanted)
+            if len(data) < wanted:
+                raise NotBySFTPError("it has become shorter meanwhile")
+            target.write(data)
             (count or _check)(wanted, size)
             return stat.S_IMODE(found.st_mode or 0) & PERMISSIONS
 
