@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from environments.shell.framing import FIELDS_OF, FrameScanner, Kind, Message
 from environments.shell.state import SessionState, StateReports
-from environments.shell.stream import Chunk, CountingStream, Stream
+from environments.shell.stream import Chunk, CountingStream, PollingStream, Stream
 from environments.sink import Channel, OutputSink
 
 REPORT_TIMEOUT = 2.0
@@ -95,6 +95,7 @@ class Hearing:
     def stream(self, stream: Stream) -> None:
         self._stream = stream
         self._counting = stream if isinstance(stream, CountingStream) else None
+        self._longest_wait = stream.longest_wait if isinstance(stream, PollingStream) else LONGEST_WAIT
 
     @property
     def reported(self) -> SessionState:
@@ -191,7 +192,7 @@ class Hearing:
         Raises:
             BrokenPipeError: The shell has ended.
         """
-        chunk = self.stream.read(min(wait, LONGEST_WAIT))
+        chunk = self.stream.read(min(wait, self._longest_wait))
         if chunk is None:
             return False
         if not chunk.data:

@@ -13,7 +13,7 @@ from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.bash_state import USUAL_OPTIONS
 from environments.shell.framing import FrameScanner
 from environments.shell.harmless import changes_nothing, is_plain
-from environments.shell.hearing import LONGEST_WAIT, Ended, Hearing, ShellState
+from environments.shell.hearing import Ended, Hearing, ShellState
 from environments.shell.output import Nowhere
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState
@@ -205,7 +205,7 @@ class Shell(Hearing):
         """
         self._hand_on(output)
         while self._waiting:
-            wait = LONGEST_WAIT
+            wait = self._longest_wait
             if deadline is not None:
                 wait = min(wait, deadline - time.monotonic())
                 if wait <= 0:

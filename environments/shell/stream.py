@@ -8,7 +8,16 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from environments.sink import Channel
 from environments.terminal import Terminal
 
-__all__ = ["Channel", "Chunk", "CountingStream", "SkippingStream", "Stream", "StreamOpener", "Terminal"]
+__all__ = [
+    "Channel",
+    "Chunk",
+    "CountingStream",
+    "PollingStream",
+    "SkippingStream",
+    "Stream",
+    "StreamOpener",
+    "Terminal",
+]
 
 
 class Chunk(NamedTuple):
@@ -57,6 +66,14 @@ class CountingStream(Stream, Protocol):
 
     def unread_bytes(self) -> int | None:
         """Return how many bytes the process has left unread; None if that can't be known."""
+
+
+@runtime_checkable
+class PollingStream(Stream, Protocol):
+    """A stream that asks the target for what there is, and has it wait until there is something."""
+
+    longest_wait: float
+    """Seconds that it waits for one answer. Whoever reads for less has it ask more often."""
 
 
 @runtime_checkable

@@ -82,7 +82,7 @@ class ShortCommands(Protocol):
 
 
 class PolledStream:
-    """A process that is started with the first write. See `Stream`.
+    """A process that is started with the first write. See `PollingStream`.
 
     Args:
         target: Where it runs.
@@ -90,6 +90,8 @@ class PolledStream:
         argv: The program and its arguments.
         is_gone: Whether the target that it was opened on has been lost since, though another may be there.
     """
+
+    longest_wait = WAIT
 
     def __init__(self, target: ShortCommands, directory: str, argv: Sequence[str], is_gone: Callable[[], bool]) -> None:
         self._target = target
