@@ -1,0 +1,558 @@
+"""The loop thread: it owns every shell, stream, decoder, lock, deadline and process end.
+
+A caller's thread submits a coroutine, waits on one lock, and runs its own callbacks. Signals, control-C and
+asynchronous exceptions reach callers' threads and never this one, so that nothing they interrupt is half done: the
+caller holds a `Call`, and the loop cancels the work of a call whose caller has left.
+"""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import atexit
+import contextlib
+import itertools
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+
+from environments.contexts import holding
+from environments.errors import TerminalError
+from environments.log import logger
+from environments.sink import Channel
+
+T = TypeVar("T")
+_P = ParamSpec("_P")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+Piece = tuple[Channel, bytes]
+
+QUEUED = 1024 * 1024
+"""Bytes of output that may wait for a callback before their stream is paused."""
+SLICE = 1.0
+"""Seconds that a caller waits for the lock at a time. A signal that comes between Python's last look for one and the
+system call that waits does not end that call: its handler runs when the wait is over."""
+STOP_LIMIT = 10.0
+"""Seconds that the end of the program waits for the loop's last work."""
+IDLE_LIMIT = 10.0
+"""Seconds after which an idle worker thread ends."""
+KEPT_WORKERS = 2
+"""Idle worker threads that stay: Python 3.12 starts no thread any more while the program ends."""
+
+AT_THE_END = "the program is at its end, and everything that it ran was ended"
+FORKED = "this process was forked in the middle of the call, which is its parent's"
+
+log = logger(__name__)
+
+callback_of: ContextVar[tuple[object, ...]] = ContextVar("hermes_callback_of", default=())
+"""The sessions whose commands' callbacks the current thread or task runs, one within the other."""
+
+
+class Pausable(Protocol):
+    """A stream that can stop reading for a while."""
+
+    def pause(self) -> None:
+        """Stop reading."""
+
+    def resume(self) -> None:
+        """Read on."""
+
+
+class Pieces:
+    """Output on its way from the loop to a callback in another thread. A stream is paused while too much waits.
+
+    Args:
+        wake: Wakes the thread that takes the pieces. Called on the loop.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._pieces: deque[Piece] = deque()
+        self._size = 0
+        self._paused: Pausable | None = None
+        self._dropped = False
+        self._drained: asyncio.Future[None] | None = None
+
+    def offer(self, channel: Channel, data: bytes, stream: Pausable) -> None:
+        """Queue output. Called on the loop."""
+        if self._dropped:
+            return
+        self._pieces.append((channel, data))
+        self._size += len(data)
+        if self._size > QUEUED and self._paused is None:
+            self._paused = stream
+            stream.pause()
+        self._wake()
+
+    def taken(self, size: int) -> None:
+        """Note that the callback has received so many bytes. Called on the loop."""
+        self._size -= size
+        if self._paused is not None and self._size <= QUEUED // 2:
+            stream, self._paused = self._paused, None
+            stream.resume()
+        if self._drained is not None and (self._size <= 0 or self._dropped):
+            self._drained.set_result(None)
+            self._drained = None
+
+    async def drained(self) -> None:
+        """Wait until the callback has received everything, or nothing takes it any more. Called on the loop."""
+        if self._size > 0 and not self._dropped:
+            self._drained = self._drained or current().loop.create_future()
+            await self._drained
+
+    def drop(self) -> None:
+        """Drop what waits and what is offered from here on. Called on the loop."""
+        self._dropped = True
+        self._pieces.clear()
+        self.taken(self._size)
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def take(self) -> list[Piece]:
+        """Return what waits, with neighbours of one channel joined. Called in the thread that takes the pieces."""
+        joined: list[tuple[Channel, list[bytes]]] = []
+        while self._pieces:
+            channel, data = self._pieces.popleft()
+            if joined and joined[-1][0] is channel:
+                joined[-1][1].append(data)
+            else:
+                joined.append((channel, [data]))
+        return [(channel, b"".join(parts)) for channel, parts in joined]
+
+
+class Call(Generic[T]):
+    """Work that a caller waits for. The loop fills in the result.
+
+    Args:
+        work: A coroutine function, which is given this call.
+        owner: The thread or task that waits, so that a session can tell a call from within its own callback.
+        wake: Wakes the caller. Called on the loop.
+        wants_pieces: Whether the caller has a callback for output.
+    """
+
+    __slots__ = ("_wake", "done", "error", "left", "owner", "pieces", "session", "task", "undo", "value", "work")
+
+    def __init__(
+        self, work: Callable[[Call[T]], Awaitable[T]], owner: object, wake: Callable[[], object], wants_pieces: bool
+    ) -> None:
+        self.work, self.owner, self._wake = work, owner, wake
+        self.pieces = Pieces(wake) if wants_pieces else None
+        self.session: object = None
+        """The session in which the work has its turn."""
+        self.task: asyncio.Task[None] | None = None
+        self.undo: Callable[[T], Coroutine[Any, Any, object]] | None = None
+        """Ends what the work has made, for a caller that left just as it was done."""
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.done = self.left = False
+
+    async def serve(self) -> None:
+        """Do the work, and wake the caller. On the loop."""
+        try:
+            self.value = await self.work(self)
+        except BaseException as error:  # it is the caller's, and the loop goes on
+            self.error = error
+        self.task = None  # that the caller's thread does not have to see to its end
+        self.done = True
+        self._wake()
+        if self.left:
+            self.undone()
+
+    def undone(self) -> None:
+        """Undo a result that nobody gets. On the loop."""
+        if self.undo and self.error is None:
+            current().spawn(self.undo(self.value))
+
+    def result(self) -> T:
+        """Return the value of the work, or raise its error."""
+        if self.error is None:
+            return self.value  # type: ignore[no-any-return]  # of `work`
+        error, self.error = self.error, None  # its traceback holds this frame
+        try:
+            raise error
+        finally:
+            del error
+
+
+class LoopThread:
+    """The loop, its thread, and the threads of what can only block."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(_log_failure)
+        self.thread = 0
+        """The thread's identifier, 0 before it runs."""
+        self.left: deque[Call[Any]] = deque()
+        """Calls whose callers have left."""
+        self.has_ended = False
+        """True once the program is at its end and the loop has stopped."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._workers = Workers(self)
+        self._begun = _thread.allocate_lock()
+        self._ended = _thread.allocate_lock()
+        self._ended.acquire()
+
+    def start(self) -> None:
+        """Start the thread, unless it runs.
+
+        Raises:
+            TerminalError: No thread can be started.
+        """
+        if self.thread:
+            return
+        try:
+            _thread.start_new_thread(self.main, ())
+        except RuntimeError as error:
+            raise TerminalError(f"no thread can be started: {error}") from error
+
+    def main(self) -> None:
+        """Run the loop. This is what the thread does."""
+        if not self._begun.acquire(False):
+            return  # whoever started another thread for it was interrupted, or had not seen it run yet
+        self.thread = _thread.get_ident()
+        threading.current_thread().name = "hermes-loop"
+        asyncio.set_event_loop(self.loop)
+        try:
+            while not self._has_run():
+                pass
+        finally:
+            self.has_ended = True
+            self._ended.release()
+
+    def _has_run(self) -> bool:
+        try:
+            self.loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):  # of a callback, which asyncio lets through
+            log.exception("the loop thread met a fault")
+            return False
+        return True
+
+    @property
+    def is_mine(self) -> bool:
+        """True in the loop's own thread."""
+        return self.thread == _thread.get_ident()
+
+    # On the loop.
+
+    def spawn(self, work: Coroutine[Any, Any, T], context: Context | None = None) -> asyncio.Task[T]:
+        """Run a coroutine beside others. The loop keeps the task alive."""
+        task = self.loop.create_task(work, context=context)
+        self._keep(task)
+        return task
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        """Keep a task alive, and the program from its end before it."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def in_worker(self, work: Callable[..., T], *args: object) -> T:
+        """Run a function that blocks, on a worker thread and in the task's context. If cancelled, it ends alone."""
+        return await self._workers.run(work, *args)
+
+    def begin(self, call: Call[Any]) -> None:
+        """Begin the work of a call, unless its caller has left."""
+        if self.left:
+            self.abandon()
+        if not call.left:
+            call.task = self.loop.create_task(call.serve())
+
+    def abandon(self) -> None:
+        """Cancel the work of calls whose callers have left."""
+        while self.left:
+            call = self.left.popleft()
+            if call.left:
+                continue
+            call.left = True
+            if call.pieces is not None:
+                call.pieces.drop()
+            if call.done:
+                call.undone()
+            elif call.task:
+                self._keep(call.task)
+                call.task.cancel()
+
+    # In any thread.
+
+    def soon(self, callback: Callable[..., object], *args: object) -> None:
+        """Have the loop call a function. Without effect once the loop has ended."""
+        with contextlib.suppress(RuntimeError):
+            self.loop.call_soon_threadsafe(callback, *args)
+
+    def leave(self, call: Call[Any]) -> None:
+        """Leave a call: its work is cancelled."""
+        self.left.append(call)
+        self.soon(self.abandon)
+
+    def stop(self) -> None:
+        """End the thread, once what it has under way has ended, for at most `STOP_LIMIT` seconds."""
+        if self.thread:
+            self.soon(self._begin_wind_down)
+            self._ended.acquire(timeout=STOP_LIMIT + 1)
+
+    def _begin_wind_down(self) -> None:
+        self.abandon()
+        self.spawn(self._wind_down())
+
+    async def _wind_down(self) -> None:
+        deadline = time.monotonic() + STOP_LIMIT
+        me = asyncio.current_task()
+        while (others := self._tasks - {me}) and (left := deadline - time.monotonic()) > 0:
+            await asyncio.wait(others, timeout=left)
+        self.loop.stop()
+
+
+class Workers:
+    """Threads for functions that block, made as they are needed.
+
+    Their number has no limit, as a function on one may wait for a coroutine that needs another. They are daemons and
+    outlive the callbacks of `atexit`, which those of `concurrent.futures` do not: a container is removed there.
+    """
+
+    def __init__(self, thread: LoopThread) -> None:
+        self._thread = thread
+        self._numbers = itertools.count(1)
+        self._idle: deque[Worker] = deque()
+
+    async def run(self, work: Callable[..., T], *args: object) -> T:
+        """Run a function, see `LoopThread.in_worker`."""
+        answer: asyncio.Future[T] = self._thread.loop.create_future()
+        worker = self._idle.pop() if self._idle else self._new()
+        worker.job = (copy_context(), work, args, answer)
+        worker.is_idle = False
+        worker.wake.release()
+        return await answer
+
+    def _new(self) -> Worker:
+        worker = Worker(self, f"hermes-worker-{next(self._numbers)}")
+        try:
+            worker.start()
+        except RuntimeError as error:
+            raise TerminalError(f"no thread can be started: {error}") from error
+        return worker
+
+    def ended(self, worker: Worker, answer: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
+        """Note what a function has returned. On the loop."""
+        self._idle.append(worker)
+        if len(self._idle) > KEPT_WORKERS:
+            self._thread.loop.call_later(IDLE_LIMIT, self._end_idle)
+        if answer.done():
+            return
+        if error is None:
+            answer.set_result(value)
+        elif isinstance(error, StopIteration):  # which a future refuses
+            answer.set_exception(RuntimeError(f"a function raised {error!r}"))
+        else:
+            answer.set_exception(error)
+
+    def _end_idle(self) -> None:
+        if len(self._idle) > KEPT_WORKERS and time.monotonic() - self._idle[0].idle_since >= IDLE_LIMIT - 0.1:
+            self._idle.popleft().wake.release()  # without a job it ends
+
+    def report(self, worker: Worker, answer: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
+        """Have the loop note the end of a function. In the worker's thread."""
+        self._thread.soon(self.ended, worker, answer, value, error)
+
+
+class Worker(threading.Thread):
+    """One thread, which waits for its next function."""
+
+    def __init__(self, workers: Workers, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._workers = workers
+        self.wake = _thread.allocate_lock()
+        self.wake.acquire()
+        self.job: tuple[Context, Callable[..., Any], tuple[Any, ...], asyncio.Future[Any]] | None = None
+        self.idle_since = 0.0
+        self.is_idle = False
+        """True while it waits for its next function."""
+
+    def run(self) -> None:
+        """Run one function after another, until it is woken without one."""
+        while True:
+            self.wake.acquire()
+            if self.job is None:
+                return
+            (context, work, args, answer), self.job = self.job, None
+            value, error = None, None
+            try:
+                value = context.run(work, *args)
+            except BaseException as raised:  # whoever awaits it gets it
+                error = raised
+            self.idle_since, self.is_idle = time.monotonic(), True
+            self._workers.report(self, answer, value, error)
+            del context, work, args, answer, value, error
+
+
+def _log_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    log.error("the loop thread met a fault: %s", context.get("message"), exc_info=context.get("exception") or False)
+
+
+_making = _thread.allocate_lock()
+_current: LoopThread | None = None
+_of_parents: list[LoopThread | None] = []
+"""Kept for ever in a forked child: a loop that is collected takes descriptors out of the epoll that its parent has."""
+
+
+def current() -> LoopThread:
+    """Return the loop thread of this process. The first call starts it."""
+    global _current  # noqa: PLW0603  # one loop thread for each process
+    if _current is None or not _current.thread:
+        with _making:
+            if _current is None:
+                _current = LoopThread()
+            _current.start()
+    return _current
+
+
+def in_worker(work: Callable[..., T], *args: object) -> Coroutine[Any, Any, T]:
+    """Run a function that blocks on a worker thread, see `LoopThread.in_worker`."""
+    return current().in_worker(work, *args)
+
+
+def spawn(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Run a coroutine beside others on the loop, see `LoopThread.spawn`."""
+    return current().spawn(work)
+
+
+async def shielded(future: asyncio.Future[T]) -> T:
+    """Wait for a future that others wait for too: cancelling this wait does not cancel it."""
+    if not future.done():
+        await asyncio.wait((future,))
+    return future.result()
+
+
+async def done_within(future: asyncio.Future[Any], seconds: float) -> bool:
+    """Wait for a future that others wait for too, and return whether it is done by then."""
+    if not future.done():
+        await asyncio.wait((future,), timeout=seconds)
+    return future.done()
+
+
+def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Channel, bytes], object] | None = None) -> T:
+    """Have the loop do some work, and wait for it. If anything is raised here meanwhile, the loop cancels that work.
+
+    Args:
+        work: A coroutine function.
+        on_piece: Called in this thread with each piece of output that the work offers.
+
+    Raises:
+        TerminalError: It was called on the loop's own thread, which would wait for itself, or at the end of the
+            program, or no thread can be started.
+    """
+    thread = current()
+    me = _thread.get_ident()
+    if me == thread.thread:
+        raise TerminalError("a call that waits was made on the loop's own thread")
+    bell = _thread.allocate_lock()
+    bell.acquire()
+
+    def wake() -> None:
+        if bell.locked():  # the loop alone releases it
+            bell.release()
+
+    call = Call(work, me, wake, on_piece is not None)
+    try:
+        thread.loop.call_soon_threadsafe(thread.begin, call)
+        while True:
+            ended, done = thread.has_ended, call.done  # in this order, before the pieces: what comes last is seen last
+            if call.pieces and on_piece:
+                try:
+                    with calling_back(call):
+                        _hand_over(thread, call.pieces, on_piece)
+                except Exception:  # of the callback, which ends the work before it is raised
+                    thread.leave(call)
+                    while not (call.done or thread.has_ended):
+                        bell.acquire(True, SLICE)
+                    raise
+            elif done and call.error is None:
+                return call.value  # type: ignore[no-any-return]  # no exception gets in between: it would be left
+            elif done:
+                break
+            elif ended or thread in _of_parents:
+                raise TerminalError(AT_THE_END if ended else FORKED)
+            else:
+                bell.acquire(True, SLICE)
+    except BaseException:
+        thread.left.append(call)  # one call of C: no second exception gets in front of it, as it would of `leave`
+        thread.soon(thread.abandon)
+        raise
+    return call.result()
+
+
+def calling_back(call: Call[Any]) -> holding[tuple[object, ...]]:
+    """Return what marks a block as the callback of a call, so that it waits for no turn in the call's own session."""
+    return holding(callback_of, (*callback_of.get(), call.session))
+
+
+def waits_for(work: Callable[..., Awaitable[Any]]) -> Callable[[_Method], _Method]:
+    """Mark a method that waits for work of the loop, so that a task can await the same work.
+
+    Args:
+        work: A coroutine function. Its parameters are `self`, the call, and those of the method.
+    """
+
+    def mark(method: _Method) -> _Method:
+        method.work = work  # type: ignore[attr-defined]  # of a function
+        return method
+
+    return mark
+
+
+class OfProcess(Protocol):
+    """A thing that one process alone may use."""
+
+    def check_process(self) -> None:
+        """Raise TerminalError in any other process."""
+
+
+_Thing = TypeVar("_Thing", bound=OfProcess)
+
+
+def on_loop(work: Callable[Concatenate[_Thing, _P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[_Thing, _P], T]:
+    """Return a method that has the loop run a coroutine function, and waits for it, see `waits_for`."""
+
+    async def checked(self: _Thing, _: Call[T], /, *args: _P.args, **kwargs: _P.kwargs) -> T:
+        self.check_process()
+        return await work(self, *args, **kwargs)
+
+    @waits_for(checked)
+    @wraps(work)
+    def method(self: _Thing, /, *args: _P.args, **kwargs: _P.kwargs) -> T:
+        self.check_process()
+        return run(lambda _: work(self, *args, **kwargs))
+
+    return method
+
+
+def work_of(method: Callable[..., object]) -> Callable[..., Awaitable[Any]] | None:
+    """Return the coroutine function that a bound method waits for, see `waits_for`; None if the method blocks."""
+    work = getattr(method, "work", None)
+    return partial(work, method.__self__) if work else None  # type: ignore[attr-defined]  # it is bound
+
+
+def _hand_over(thread: LoopThread, pieces: Pieces, on_piece: Callable[[Channel, bytes], object]) -> None:
+    taken = 0
+    for channel, data in pieces.take():
+        taken += len(data)
+        on_piece(channel, data)
+    thread.soon(pieces.taken, taken)
+
+
+def _forget() -> None:
+    global _current, _making
+    _of_parents.append(_current)
+    _current, _making = None, _thread.allocate_lock()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+@atexit.register
+def _stop() -> None:
+    if _current is not None:
+        _current.stop()
