@@ -8,14 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self, Unpack
 
 from environments.attachments import Attachments
-from environments.call import Call, Command, StdinMode
 from environments.cancellation import cancellable
 from environments.errors import CallCancelledError
 from environments.execution import Execution
 from environments.observation.watched import Watched
+from environments.options import Command, CommandText, SharedOptions, StdinMode
 from environments.owner import Orphan
 from environments.passthrough import Passthrough
 from environments.process import GRACE, Background
@@ -171,18 +171,15 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
     @cancellable
     def start(
         self,
-        command: Command,
+        command: CommandText,
         *,
-        cwd: str | None = None,
         pty: bool = False,
         rows: int = 24,
         columns: int = 80,
         stdin: StdinMode = "open",
-        env: Mapping[str, str] | None = None,
-        user: str | int | None = None,
-        session_env: bool = False,
         sink: OutputSink | None = None,
         grace: float = GRACE,
+        **options: Unpack[SharedOptions],
     ) -> Process:
         """Start a command in the background and return a handle to it.
 
@@ -191,18 +188,15 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
 
         Args:
             command: Shell text or a program and its arguments, as for `execute`.
-            cwd: Directory to run in, as for `execute`; None is the session's.
             pty: Whether to give it a terminal.
             rows: Height of that terminal in lines.
             columns: Width of that terminal in characters.
             stdin: `"open"` for an input that the handle writes to; `"none"` for one at its end; `"consumed"` for an
                 open one of which the command is certain to read all that is written. The latter two leave the shell
                 that ran the command for others, which saves time on a distant target.
-            env: Variables for it.
-            user: The user to run as, as for `execute`.
-            session_env: Whether it gets what the session has exported, as for `execute_oneshot`.
             sink: Takes the output, in a thread of its own, in place of the handle's `read`.
             grace: Seconds between TERM and KILL when it is killed.
+            options: See `SharedOptions`.
 
         Raises:
             UnsupportedError: The backend has no pty, or cannot run a command as that user.
@@ -212,7 +206,7 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
             TypeError: An argument is of a wrong type.
             ValueError: An argument has a value that cannot be.
         """
-        call = self._call(command, math.inf, cwd=cwd, env=env, user=user, session_env=session_env)
+        call = self._call(command, timeout=math.inf, **options)
         background = Background.checked(stdin, Terminal.checked(rows, columns) if pty else None, sink, grace)
         with self.observation.process(call, pty) as seen:
             if not self._may_call(call, "background"):
@@ -230,21 +224,20 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
         self,
         command: str,
         *,
-        cwd: str | None = None,
         stdin: StdinMode = "open",
-        session_env: bool = False,
         sink: OutputSink | None = None,
         grace: float = GRACE,
+        **options: Unpack[SharedOptions],
     ) -> Process:
-        """Do what `start` does, for a command of this package or of a hook itself: nobody is asked.
+        """Do what `start` does, for a command of this package or of a hook itself: no hook is asked.
 
         Arguments, result and errors are those of `start`.
         """
-        call = self._call(command, math.inf, cwd=cwd, session_env=session_env)
+        call = self._call(command, timeout=math.inf, **options)
         return self.run_in_background(call._replace(is_own=True), Background.checked(stdin, None, sink, grace))
 
     @abstractmethod
-    def run_in_background(self, call: Call, background: Background) -> Process:
+    def run_in_background(self, call: Command, background: Background) -> Process:
         """Do what `start` says."""
 
     @abstractmethod

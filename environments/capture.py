@@ -35,6 +35,7 @@ class BoundedCapture:
     """Collects bytes up to a limit: the first half of it from the start, the second from the end."""
 
     def __init__(self, limit: int) -> None:
+        self.limit = limit
         self._head_limit = limit // 2
         self._tail_limit = limit - self._head_limit
         self._head = bytearray()

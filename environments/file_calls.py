@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 
 from environments.cancellation import CancelScope, current_scope, ended_in_scope
@@ -11,13 +12,16 @@ from environments.errors import CLEANED_UP, TerminalError
 
 PATIENCE = 3.0
 """Seconds to wait for them to end. What a service moves in one piece may take longer, and is then cut off."""
+_LOOK_AGAIN = 0.005
 
 
 class FileCalls:
-    """Those that are under way. Whatever kills one leaves a part of a file in the target; it removes that itself."""
+    """Those that are under way. Whatever kills one leaves a part of a file in the target; it removes that itself.
+
+    It has no lock: each step is one operation of a dict, which no exception in a caller's thread can cut.
+    """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
         self._under_way: dict[CancelScope, int] = {}
         """The scope that each is in, and its thread."""
         self._is_over = False
@@ -37,23 +41,18 @@ class FileCalls:
         outer = current_scope()
         scope = CancelScope(is_trusted=outer is None or outer.is_trusted)
         try:
-            with self._changed:
-                self.check()
-                self._under_way[scope] = threading.get_ident()
+            self._under_way[scope] = threading.get_ident()
+            self.check()  # behind the line above: `end` sees this call, or is seen by it
             with ended_in_scope(scope.cancel), scope.active():
                 yield
         finally:
-            with self._changed:
-                self._under_way.pop(scope, None)
-                self._changed.notify_all()
+            self._under_way.pop(scope, None)
 
     def end(self) -> None:
         """Cancel them, let no more begin, and wait until they have ended, but for those of the current thread."""
-        with self._changed:
-            self._is_over = True
-            scopes = list(self._under_way)
-        for scope in scopes:
+        self._is_over = True
+        for scope in list(self._under_way):
             scope.cancel()
-        me = threading.get_ident()
-        with self._changed:
-            self._changed.wait_for(lambda: all(thread == me for thread in self._under_way.values()), PATIENCE)
+        me, deadline = threading.get_ident(), time.monotonic() + PATIENCE
+        while any(thread != me for thread in list(self._under_way.values())) and time.monotonic() < deadline:
+            time.sleep(_LOOK_AGAIN)

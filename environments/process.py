@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Self, get_args
 
 from environments.arguments import check_seconds
-from environments.call import StdinMode
 from environments.observation.observation import UNOBSERVED, Observation
+from environments.options import StdinMode
 from environments.sink import OutputSink
 
 if TYPE_CHECKING:

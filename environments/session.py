@@ -1,34 +1,32 @@
-"""Sessions of a name: several shells whose state lasts, side by side in one target."""
+"""Named sessions: several shells whose state lasts, side by side in one target."""
 
 from __future__ import annotations
 
 import math
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
-from environments.arguments import check_directory, check_text
-from environments.call import Call, Command, StderrMode, checked_call
+from environments.arguments import check_directory, check_text, checked_user
 from environments.cancellation import start_limit
 from environments.errors import TerminalError, UnsupportedError
-from environments.listener import OutputCallback
 from environments.observation.watched import Watched, came_of
-from environments.result import Capabilities, CommandResult
+from environments.options import Command, CommandOptions, CommandText, checked
+from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
-from environments.terminal import Terminal
 
 if TYPE_CHECKING:
     from environments.approvals.decision import Way
 
 MOST_SESSIONS = 64
-"""How many sessions of a name may be open at once: each is a shell in the target."""
+"""How many named sessions may be open at once: each is a shell in the target."""
 _DEFAULT = "default"
 
 
-class SessionShell(Protocol):
-    """What a backend has for one session."""
+class SessionBackend(Protocol):
+    """One session of a backend."""
 
     @property
     def cwd(self) -> str:
@@ -38,24 +36,18 @@ class SessionShell(Protocol):
     def busy(self) -> bool:
         """Whether a command runs in it."""
 
-    def run(self, call: Call) -> CommandResult:
+    def run(self, command: Command) -> CommandResult:
         """Run a command, see `BaseEnvironment.execute`."""
 
     def interrupt(self) -> None:
         """End the command that runs."""
-
-    def type(self, data: bytes) -> None:
-        """Type on its terminal."""
-
-    def resize(self, terminal: Terminal) -> None:
-        """Change the size of its terminal."""
 
     def end(self) -> None:
         """End all that was started in it."""
 
 
 class SessionHost(Protocol):
-    """What a session asks its environment, see `BaseEnvironment`."""
+    """What a session uses of its environment, see `BaseEnvironment`."""
 
     settings: EnvironmentSettings
     observation: Watched
@@ -82,17 +74,16 @@ class EnvironmentSession:
     """
 
     def __init__(
-        self, name: str, host: SessionHost, shell: SessionShell, terminal: Terminal | None, cwd: str | None
+        self, name: str, host: SessionHost, backend: SessionBackend, cwd: str | None, user: str | None = None
     ) -> None:
         self.name = name
         """What it was asked for by."""
-        self.pty = terminal is not None
-        """Whether its commands have a terminal."""
+        self.user = user
+        """The user that its commands run as; None is the target's own."""
         self._host = host
-        self._shell = shell
+        self._backend = backend
         self._known_cwd = cwd
         self._is_closed = False
-        self._closing = threading.Lock()
 
     @property
     def closed(self) -> bool:
@@ -102,135 +93,66 @@ class EnvironmentSession:
     @property
     def busy(self) -> bool:
         """Whether a command runs in it."""
-        return self._shell.busy
+        return self._backend.busy
 
     @property
     def cwd(self) -> str:
         """Its working directory, as known from the last command that ended. Raises as `BaseEnvironment.cwd` does."""
-        return self._shell.cwd
+        return self._backend.cwd
 
-    def execute(
-        self,
-        command: Command,
-        *,
-        cwd: str | None = None,
-        timeout: float | None = None,
-        stdin: str | bytes | None = None,
-        stderr: StderrMode = "merge",
-        env: Mapping[str, str] | None = None,
-        user: str | int | None = None,
-        binary: bool = False,
-        max_output_bytes: int | None = None,
-        on_output: OutputCallback | None = None,
-        interrupt: threading.Event | None = None,
-    ) -> CommandResult:
+    def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command in this session and wait for it, see `BaseEnvironment.execute`.
 
-        On a terminal it reads what is typed, unless `stdin` is given; its output is what the terminal shows, with the
-        echo of what was typed. Line breaks are left as the command writes them.
-
         Raises:
-            ValueError: Also for `stderr="separate"` on a terminal, which shows both as one.
             TerminalError: Also when the session was closed.
         """
-        if self.pty and stderr == "separate":
-            raise ValueError('stderr is "separate", but a terminal shows both as one; use a session without pty')
-        call = checked_call(
-            command,
-            self._host.settings.timeout if timeout is None else timeout,
-            cwd=cwd,
-            stdin=stdin,
-            stderr=stderr,
-            env=env,
-            user=user,
-            binary=binary,
-            max_output_bytes=max_output_bytes,
-            on_output=on_output,
-            interrupt=interrupt,
-        )
-        if self.pty and call.user is not None:
-            raise UnsupportedError(
-                f"session {self.name!r} has a terminal, which is the target user's; run the command in one without "
-                "pty, or by start(pty=True, user=...)"
-            )
-        self._host.touch()
-        return self._run(call)
-
-    def _run(self, call: Call) -> CommandResult:
+        call = self._session_call(command, **options)
         with self._host.observation.command(call, "session", self.name) as seen:
             return came_of(seen, self._ran(call))
 
-    def _ran(self, call: Call) -> CommandResult:
+    def _session_call(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+        call = checked(command, self._host.settings.timeout, **options)
+        if call.user is not None:
+            raise UnsupportedError("a session runs its commands as one user; give user to env.session")
+        self._host.touch()
+        return call._replace(user=self.user)
+
+    def _ran(self, call: Command) -> CommandResult:
         self._check_open()
         if not self._may_call(call):
             return CommandResult.never_ran(self._known_cwd or "")
         with start_limit(math.inf, interrupted=call.interrupt.is_set if call.interrupt else None):
-            result = self._shell.run(call)
-        if call.cwd is None and call.user is None:
+            result = self._backend.run(call)
+        if call.cwd is None:
             self._known_cwd = result.cwd
         return result
-
-    def _may_call(self, call: Call) -> bool:
-        """Ask about a command. Returns False if nobody waits for it any more."""
-        place = call.cwd or self._known_cwd
-        return not call.is_cancelled and self._host.may_run(
-            call.judged, place, "session", call.user, lambda: call.is_cancelled
-        )
 
     def _check_open(self) -> None:
         if self._is_closed:
             raise TerminalError(f"session {self.name!r} was closed; env.session({self.name!r}) opens a new one")
+
+    def _may_call(self, call: Command) -> bool:
+        """Ask about a command. Returns False if it was cancelled meanwhile."""
+        place = call.cwd or self._known_cwd
+        return not call.is_cancelled and self._host.may_run(
+            call.judged, place, "session", call.user, lambda: call.is_cancelled
+        )
 
     def interrupt(self) -> None:
         """End the command that runs in this session, from any thread; others go on. Without one, does nothing.
 
         A command that waits for the target to start raises `StartStoppedError`.
         """
-        self._shell.interrupt()
-
-    def write(self, text: str | bytes) -> None:
-        """Type on the terminal, from any thread or from `on_output`: for a prompt, or `"\\x03"` for control-C.
-
-        The command that runs gets it; without one, the next. What a command has not read stays for the next as on
-        every terminal, and the shell never takes it for a command. It may take until somebody reads.
-
-        Raises:
-            UnsupportedError: The session has no terminal.
-            TerminalError: It was closed, or 64 KiB were typed that nobody has taken.
-            TypeError: It is neither text nor bytes.
-        """
-        self._check_terminal()
-        if not isinstance(text, (bytes, bytearray)):
-            check_text("text", text)
-        self._shell.type(text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text))
-
-    def resize(self, rows: int, columns: int) -> None:
-        """Change the size of the terminal, in characters.
-
-        Raises:
-            UnsupportedError: The session has no terminal.
-            TerminalError: It was closed.
-            TypeError: One of the numbers is not whole.
-            ValueError: There is no such size.
-        """
-        size = Terminal.checked(rows, columns)
-        self._check_terminal()
-        self._shell.resize(size)
-
-    def _check_terminal(self) -> None:
-        self._check_open()
-        if not self.pty:
-            raise UnsupportedError(f"session {self.name!r} has no terminal; open it with pty=True")
+        self._backend.interrupt()
 
     def close(self) -> None:
         """End the command that runs, the shell, and what commands of this session have left in the background.
 
         Safe to call twice, and from any thread but one that runs a command in it.
         """
-        with self._closing:
-            if not self._is_closed:
-                self._shell.end()
-                self._is_closed = True
+        if not self._is_closed:
+            self._backend.end()
+            self._is_closed = True
 
     def __enter__(self) -> Self:
         return self
@@ -242,7 +164,7 @@ class EnvironmentSession:
 
 
 class Sessions(ABC):
-    """The part of every environment that has sessions of a name."""
+    """The part of every environment that has named sessions."""
 
     settings: EnvironmentSettings
 
@@ -250,14 +172,7 @@ class Sessions(ABC):
         self._sessions: dict[str, EnvironmentSession] = {}
         self._sessions_lock = threading.Lock()
 
-    @property
-    @abstractmethod
-    def capabilities(self) -> Capabilities:
-        """What this backend can do here."""
-
-    def session(
-        self, name: str, *, pty: bool = False, rows: int = 24, columns: int = 80, cwd: str | None = None
-    ) -> EnvironmentSession:
+    def session(self, name: str, *, cwd: str | None = None, user: str | int | None = None) -> EnvironmentSession:
         """Return the session of a name, which is opened unless it is open.
 
         It has a shell of its own and begins as that of `execute` has begun: with nothing of what was exported or
@@ -266,32 +181,27 @@ class Sessions(ABC):
 
         Args:
             name: Any text but `"default"`.
-            pty: Whether its commands have a terminal, for password prompts, programs that ask, and job control.
-            rows: Height of that terminal in lines.
-            columns: Width of that terminal in characters.
             cwd: The directory to begin in, an absolute path or one from `~`; None is as `settings.cwd` says.
+            user: The user of the target that its commands run as, by name or number; None is the target's own.
 
         Raises:
-            UnsupportedError: The backend has no pty here; to know that, it is started. Or it has one session only.
-            EnvironmentStartError: For a pty: the target could not be started.
+            UnsupportedError: The target cannot run a shell as that user, or has one session only.
             TerminalError: 64 of them are open.
             TypeError: An argument is of a wrong type.
-            ValueError: An argument has a value that cannot be, or the name is that of an open session whose `pty` is
-                another.
+            ValueError: An argument has a value that cannot be, or the name is that of an open session of another user.
         """
-        terminal = _checked(name, pty, rows, columns, cwd)
-        if terminal and not self.capabilities.pty:
-            raise UnsupportedError(f"backend {self.settings.env!r} has no pty here; open the session without one")
+        _check(name, cwd)
+        runs_as = None if user is None else checked_user(user)
         with self._sessions_lock:
             found = self._sessions.get(name)
             if found and not found.closed:
-                if found.pty != bool(terminal):
-                    raise ValueError(f"session {name!r} is open {'with' if found.pty else 'without'} a pty; close it")
+                if found.user != runs_as:
+                    raise ValueError(f"session {name!r} is open for user {found.user or 'of the target'!r}; close it")
                 return found
             self._sessions = {known: each for known, each in self._sessions.items() if not each.closed}
             if len(self._sessions) >= MOST_SESSIONS:
                 raise TerminalError(f"{MOST_SESSIONS} sessions are open; close one before you open {name!r}")
-            made = self._sessions[name] = self.open_session(name, terminal, cwd)
+            made = self._sessions[name] = self.open_session(name, cwd, runs_as)
             return made
 
     def close_sessions(self) -> None:
@@ -301,15 +211,16 @@ class Sessions(ABC):
         for each in found:
             each.close()
 
-    def open_session(self, name: str, terminal: Terminal | None, cwd: str | None) -> EnvironmentSession:
+    @abstractmethod
+    def open_session(self, name: str, cwd: str | None, user: str | None) -> EnvironmentSession:
         """Make a session, see `session`. Its shell is opened with its first command.
 
-        A backend that does not override it has no session but that of `execute`.
+        Raises:
+            UnsupportedError: The backend has no session but that of `execute`.
         """
-        raise UnsupportedError(f"backend {self.settings.env!r} has no session but that of execute()")
 
 
-def _checked(name: object, pty: bool, rows: int, columns: int, cwd: object) -> Terminal | None:
+def _check(name: object, cwd: object) -> None:
     check_text("name", name)
     if not name or name == _DEFAULT:
         raise ValueError(f"name is {name!r}; give the session a name of its own: that of execute() has none")
@@ -317,4 +228,3 @@ def _checked(name: object, pty: bool, rows: int, columns: int, cwd: object) -> T
         check_directory(cwd)
         if not str(cwd).startswith(("/", "~")):
             raise ValueError(f"cwd is {cwd!r}; give an absolute path, or one that begins with ~")
-    return Terminal.checked(rows, columns) if pty else None

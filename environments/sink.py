@@ -15,6 +15,13 @@ class Channel(Enum):
     STDERR = 2
 
 
+class Sink(Protocol):
+    """Takes output."""
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes of a channel."""
+
+
 class OutputSink(Protocol):
     """Takes the output of one command."""
 

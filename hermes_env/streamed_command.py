@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from environments.base import BaseEnvironment
-from environments.call import Call, checked_call
 from environments.cancellation import CancelScope, start_limit
 from environments.observation.observation import Observation, Status
+from environments.options import Command, checked
 from environments.plain_number import plain_number
 from environments.process import Background, Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
@@ -78,7 +78,7 @@ class StreamedCommand:
             StartStoppedError: The start of the target was stopped, or took longer than the limit.
             TerminalError: As `BaseEnvironment.start` does, or the input or the output fails.
         """
-        call = checked_call(self._command, self._timeout or environment.settings.timeout)
+        call = checked(self._command, self._timeout or environment.settings.timeout)
         with environment.observation.command(call, "session") as seen:
             background = Background("none" if self._source is None else "open", sink=output).tapped(seen)
             ended = self._run(environment, call._replace(timeout=math.inf), background, seen)
@@ -86,7 +86,7 @@ class StreamedCommand:
                 seen.tell(status=ended.status, exit_code=ended.exit_code, note=ended.note, **background.tap.facts())
         return ended
 
-    def _run(self, environment: BaseEnvironment, call: Call, background: Background, seen: Observation) -> Ending:
+    def _run(self, environment: BaseEnvironment, call: Command, background: Background, seen: Observation) -> Ending:
         limit = environment.settings.timeout
         with self._scope.active(), start_limit(self._timeout or math.inf) as clock:
             if not environment.may_run(self._command, environment.settings.cwd, "session"):

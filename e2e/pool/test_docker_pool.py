@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +16,9 @@ from targets.borrowing import LONG, Borrower, until
 from targets.engines import PYTHON_IMAGE
 from targets.refusing_link import RefusingLink
 
-from environments import CommandResult, EnvironmentStartError, Pool, create_environment
+from environments import EnvironmentStartError, Pool, create_environment
 from environments.pool import refusal
-from environments.shell.control import ControlShells
+from environments.shell.pool import Control
 
 MakePool = Callable[..., Pool]
 
@@ -91,13 +91,13 @@ def test_what_was_started_first_is_ended_also_by_a_look_that_comes_late(engine, 
     with create_environment("docker", image=PYTHON_IMAGE) as env:
         env.prepare()
         env.execute(f"(env -i setsid sleep {nap} >/dev/null 2>&1 &)")
-        ask = ControlShells.run_alone
+        ask = Control.run_alone
 
-        def late(shells: ControlShells, text: str) -> CommandResult:
-            time.sleep(0.5)
-            return ask(shells, text)
+        async def late(shells: Control, text: str) -> str:
+            await asyncio.sleep(0.5)
+            return await ask(shells, text)
 
-        monkeypatch.setattr(ControlShells, "run_alone", late)
+        monkeypatch.setattr(Control, "run_alone", late)
         env.renew()
         assert env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline").output == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from targets.ssh_server import SSHContainer
@@ -77,18 +78,23 @@ def env(host: SSHContainer) -> Iterator[BaseEnvironment]:
 
 def test_who_may_become_nobody_else_says_so_and_runs_nothing(container: SSHContainer) -> None:
     with create_environment("ssh", user="agent", **container.settings) as env:
-        for run in (env.execute, env.execute_oneshot, env.start):
+        ways = [partial(each, user="nobody") for each in (env.execute_oneshot, env.start)]
+        for run in (*ways, env.session("other", user="nobody").execute):
             with pytest.raises(UnsupportedError, match="sudo -n -u"):
-                run("touch /tmp/ran", user="nobody")
+                run("touch /tmp/ran")
         assert env.execute("ls /tmp/ran").exit_code != 0
-        assert env.execute("whoami", user="agent").output == "agent\n"
+        assert env.execute_oneshot("whoami", user="agent").output == "agent\n"
 
 
 def test_who_has_sudo_runs_commands_as_others(env: BaseEnvironment) -> None:
     env.execute("cd /tmp; export KEPT='as it is' LANG=C.UTF-8")
-    result = env.execute("id -un; echo $HOME $USER $LOGNAME; pwd; echo $KEPT $LANG; cat", user="nobody", stdin="in")
+    ask = "id -un; echo $HOME $USER $LOGNAME; pwd; echo $KEPT $LANG; cat"
+    result = env.execute_oneshot(ask, user="nobody", session_env=True, stdin="in")
     assert result.output == "nobody\n/nonexistent nobody nobody\n/tmp\nas it is C.UTF-8\nin"
-    assert env.execute("id -un; id -u >/root/out && cat /root/out", user="root").output == "root\n0\n"
+    assert env.execute_oneshot("id -un; id -u >/root/out && cat /root/out", user="root").output == "root\n0\n"
+    with env.session("root's", user="root") as session:
+        session.execute("cd /root; kept=1")
+        assert session.execute("id -un; pwd; echo $kept").output == "root\n/root\n1\n"
     process = env.start("tty >/dev/null && id -un", user="nobody", pty=True)
     assert process.wait(60) == 0 and process.read().strip() == "nobody"
 
@@ -96,10 +102,10 @@ def test_who_has_sudo_runs_commands_as_others(env: BaseEnvironment) -> None:
 def test_who_may_not_signal_others_processes_ends_them_all_the_same(
     env: BaseEnvironment, host: SSHContainer, nap: str
 ) -> None:
-    result = env.execute(f"setsid sleep {nap} & sleep {nap}", user="root", timeout=1)
+    result = env.execute_oneshot(f"setsid sleep {nap} & sleep {nap}", user="root", timeout=1)
     assert result.timed_out and not result.survivors
-    assert env.execute(f"pgrep -f 'sleep {nap}'", user="root").output == ""
-    env.execute("cat", stdin="for a private directory of nobody", user="nobody")
+    assert env.execute_oneshot(f"pgrep -f 'sleep {nap}'", user="root").output == ""
+    env.execute_oneshot("cat", stdin="for a private directory of nobody", user="nobody")
     env.start(f"setsid sleep {nap}", user="nobody", stdin="none")
     assert wait_until(lambda: env.execute_oneshot(f"pgrep -f '^sleep {nap}'").ok)
     env.cleanup()

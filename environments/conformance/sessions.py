@@ -1,4 +1,4 @@
-"""Sessions of a name: each with a state and a turn of its own, on a terminal if that is asked for."""
+"""Named sessions: each with a state and a turn of its own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from environments.conformance.check import Check, Subject, expect, expect_output, running, unique, wait_until
-from environments.errors import TerminalError, UnsupportedError
+from environments.errors import TerminalError
 from environments.result import CommandResult
 from environments.session import EnvironmentSession
 
@@ -84,39 +84,8 @@ def a_session_that_is_closed_leaves_nothing(subject: Subject) -> None:
     expect_output(env, "echo $kept; unset kept", "1\n")
 
 
-def a_session_on_a_terminal_keeps_its_state(subject: Subject) -> None:
-    """Where the backend has one. What is typed and not read is never run, and control-C ends the command alone."""
-    env, word = subject.env, unique()
-    if not env.capabilities.pty:
-        try:
-            env.session("terminal", pty=True)
-        except UnsupportedError:
-            return
-        expect(False, "a backend without a pty says so")
-    with env.session("terminal", pty=True, rows=30, columns=100, cwd="/") as session:
-        _expect_in(session, "test -t 0 && test -t 1 && test -t 2 && stty size; export NAMED=1; cd /tmp", "30 100\n")
-        session.write(f"typed\ntouch /tmp/{word}\n")
-        result = session.execute("read -r line; echo got $line", timeout=_SECONDS)
-        expect(result.output.endswith("got typed\n"), "a command reads what was typed", result)
-        _expect_in(session, f"test -e /tmp/{word}; echo $?; exit 3", "1\n", 3)
-        session.resize(40, 90)
-        _expect_in(session, "stty size; pwd; echo $NAMED", "40 90\n/tmp\n1\n")
-        _control_c_ends(session, subject, word)
-
-
-def _control_c_ends(session: EnvironmentSession, subject: Subject, word: str) -> None:
-    with _beside(session, f"sh -c ': {word}; sleep 1000; :'; echo after") as results:
-        expect(wait_until(lambda: running(subject.env, word) > 0), "it has begun")
-        session.write("\x03")
-    ended = results[0]
-    expect(ended.exit_code == 130 and not ended.interrupted and "after" not in ended.output, "control-C ends it", ended)
-    result = session.execute("cat; pwd; echo $NAMED", stdin="in\n", timeout=_SECONDS)
-    expect(result.output == "in\n/tmp\n1\n", "and the session goes on", result)
-
-
 CHECKS = (
     Check(1, a_session_of_a_name_has_a_state_of_its_own),
     Check(4, sessions_run_side_by_side_and_are_interrupted_alone),
     Check(9, a_session_that_is_closed_leaves_nothing),
-    Check(1, a_session_on_a_terminal_keeps_its_state),
 )

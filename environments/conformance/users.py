@@ -18,14 +18,16 @@ def a_user_is_had_or_refused(subject: Subject) -> None:
     """By name or by number, for all three ways to run a command; where that cannot be, each is refused."""
     env = subject.env
     own = env.execute_oneshot("id -u", timeout=60).output.strip()
-    expect(env.execute("id -u", user=own, timeout=60).output == f"{own}\n", "its own user is always had")
+    mine = env.execute_oneshot("id -u", user=own, timeout=60)
+    expect(mine.output == f"{own}\n", "its own user is always had", mine)
+    _expect_refused(env.execute, "true", own)
     if (number := _another(env)) is None:
-        for run in (env.execute, env.execute_oneshot, env.start):
+        for run in (env.execute_oneshot, env.start, _in_session(env)):
             _expect_refused(run, "true", next(each for each in NUMBERS if str(each) != own))
         return
     names = ("root", "nobody") if _knows(env, "nobody") else ("root",)
     for user in (number, str(number), *names):
-        result = env.execute(_WHO, user=user, cwd="/", timeout=60)
+        result = env.execute_oneshot(_WHO, user=user, cwd="/", timeout=60)
         uid, home, called = _entry(env, str(user))
         expect(result.output == f"{uid}\n{home}\n{called} {called}\n", f"user {user!r} runs it", result)
         beside = env.execute_oneshot("id -u; cat", user=user, cwd="/", stdin="in", timeout=60)
@@ -39,22 +41,27 @@ def a_user_is_had_or_refused(subject: Subject) -> None:
 def a_user_that_is_none_is_refused(subject: Subject) -> None:
     """Before anything is run."""
     name = unique("/tmp/none")
-    for run in (subject.env.execute, subject.env.execute_oneshot, subject.env.start):
+    for run in (subject.env.execute_oneshot, subject.env.start, _in_session(subject.env)):
         _expect_refused(run, f"touch {name}", "no_such_user")
     expect_output(subject.env, f"ls {name} 2>/dev/null | wc -l", "0\n")
 
 
 def another_user_leaves_the_session_as_it_was(subject: Subject) -> None:
-    """But begins where that is, with what it exports."""
+    """But begins where that is, with what it exports; a session of that user keeps a state of its own."""
     env, name = subject.env, unique("V")
     home = env.cwd
     if (user := _another(env)) is None:
         return
     env.execute(f"cd /tmp; export {name}=kept")
-    result = env.execute(f"pwd; echo ${name}; cd /; export {name}=lost; exit 3", user=user, timeout=60)
+    command = f"pwd; echo ${name}; cd /; export {name}=lost; exit 3"
+    result = env.execute_oneshot(command, user=user, session_env=True, timeout=60)
     expect((result.output, result.exit_code, result.cwd) == ("/tmp\nkept\n", 3, "/tmp"), "it has what it has", result)
+    with env.session(name, cwd="/tmp", user=user) as session:
+        session.execute(f"export {name}=theirs; cd /", timeout=60)
+        result = session.execute(f"id -u; pwd; echo ${name}", timeout=60)
+        expect(result.output == f"{user}\n/\ntheirs\n", "its session keeps what it does", result)
     env.execute(f"mkdir -m 700 /tmp/{name} && cd /tmp/{name}")
-    closed = env.execute(f"touch /tmp/{name}_ran", user=user, timeout=60)
+    closed = env.execute_oneshot(f"touch /tmp/{name}_ran", user=user, timeout=60)
     expect(closed.exit_code != 0, "a directory that it cannot enter is the command's error", closed)
     expect_output(env, f"pwd; echo ${name}; ls -d /tmp/{name}*", f"/tmp/{name}\nkept\n/tmp/{name}\n")
     env.execute(f"cd '{home}'; rmdir /tmp/{name}; unset {name}")
@@ -67,7 +74,7 @@ def nothing_of_another_user_outlasts_a_time_out_or_the_end(subject: Subject) -> 
     word = unique("sleeper")
     sleeper = f"setsid sh -c 'echo $$; sleep 1000; : {word}'"
     with subject.make() as env:
-        result = env.execute(f"{sleeper} & sleep 1000", user=user, cwd="/", timeout=2)
+        result = env.execute_oneshot(f"{sleeper} & sleep 1000", user=user, cwd="/", timeout=2)
         expect(result.timed_out and not result.survivors, "it is ended", result)
         there = f"[ -e /proc/{result.output.strip() or 'self'} ]"
         expect(wait_until(lambda: not env.execute_oneshot(there).ok, 2), "with all that it has started", result)
@@ -106,13 +113,23 @@ def _another(env: BaseEnvironment) -> int | None:
     own = env.execute_oneshot("id -u", timeout=60).output.strip()
     number = next(each for each in NUMBERS if str(each) != own)
     try:
-        env.execute("true", user=number, cwd="/", timeout=60)
+        env.execute_oneshot("true", user=number, cwd="/", timeout=60)
     except UnsupportedError:
         become = f"setpriv --reuid={number} --regid={number} --clear-groups true"
         mine = env.execute_oneshot(f'[ "$(id -u)" = 0 ] && {become}', timeout=60)
         expect(mine.exit_code != 0, "it is refused only where the target's user may not become another", mine)
         return None
     return number
+
+
+def _in_session(env: BaseEnvironment) -> Callable[..., object]:
+    """Return a function that runs a command in a session of a user."""
+
+    def run(command: str, user: str | int) -> object:
+        with env.session(unique("session"), user=user) as session:
+            return session.execute(command, timeout=60)
+
+    return run
 
 
 def _expect_refused(run: Callable[..., object], command: str, user: str | int) -> None:

@@ -41,7 +41,7 @@ from environments.result import CommandResult
 from environments.sandbox_labels import KEPT, sandbox_labels
 from environments.settings import EnvironmentSettings
 from environments.shared_claim import SharedClaim
-from environments.shell.stream import Stream, Terminal
+from environments.shell.stream import BlockingStream, Terminal
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.starting import current_start
 from environments.target import Target
@@ -156,7 +156,7 @@ class DaytonaEnvironment(PerCommandEnvironment):
 
     def find_address(self, port: int) -> Address:
         """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`: by HTTPS alone."""
-        self.life.ensure_started()
+        self.ensure_started()
         sandbox = self._target()
         with reported(f"port {port} cannot be asked for"):
             link = retried(lambda: sandbox.get_preview_link(port), f"port {port} cannot be asked for")
@@ -202,11 +202,11 @@ class DaytonaEnvironment(PerCommandEnvironment):
         with self._answered(f"{path} cannot be read"):
             retried(fetch, f"{path} cannot be read")
 
-    def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> Stream:
+    def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> BlockingStream:
         """Start a process on a terminal, see `StreamOpener`."""
         sandbox = self._target()
         with reported("no terminal can be opened"):
-            return DaytonaTerminal(sandbox, argv, terminal, self._account.scratch.put)
+            return DaytonaTerminal(sandbox, argv, terminal, self.put_scratch)
 
     def target_loss(self) -> str | None:
         """Say why the sandbox is of no use any more, see `PersistentShellEnvironment.target_loss`."""

@@ -15,7 +15,7 @@ from environments.sink import Channel
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-    from environments.shell.stream import Stream
+    from environments.shell.stream import BlockingStream
 
 READ_SIZE = 256 * 1024
 _KEEPALIVE_IDLE = 30
@@ -116,7 +116,7 @@ class StreamSocket:
         complaints: Say what is wrong where it ends without a word of the engine.
     """
 
-    def __init__(self, stream: Stream, complaints: Complaints) -> None:
+    def __init__(self, stream: BlockingStream, complaints: Complaints) -> None:
         self._stream = stream
         self._complaints = complaints
         self._timeout: float | None = None

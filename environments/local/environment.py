@@ -36,7 +36,6 @@ class LocalEnvironment(PersistentShellEnvironment):
     backend = "local"
     settings_class = LocalSettings
     same_machine = True
-    starts_apart = False
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         if LocalSettings.of(settings).sandbox != "none":
@@ -81,15 +80,15 @@ class LocalEnvironment(PersistentShellEnvironment):
 
         return environments_on(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
 
-    def start_target(self) -> None:
-        """There is nothing to bring up."""
+    async def start_target(self) -> None:
+        """Do nothing: this machine is up."""
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a child process, see `StreamOpener`."""
+    async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a child process, see `PersistentShellEnvironment`."""
         return ChildStream(argv, terminal=terminal)
 
-    def stop_target(self) -> None:
-        """There is nothing to take down."""
+    async def stop_target(self) -> None:
+        """Do nothing: this machine stays up."""
 
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Look through the processes of this machine, see `PersistentShellEnvironment`."""
@@ -106,7 +105,7 @@ class LocalEnvironment(PersistentShellEnvironment):
         """Return where a port of this machine can be reached, see `BaseEnvironment.address`."""
         from environments.address import Address  # most never ask for one
 
-        self.life.ensure_started()
+        self.ensure_started()
         return Address("127.0.0.1", port)
 
     def write_bytes(self, path: TargetPath, data: bytes) -> None:
@@ -151,7 +150,7 @@ class LocalEnvironment(PersistentShellEnvironment):
         """Return whether something is at a path, see `TargetFiles`."""
         return self._entry(path).exists()
 
-    def write_scratch(self, path: str, data: bytes) -> None:
+    async def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file of ours, see `PersistentShellEnvironment`."""
         from environments.local.files import LocalFile  # most commands need no file
 
@@ -171,7 +170,7 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def _place(self, path: str) -> str:
         """Return a path as an absolute one, with the slash that it may end in. The session's directory is not made."""
-        self.life.ensure_started()
+        self.ensure_started()
         if path == "~" or path.startswith("~/"):
             return f"{os.path.expanduser('~')}{path[1:]}"  # noqa: PTH111  # commands do without pathlib
         if path.startswith("/"):

@@ -30,7 +30,7 @@ from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
-from environments.shell.stream import Stream, Terminal
+from environments.shell.stream import BlockingStream, Stream, Terminal
 from environments.short_commands.environment import CONTROL_TIMEOUT, PerCommandEnvironment
 from environments.starting import current_start
 from environments.target import Target
@@ -116,7 +116,7 @@ class ModalEnvironment(PerCommandEnvironment):
                 raise
             self.observation.target = ("sandbox", self._target.id)
             self._files = (
-                ShellFiles(self._ours, self.settings.env, self.progress) if self._duplex else self._native_files
+                ShellFiles(self.internal, self.settings.env, self.progress) if self._duplex else self._native_files
             )
             self.streams_lag = not self._duplex
 
@@ -151,12 +151,12 @@ class ModalEnvironment(PerCommandEnvironment):
 
     def find_address(self, port: int) -> Address:
         """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`."""
-        self.life.ensure_started()
+        self.ensure_started()
         return self._target.address(port)
 
     # Over streams.
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream | BlockingStream:
         """Start a process in the sandbox, see `StreamOpener`."""
         if not self._duplex:
             return super().open_stream(argv, terminal)
@@ -175,27 +175,29 @@ class ModalEnvironment(PerCommandEnvironment):
     def _resize(self, marker: str, terminal: Terminal) -> None:
         self._target.run(_RESIZE, marker, str(terminal.rows), str(terminal.columns))
 
-    def run_control(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:
+    async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
         """Run a command of our own, see `PersistentShellEnvironment`."""
         if self._duplex:
-            return PersistentShellEnvironment.run_control(self, text, timeout)
-        return super().run_control(text, timeout)
+            return await PersistentShellEnvironment.ran_internal(self, text, timeout)
+        return await super().ran_internal(text, timeout)
 
     def command_sent(self) -> None:
         """Have what ends commands ready, where that needs a shell."""
         if self._duplex:
             PersistentShellEnvironment.command_sent(self)
 
-    def make_scratch(self, name: str) -> str:
+    async def make_scratch(self, name: str) -> str:
         """Make a private directory, see `PersistentShellEnvironment`."""
-        return PersistentShellEnvironment.make_scratch(self, name) if self._duplex else super().make_scratch(name)
+        if self._duplex:
+            return await PersistentShellEnvironment.make_scratch(self, name)
+        return await super().make_scratch(name)
 
-    def write_scratch(self, path: str, data: bytes) -> None:
+    async def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file of ours, see `PersistentShellEnvironment`."""
         if self._duplex:
-            PersistentShellEnvironment.write_scratch(self, path, data)
+            await PersistentShellEnvironment.write_scratch(self, path, data)
         else:
-            super().write_scratch(path, data)
+            await super().write_scratch(path, data)
 
     # By short commands, whose text travels as a variable: it would otherwise show in the process list.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from environments.capture import BoundedCapture
 from environments.observation.fitting import MOST_BYTES, Tapped
-from environments.sink import Channel, OutputSink
+from environments.sink import Channel, Sink
 
 
 class Tap:
@@ -14,7 +14,7 @@ class Tap:
         self._captures: dict[Channel, BoundedCapture] = {}
         self._size: int | None = None
 
-    def into(self, sink: OutputSink) -> OutputSink:
+    def into(self, sink: Sink) -> Sink:
         """Return what takes the output for a sink, and for this."""
         self._size = 0
         return _Tapped(sink, self)
@@ -40,23 +40,11 @@ class Tap:
 class _Tapped:
     """A sink with a tap."""
 
-    def __init__(self, sink: OutputSink, tap: Tap) -> None:
+    def __init__(self, sink: Sink, tap: Tap) -> None:
         self._sink = sink
         self._tap = tap
-        self._is_frozen = False
-
-    @property
-    def separate(self) -> bool:
-        """Whether stderr is wanted apart."""
-        return self._sink.separate
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes."""
-        if not self._is_frozen:
-            self._tap.add(channel, data)
+        self._tap.add(channel, data)
         self._sink.add(channel, data)
-
-    def freeze(self) -> None:
-        """Ignore the rest."""
-        self._is_frozen = True
-        self._sink.freeze()

@@ -103,15 +103,9 @@ class Watched:
         """Return what tells of a command that is about to be started in the background."""
         return self.observed("process", call.judged, lambda: {**_facts(call), "pty": pty}).given(call.env)
 
-    def starting(self, start: Callable[[], object]) -> Callable[[], None]:
-        """Return what does the same as a function that brings the target up, and tells of it."""
-
-        def watched_start() -> None:
-            with self.observed("start", f"start {self.backend}", dict) as seen:
-                start()
-                seen.tell(target=" ".join(self.target) if self.target else None)
-
-        return watched_start
+    def start(self) -> Observation:
+        """Return what tells of a start of the target."""
+        return self.observed("start", f"start {self.backend}", dict)
 
 
 def came_of(seen: Observation, result: CommandResult) -> CommandResult:

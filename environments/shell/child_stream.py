@@ -1,33 +1,34 @@
-"""A stream to a child process of ours: pipes or a pseudo-terminal."""
+"""A stream to a child process of ours, through pipes or a pseudo-terminal."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import fcntl
 import os
-import select
+import struct
 import subprocess
 import sys
+import termios
 import threading
-import time
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import IO, Protocol
 
 from environments.errors import EnvironmentStartError
-from environments.shell.stream import Chunk, Terminal
+from environments.loop import current, done_within, shielded
+from environments.shell.stream import Stream, Terminal
 from environments.sink import Channel
 
 PIPE_SIZE, LARGE_PIPE_SIZE = 64 * 1024, 256 * 1024
 """Bytes that a pipe holds, and while a large output comes, which otherwise costs many more switches. A user's pipes may
 hold 64 MB in all, beyond which new ones are tiny, so that none is large without need."""
-WRITE_POLL = 0.1
-"""Seconds between looks at whether the stream is being closed, while its child does not read."""
 LEAVE_LIMIT = 2.0
 """Seconds for a child to end by itself that may not be killed."""
-_running: set[Child] = set()
-"""The children of open streams. One that goes with an environment that nobody holds any more is so found by that alone,
-which ends it, and not by the collector first, which would warn of it."""
+REST = 0.002
+"""Seconds for which standard error is left unread behind a command."""
+MOST_READS = 16
+"""Reads in one turn of the loop, of what a child has left in its pipes."""
 _OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
 """A session leader without a terminal gets the first one that it opens."""
 
@@ -39,18 +40,26 @@ class Child(Protocol):
         """Return the exit code, None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for its end, and return the exit code; raise `subprocess.TimeoutExpired` if it does not come."""
+        """Wait for its end, and return the exit code."""
 
     def kill(self) -> None:
         """Send it KILL."""
 
 
-class ChildStream:
-    """A child process in a session of its own, read through pipes or a pseudo-terminal."""
+class ChildStream(Stream):
+    """A child process in a session of its own. It may be made in any thread.
+
+    Args:
+        argv: The program and its arguments.
+        terminal: The size of a pseudo-terminal; None is pipes.
+        env: Its environment; None is that of this process.
+        cwd: Its working directory.
+
+    Raises:
+        EnvironmentStartError: The program cannot be started.
+    """
 
     _child: Child
-    _end: int
-    """A descriptor that can be read from once the child has ended."""
 
     def __init__(
         self,
@@ -60,175 +69,277 @@ class ChildStream:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> None:
-        self._read_lock = threading.Lock()
-        self._write_lock = threading.Lock()
-        self._closed = self._closing = False
-        self._pipe_size = PIPE_SIZE
+        self._channels: dict[int, Channel] = {}
+        self._input = -1
+        self._end_of_child = -1
+        self._unsent = bytearray()
+        self._is_at_end = self._is_closed = self._is_paused = False
+        """Whether the input ends behind what is unsent; the stream was closed; reading is paused."""
+        self._size = PIPE_SIZE
+        self._resting: asyncio.TimerHandle | None = None
+        self._room: asyncio.Event | None = None
+        self._has_terminal = terminal is not None
+        self._files: tuple[IO[bytes], ...] = ()
         try:
             if terminal is None:
                 self._open_pipes(argv, env, cwd)
             else:
                 self._open_terminal(argv, env, cwd, terminal)
+            for descriptor in {self._input, *self._channels}:
+                os.set_blocking(descriptor, False)
+            self._watch_child()
         except OSError as error:
+            self._give_up()
             raise EnvironmentStartError(f"cannot start {argv[0]}: {error.strerror or error}") from error
-        _running.add(self._child)
-        os.set_blocking(self._stdin, False)
-        self._poll = select.poll()
-        for descriptor in (*self._channels, self._end):
-            self._poll.register(descriptor, select.POLLIN)
+
+    def _give_up(self) -> None:
+        """Free what there is of a stream that could not be made."""
+        if child := getattr(self, "_child", None):
+            child.kill()
+            child.wait()
+        for file in self._files:
+            file.close()
 
     def _open_pipes(self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None) -> None:
         pipe = subprocess.PIPE
         child = subprocess.Popen(
             argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=env, cwd=cwd, start_new_session=True
         )
-        self._child, self._end = child, os.pidfd_open(child.pid)
+        self._child = child
         assert child.stdin and child.stdout and child.stderr
-        self._stdin = os.dup(child.stdin.fileno())
-        self._channels = {
-            os.dup(child.stdout.fileno()): Channel.STDOUT,
-            os.dup(child.stderr.fileno()): Channel.STDERR,
-        }
-        for file in (child.stdin, child.stdout, child.stderr):
-            file.close()
-        self._terminal = False
+        self._files = (child.stdin, child.stdout, child.stderr)
+        self._input = child.stdin.fileno()
+        self._channels = {child.stdout.fileno(): Channel.STDOUT, child.stderr.fileno(): Channel.STDERR}
 
     def _open_terminal(
         self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None, terminal: Terminal
     ) -> None:
         ours, theirs = os.openpty()
         try:
+            _set_size(ours, terminal)  # before there is anything that may ask for it
             wrapped = ["/bin/sh", "-c", _OPEN_TERMINAL, os.ttyname(theirs), *argv]
-            child = subprocess.Popen(
+            self._child = subprocess.Popen(
                 wrapped, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd, start_new_session=True
             )
-            self._child, self._end = child, os.pidfd_open(child.pid)
         except BaseException:
             os.close(ours)
             raise
         finally:
             os.close(theirs)
-        self._stdin = ours
+        self._files = (open(ours, "r+b", buffering=0),)  # noqa: SIM115
+        self._input = ours
         self._channels = {ours: Channel.STDOUT}
-        self._terminal = True
-        self.resize(terminal)
 
-    def read(self, timeout: float | None) -> Chunk | None:
-        """Wait for bytes, see `Stream.read`."""
-        deadline = time.monotonic() + timeout if timeout else None
-        left = timeout and timeout * 1000
-        with self._read_lock:
-            while not self._closed:
-                ready = [descriptor for descriptor, _ in self._poll.poll(left)]
-                if not ready:
-                    if timeout == 0:  # nobody waits for output
-                        self._size_pipes(PIPE_SIZE)
-                    return None
-                for descriptor in ready:
-                    if (channel := self._channels.get(descriptor)) is None:
-                        continue
-                    if data := self._read_some(descriptor):
-                        if len(data) >= PIPE_SIZE:
-                            self._size_pipes(LARGE_PIPE_SIZE)
-                        return Chunk(channel, data)
-                    self._poll.unregister(descriptor)
-                # The child is gone and has left nothing to read; its own children may hold the pipe open for hours.
-                if ready == [self._end]:
-                    break
-                if deadline is not None:
-                    left = max(0.0, deadline - time.monotonic()) * 1000
-        return Chunk(Channel.STDOUT, b"")
+    # The end of the child, by a pidfd, or by a thread where the system has none.
 
-    def _size_pipes(self, size: int) -> None:
-        if size == self._pipe_size:
-            return
-        self._pipe_size = size
+    def _watch_child(self) -> None:
+        if isinstance(self._child, subprocess.Popen) and hasattr(os, "pidfd_open"):
+            self._end_of_child = os.pidfd_open(self._child.pid)
+
+    def _begin(self) -> None:
+        self._loop = current().loop
+        self._code: asyncio.Future[int] = self._loop.create_future()
+        if self._end_of_child >= 0:
+            self._loop.add_reader(self._end_of_child, self._child_ended)
+        else:
+            threading.Thread(target=self._wait_for_child, name="hermes-child", daemon=True).start()
+        self._read_all()
+
+    def _wait_for_child(self) -> None:
+        self._child.wait()
+        current().soon(self._child_ended)
+
+    def _child_ended(self) -> None:
+        if self._end_of_child >= 0:
+            self._loop.remove_reader(self._end_of_child)
+            os.close(self._end_of_child)
+            self._end_of_child = -1
+        code = self._child.wait()
+        self._code.set_result(code if code >= 0 else 128 - code)
+        if not self._is_paused:
+            self._read_rest()
+
+    # Reading.
+
+    def _read_all(self) -> None:
         for descriptor in self._channels:
-            with contextlib.suppress(OSError):  # the user's share may be used up
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, size)
+            self._loop.add_reader(descriptor, self._readable, descriptor)
 
-    def _read_some(self, descriptor: int) -> bytes:
+    def rest(self, *, reports: bool) -> None:
+        """Leave standard error unread for a moment: a report is read at once then, and wakes the loop once.
+
+        A report comes in five writes. Each would wake the loop, and compete with the caller for the interpreter.
+        """
+        if not reports or self._has_terminal or self._is_paused:
+            return
+        descriptor = self._files[2].fileno()
+        if self._resting:
+            self._readable(descriptor)  # the report before, so that the pipe never fills up
+        elif descriptor in self._channels:
+            self._loop.remove_reader(descriptor)
+            self._resting = self._loop.call_later(REST, self._rested)
+
+    def _rested(self) -> None:
+        if self._resting:
+            self._resting.cancel()
+            self._resting = None
+            if not self._is_paused:
+                self._read_all()
+
+    def pause(self) -> None:
+        """Stop reading, see `Stream`."""
+        self._is_paused = True
+        for descriptor in self._channels:
+            self._loop.remove_reader(descriptor)
+
+    def resume(self) -> None:
+        """Read on, see `Stream`."""
+        self._rested()
+        if self._is_paused and not self._is_closed:
+            self._is_paused = False
+            self._read_all()
+            if self._code.done():
+                self._loop.call_soon(self._read_rest)
+
+    def _readable(self, descriptor: int) -> bool:
+        """Read once, and return whether anything came."""
+        if self._is_paused or descriptor not in self._channels:
+            return False
         try:
-            return os.read(descriptor, self._pipe_size)
+            data = os.read(descriptor, self._size)
+        except BlockingIOError:
+            return False
         except OSError as error:
-            if error.errno == errno.EIO:  # what Linux says when the last process has closed a terminal
-                return b""
-            raise
+            if error.errno != errno.EIO:  # what Linux says when the last process has closed a terminal
+                raise
+            data = b""
+        channel = self._channels[descriptor]
+        if not data:
+            self._drop(descriptor)
+            return False
+        if self._size == PIPE_SIZE == len(data):
+            self._enlarge()
+        self.receiver.data_received(channel, data)
+        return True
+
+    def _drop(self, descriptor: int) -> None:
+        self._loop.remove_reader(descriptor)
+        del self._channels[descriptor]
+        if self._code.done() and not self._channels:
+            self._end()
+
+    def _enlarge(self) -> None:
+        self._size = LARGE_PIPE_SIZE
+        for descriptor in self._channels:
+            with contextlib.suppress(OSError, AttributeError):  # the user's share may be used up; Linux alone has it
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, LARGE_PIPE_SIZE)
+
+    def _read_rest(self) -> None:
+        """Read what a child has left that has ended. Its own children may hold the pipes open for hours."""
+        for _ in range(MOST_READS):
+            has_more = False
+            for descriptor in list(self._channels):
+                has_more = self._readable(descriptor) or has_more
+            if not has_more:
+                if not self._is_paused:
+                    self._end()
+                return
+        self._loop.call_soon(self._read_rest)
+
+    # Writing.
 
     def write(self, data: bytes) -> None:
-        """Send all of `data`, see `Stream.write`. Whoever waits for a child that reads nothing is let go by `close`."""
-        view = memoryview(data)
-        with self._write_lock:
-            while view:
-                if self._stdin < 0 or self._closing:
-                    raise BrokenPipeError(errno.EPIPE, "the stream is closed")
-                try:
-                    view = view[os.write(self._stdin, view) :]
-                except BlockingIOError:
-                    room = select.poll()
-                    room.register(self._stdin, select.POLLOUT)
-                    room.poll(WRITE_POLL * 1000)
+        """Send bytes, see `Stream`."""
+        if self._input < 0 or self._is_at_end:
+            raise BrokenPipeError(errno.EPIPE, "the stream is closed")
+        if not self._unsent:
+            with contextlib.suppress(BlockingIOError):
+                data = data[os.write(self._input, data) :]
+            if not data:
+                return
+            self._loop.add_writer(self._input, self._writable)
+        self._unsent += data
 
-    def unread_bytes(self) -> int | None:
-        """Return how much of what was written is still in the pipe, see `CountingStream`."""
-        if self._terminal:
-            return None
-        import termios  # for most streams nobody asks
+    def _writable(self) -> None:
+        try:
+            del self._unsent[: os.write(self._input, self._unsent[:LARGE_PIPE_SIZE])]
+        except BlockingIOError:
+            return
+        except OSError:  # it does not read any more
+            self._unsent.clear()
+        if not self._unsent:
+            self._loop.remove_writer(self._input)
+            if self._room:
+                self._room.set()
+            if self._is_at_end:
+                self._end_input()
 
-        with self._write_lock:
-            if self._stdin < 0:
-                return 0
-            return int.from_bytes(fcntl.ioctl(self._stdin, termios.FIONREAD, bytes(4)), sys.byteorder)
+    async def drain(self) -> None:
+        """Wait until all is sent, see `Stream`."""
+        if self._unsent:
+            self._room = asyncio.Event()
+            await self._room.wait()
 
     def close_write(self) -> None:
-        """Let the process see end of file: close the pipe, or type control-D on a terminal."""
-        if self._terminal:
+        """Send end of file: close the pipe, or type control-D on a terminal."""
+        if self._has_terminal:
             self.write(b"\x04")
-            return
-        with self._write_lock:
-            if self._stdin >= 0:
-                os.close(self._stdin)
-                self._stdin = -1
+        elif not self._is_at_end and self._input >= 0:
+            self._is_at_end = True
+            if not self._unsent:
+                self._end_input()
+
+    def _end_input(self) -> None:
+        self._files[0].close()
+        self._input = -1
+
+    def unread(self) -> int | None:
+        """Return how much is in the pipe, see `Stream`."""
+        if self._has_terminal:
+            return None
+        if self._input < 0:
+            return 0
+        in_pipe = fcntl.ioctl(self._input, termios.FIONREAD, bytes(4))
+        return int.from_bytes(in_pipe, sys.byteorder) + len(self._unsent)
 
     def resize(self, terminal: Terminal) -> None:
-        """Change the terminal's size; with pipes there is none."""
-        if self._terminal:
-            import struct
-            import termios  # most streams are pipes
+        """Change the terminal's size, see `Stream`."""
+        if self._has_terminal and not self._is_closed:
+            _set_size(self._input, terminal)
 
-            size = struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0)
-            fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, size)
+    # The end.
 
-    def exit_code(self, timeout: float) -> int | None:
-        """Return how the child ended, see `Stream.exit_code`."""
-        try:
-            code = self._child.wait(timeout)
-        except subprocess.TimeoutExpired:
-            return None
-        return code if code >= 0 else 128 - code
+    async def exit_code(self, timeout: float) -> int | None:
+        """Return how the child ended, see `Stream`."""
+        return self._code.result() if await done_within(self._code, timeout) else None
 
-    def close(self) -> None:
-        """Kill the child, reap it, and close the descriptors. One that is another user's is left to end by itself."""
-        self._closing = True
-        limit = None
-        if not self._closed and self._child.poll() is None:
-            try:
-                self._child.kill()  # which also wakes a reader, so that the lock below is free soon
-            except PermissionError:  # such as sudo, which ends with its shell, and that with its input
-                limit = LEAVE_LIMIT
-                self._leave()
-        with self._read_lock, self._write_lock:
-            if self._closed:
+    async def close(self) -> None:
+        """Kill the child, reap it, and close the descriptors. One of another user's is left to end by itself."""
+        if not self._is_closed:
+            self.pause()
+            self._is_closed = True
+            if self._unsent:
+                self._loop.remove_writer(self._input)
+                self._unsent.clear()
+            if self._room:
+                self._room.set()
+            may_kill = True
+            if not self._code.done():
+                try:
+                    self._child.kill()
+                except PermissionError:  # such as sudo, which ends with its shell, and that with its input
+                    may_kill = False
+            for file in self._files:
+                file.close()
+            self._channels.clear()
+            self._input = -1
+            if not may_kill:
+                await done_within(self._code, LEAVE_LIMIT)
+                self._end()
                 return
-            self._closed = True
-            _running.discard(self._child)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.wait(limit)
-            for descriptor in {*self._channels, self._end, self._stdin} - {-1}:
-                os.close(descriptor)
-            self._stdin = -1
+        await shielded(self._code)
+        self._end()
 
-    def _leave(self) -> None:
-        with contextlib.suppress(OSError):
-            self.close_write()
-        self.exit_code(LEAVE_LIMIT)
+
+def _set_size(descriptor: int, terminal: Terminal) -> None:
+    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0))

@@ -19,9 +19,8 @@ from environments.process import Background
 from environments.progress import Counter
 from environments.shell.dialect.directories import NO_TAR, dropping, listing, looking, packing, unpacking
 from environments.shell.packing import Begun, Files, archive, files_in, folders_in, joined, whole_seconds
-from environments.shell.transfer import LONGEST_REASON, BytesSink, Transfer, call_at
+from environments.shell.transfer import BytesSink, Transfer, call_at
 from environments.shell.unpacking import unpack
-from environments.shell.unread import UnreadOutput
 from environments.sink import Channel
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class Directories(Transfer):
     def _send(self, remote: str, text: str, members: Iterator[bytes]) -> None:
         """Have a command there unpack an archive."""
         call, whole = call_at(remote, text), False
-        with self._started(call, Background(sink=UnreadOutput(LONGEST_REASON))) as process:
+        with self._started(call, Background()) as process:
             # Of a pipe that breaks, its exit code and its words say why.
             with contextlib.suppress(BrokenPipeError), self._progress.counting(f"uploading {remote}") as count:
                 for piece in count.through(joined(members)):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from environments.arguments import checked_data, checked_limit, checked_mode, checked_path, checked_removable
 from environments.progress import Reporter
 from environments.settings import EnvironmentSettings
-from environments.shell.beside import Beside
+from environments.shell.transfer import Runner
 from environments.target_files import TargetFiles, TargetPath
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class FileMethods(TargetFiles):
     settings: EnvironmentSettings
     progress: Reporter
     _files: ShellFiles
-    _ours: Beside
+    internal: Runner
 
     def write_bytes(self, path: TargetPath, data: bytes) -> None:
         """Write a file, see `TargetFiles`."""
@@ -62,7 +62,7 @@ class FileMethods(TargetFiles):
     def _directories(self) -> Directories:
         from environments.shell.directories import Directories  # few need it, and tarfile takes its time
 
-        return Directories(self._ours, self.settings.env, self.progress)
+        return Directories(self.internal, self.settings.env, self.progress)
 
     def stat(self, path: TargetPath, *, follow_symlinks: bool = True) -> FileStatus:
         """Return what is at a path, see `TargetFiles`."""
@@ -87,4 +87,4 @@ class FileMethods(TargetFiles):
     def _entries(self) -> Entries:
         from environments.shell.entries import Entries  # the same
 
-        return Entries(self._ours, self.settings.env, self.progress)
+        return Entries(self.internal, self.settings.env, self.progress)

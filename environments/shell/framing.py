@@ -28,8 +28,6 @@ class Kind(Enum):
     """The command ended, and the shell goes on. Fields: number, exit code, 1 if something of it is left."""
     SESSION_END = b"M"
     """The same of a command in the session's own shell, with `SESSION_FIELDS` behind it."""
-    HARMLESS_END = b"N"
-    """The same of one that can have changed nothing in the shell, see `harmless`. It has `PLACE_FIELDS` behind it."""
     EXIT = b"F"
     """The command ended the shell with it. Fields as for END."""
     SESSION_EXIT = b"X"
@@ -49,8 +47,8 @@ script and what this can import."""
 SESSION_FIELDS = (*WATCHED, "OLDPWD")
 """What SESSION_END and SESSION_EXIT bring along."""
 PLACE_FIELDS = ("PWD", "OLDPWD")
-"""What HARMLESS_END does: each field costs every command time, and a trap may go elsewhere at any of them."""
-FIELDS_OF = {Kind.SESSION_END: SESSION_FIELDS, Kind.SESSION_EXIT: SESSION_FIELDS, Kind.HARMLESS_END: PLACE_FIELDS}
+"""Of these the directories."""
+FIELDS_OF = {Kind.SESSION_END: SESSION_FIELDS, Kind.SESSION_EXIT: SESSION_FIELDS}
 """The variables in a message."""
 
 _FIELD_COUNTS = {

@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from environments.owner import Orphan, mark_is_orphaned
-from environments.process import GRACE
 from environments.removal import removing
-from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.commands import LEFT_BEHIND
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.process_tree import ProcessTree, Quarry
 
 _DIRECTORY = re.compile(r".*/hermes-([^/]+)")
 
@@ -24,8 +21,7 @@ def orphans_in(env: PersistentShellEnvironment) -> Iterator[Orphan]:
     # Of what one environment has started from within another's command, the inner one stands last.
     owners = {name.rpartition(":")[2].partition("/")[0] for kind, name in found if kind == "process"}
     for owner in sorted(filter(mark_is_orphaned, owners)):
-        tree = ProcessTree(env.run_control, Quarry(f"{owner}/", Bash))
-        yield Orphan(f"ended the processes of {owner}", partial(tree.end, GRACE))
+        yield Orphan(f"ended the processes of {owner}", partial(env.end_processes_of, owner))
     directories = {name for kind, name in found if kind == "directory"}
     for directory in sorted(directories):
         match = _DIRECTORY.fullmatch(directory)

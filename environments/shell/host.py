@@ -14,7 +14,7 @@ from environments.capture import BoundedCapture, LiveText
 from environments.errors import EnvironmentLostError
 from environments.hosts import host_at, host_over
 from environments.settings import EnvironmentSettings
-from environments.shell.stream import Chunk, Stream, Terminal
+from environments.shell.stream import BlockingStream, Chunk, Terminal
 from environments.sink import Channel
 from environments.starting import current_start
 
@@ -54,7 +54,7 @@ class Host(Protocol):
     def start_target(self) -> None:
         """Connect to it, or connect anew, see `PersistentShellEnvironment`."""
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> BlockingStream:
         """Start a process there, see `StreamOpener`."""
 
     def target_loss(self) -> str | None:
@@ -136,7 +136,7 @@ def run_there(host: Host, argv: Sequence[str], on_line: Callable[[str], object] 
 class _Ending:
     """Has a program ended by the end of its input, and gives its stream up where that does not help."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: BlockingStream) -> None:
         self._stream = stream
         self._asked: float | None = None
 

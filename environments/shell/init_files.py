@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import shlex
 import threading
-from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from environments.errors import EnvironmentStartError, StartStoppedError
 from environments.log import logger
 from environments.plain_number import plain_number
-from environments.settings import EnvironmentSettings
+from environments.process import GRACE
 from environments.shell.dialect.base import Dialect, directory_word
-from environments.shell.output import CommandOutput
+from environments.shell.output import Output
+from environments.shell.pool import Ending, Shells
 from environments.shell.request import Request, Where
-from environments.shell.runner import Runner, Sent
+from environments.shell.run import Running, outcome_of
 from environments.shell.shell import Shell
 from environments.shell.state import SessionState, with_variables_of
-from environments.shell.target_shells import TargetShells
 from environments.starting import reason_to_leave, stopped_error
+
+if TYPE_CHECKING:
+    from environments.settings import EnvironmentSettings
 
 log = logger(__name__)
 
@@ -53,13 +56,11 @@ class InitFiles:
 
     Args:
         shells: Hand on to shells beside the session what the files have exported.
-        runner: Runs a request.
         settings: Which files, and how long each may take.
     """
 
-    def __init__(self, shells: TargetShells, runner: Runner, settings: EnvironmentSettings) -> None:
+    def __init__(self, shells: Shells, settings: EnvironmentSettings) -> None:
         self._shells = shells
-        self._runner = runner
         self._backend = settings.env
         self._login = settings.login_shell
         self._named = [
@@ -70,8 +71,12 @@ class InitFiles:
         ]
         self._limit = settings.init_timeout
 
-    def source(
-        self, shell: Shell, given: Collection[str], again: Callable[[Shell], Shell], interrupted: Callable[[], bool]
+    async def source(
+        self,
+        shell: Shell,
+        given: Collection[str],
+        again: Callable[[Shell], Awaitable[Shell]],
+        interrupted: Callable[[], bool],
     ) -> Shell:
         """Source the files in a new shell, and return the shell to go on with.
 
@@ -87,20 +92,20 @@ class InitFiles:
         """
         unwanted = _Unwanted(interrupted)
         try:
-            files = self._found(shell, unwanted)
-            shell.await_report()
+            files = await self._found(shell, unwanted)
+            await shell.report()
             before = shell.reported
             for file in files:
-                shell = self._sourced(file, shell, again, unwanted)
-            shell.await_report()
+                shell = await self._sourced(file, shell, again, unwanted)
+            await shell.report()
             exports = with_variables_of(shell.reported, SessionState(), given).exports
             self._shells.base = before._replace(exports=exports)
         except BaseException:
-            self._shells.end(shell)
+            await self._shells.end(shell)
             raise
         return shell
 
-    def _found(self, shell: Shell, unwanted: _Unwanted) -> list[InitFile]:
+    async def _found(self, shell: Shell, unwanted: _Unwanted) -> list[InitFile]:
         """Return the files that are there.
 
         Raises:
@@ -109,7 +114,7 @@ class InitFiles:
         profiles = [(SYSTEM_PROFILE,), USER_PROFILES[shell.dialect.name]] if self._login else []
         choices = [[InitFile(path, may_say_no=True) for path in paths] for paths in profiles]
         choices += [[file] for file in self._named]
-        said, _ = self._run(shell, _choosing(shell.dialect, choices), unwanted)
+        said, _ = await self._run(shell, _choosing(shell.dialect, choices), unwanted)
         if len(said) != len(choices):
             raise self._error(f"the shell cannot say which init files there are: {said!r}", "see what it printed")
         for (file, *_), letter in zip(choices[len(profiles) :], said[len(profiles) :], strict=True):
@@ -118,11 +123,13 @@ class InitFiles:
                 raise self._error(f"the init file {file.path} {what}", "make it, or take it out of init_files")
         return [files[int(letter)] for files, letter in zip(choices, said, strict=True) if letter.isdigit()]
 
-    def _sourced(self, file: InitFile, shell: Shell, again: Callable[[Shell], Shell], unwanted: _Unwanted) -> Shell:
+    async def _sourced(
+        self, file: InitFile, shell: Shell, again: Callable[[Shell], Awaitable[Shell]], unwanted: _Unwanted
+    ) -> Shell:
         """Source one file, and return the shell to go on with. Raises as `source` does."""
-        printed, outcome = self._run(shell, _sourcing(shell.dialect, file.path), unwanted)
+        printed, outcome = await self._run(shell, _sourcing(shell.dialect, file.path), unwanted)
         tail = f"; it printed: {printed[-TAIL:]}" if (printed := printed.strip()) else "; it printed nothing"
-        if shell.fit and not outcome.timed_out:
+        if shell.is_idle and not outcome.timed_out:
             if outcome.failed:
                 level = log.info if file.may_say_no else log.warning
                 level("backend %r: the init file %s failed%s", self._backend, file.path, tail)
@@ -136,20 +143,20 @@ class InitFiles:
         if not file.optional:
             raise self._error(said, f"{remedy}, or name it as {OPTIONAL}{file.path} to go on without the rest of it")
         log.warning("backend %r: %s; the session goes on without the rest of it", self._backend, said)
-        return shell if shell.fit else again(shell)
+        return shell if shell.is_idle else await again(shell)
 
-    def _run(self, shell: Shell, text: str, unwanted: _Unwanted) -> tuple[str, _Outcome]:
+    async def _run(self, shell: Shell, text: str, unwanted: _Unwanted) -> tuple[str, _Outcome]:
         """Have a shell run text of ours, and return what that printed and what came of it."""
         if unwanted.is_set():
             raise unwanted.error(self._backend)
-        output = CommandOutput(2 * TAIL, separate=False)
+        output = Output(2 * TAIL)
         # In the directory it is in, to which it returns: where a file goes is not where the session begins.
-        marker = shell.send(Request(text, Where.MAIN, cwd="."))
-        outcome = self._runner.run(Sent(shell, marker, Where.MAIN), output, self._limit, interrupt=unwanted)
+        request = Request(text, Where.MAIN, cwd=".")
+        running = Running(shell, request, output, GRACE, Ending(self._shells))
+        outcome = await outcome_of(running, output, self._limit, unwanted)
         if outcome.reason == "interrupt":
             raise unwanted.error(self._backend)
-        printed = output.stdout.text().text
-        return printed, _Outcome(outcome.exit_code != 0, outcome.reason == "timeout")
+        return output.stdout.text().text, _Outcome(outcome.exit_code != 0, outcome.reason == "timeout")
 
     def _error(self, said: str, remedy: str) -> EnvironmentStartError:
         return EnvironmentStartError(f"backend {self._backend!r}: {said}; {remedy}")

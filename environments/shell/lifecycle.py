@@ -1,29 +1,39 @@
-"""The life of an environment: new, started, closing, closed, all of it under one lock."""
+"""The life of an environment on the loop thread: new, started, lost, closing, closed."""
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
+import inspect
 import os
-import threading
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from environments.cancellation import current_start_limit
 from environments.errors import CLEANED_UP, EnvironmentLostError, EnvironmentStartError, TerminalError
 from environments.log import logger
-from environments.progress import Reporter
+from environments.loop import current, done_within, in_worker, run, shielded, spawn
 from environments.shell.losses import Losses
-from environments.starting import Start, reason_to_leave, stopped_error
+from environments.starting import Start, current_start, reason_to_leave, stopped_error
 
 if TYPE_CHECKING:
-    from environments.shell.startup import Startup
+    from environments.observation.observation import Observation
+    from environments.observation.watched import Watched
+    from environments.progress import Reporter
 
 CLOSE_GRACE = 5.0
 """Seconds that `cleanup` waits for a start that it has stopped. What takes longer removes by itself what it made."""
+STOP_GRACE = 1.0
+"""Seconds that a stopped start has to remove what it made, before those who wait for it are answered."""
+ABORT_AGAIN = 0.1
+"""Seconds until what a stopped start waits for is broken off again: it may have been between two waits."""
+LOOK_AGAIN = 0.05
+"""Seconds between two looks at whether a start is still waited for."""
 
 log = logger(__name__)
 
@@ -38,196 +48,84 @@ class Stage(Enum):
     CLOSED = "closed"
 
 
-class Cleanable(Protocol):
-    """An environment, as far as its end goes."""
+class Backend(Protocol):
+    """What a lifecycle calls of its environment, see `PersistentShellEnvironment`."""
 
     life: Lifecycle
+    observation: Watched
 
-    def cleanup(self) -> None:
-        """End everything, see `BaseEnvironment`."""
+    def start_target(self) -> Awaitable[None] | None:
+        """Bring the target up."""
+
+    def stop_target(self) -> object:
+        """Take the target down."""
+
+    async def close(self) -> None:
+        """End everything, but for the target."""
+
+
+async def answered(method: Callable[..., object], *args: object) -> Any:  # noqa: ANN401  # what the method returns
+    """Return what a method of a backend returns: a coroutine function is awaited, any other one runs in a worker."""
+    answer = method(*args) if inspect.iscoroutinefunction(method) else await in_worker(method, *args)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 class Lifecycle:
-    """Starts the target on first use and after a loss, and lets it be closed once.
+    """Starts the target on first use and after a loss, and closes it once.
 
     It belongs to the process that made it. In a forked child nothing of it may be used, nor ended.
 
     Args:
-        start: Brings the target up.
-        backend: The backend's name, for errors.
-        stop: Takes it down, see `PersistentShellEnvironment.stop_target`.
-        apart: Whether a start has a thread of its own, so that it can be stopped.
+        env: The environment.
+        name: The backend's name, for errors.
         stays: Whether a loss is only that of a link to the same target as before.
-        reporter: Is told what a start is doing.
+        reporter: Receives what a start is doing.
     """
 
-    def __init__(
-        self,
-        start: Callable[[], object],
-        backend: str,
-        stop: Callable[[], object] = lambda: None,
-        *,
-        apart: bool = False,
-        stays: bool = False,
-        reporter: Reporter | None = None,
-    ) -> None:
-        self._start = start
-        self._backend = backend
-        self._stop = stop
-        self._apart = apart
+    def __init__(self, env: Backend, name: str, *, stays: bool = False, reporter: Reporter | None = None) -> None:
+        self._env = weakref.proxy(env)
+        self._name = name
         self._reporter = reporter
-        self._startup: Startup | None = None
-        self._ending: list[Startup] = []
-        """Starts that were stopped, and may have something under way that they then undo."""
-        self._given_up = False
-        """Whether a start goes on while everything is being ended."""
         self._pid = os.getpid()
-        self._lock = threading.RLock()
-        self._closing_ended = threading.Condition(self._lock)
-        self._closing_thread: int | None = None
+        self._starting: Starting | None = None
+        self._stopped: set[Starting] = set()
+        """Starts that were stopped, and may have something under way that they then undo."""
+        self._closing: asyncio.Task[None] | None = None
+        self._given_up = False
         self.stage = Stage.NEW
-        self.ever_started = False
-        """Whether there may be something to stop."""
         self.generation = 0
         """How many targets there have been: what was opened in an earlier one is of no use any more."""
         self.stays = stays
-        """Whether the target is the same behind a loss."""
-        self._losses = Losses(backend, target_stays=stays)
+        """True if the target is the same behind a loss."""
+        self._losses = Losses(name, target_stays=stays)
+        self._token = weakref.ref(env)
+        _open.add(self._token)
+
+    # In any thread.
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the process that made the environment."""
+        """True in the process that made the environment."""
         return self._pid == os.getpid()
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has called for its end."""
+        """True until `cleanup` is called."""
         return self.stage in (Stage.NEW, Stage.STARTED)
-
-    def lets_in(self, for_control: bool) -> bool:
-        """Whether what was opened may stay: what is `for_control` while everything is being ended, too."""
-        return self.is_open or (for_control and self.stage is Stage.CLOSING)
 
     def check_process(self) -> None:
         """Raise TerminalError if the environment belongs to another process."""
         if not self.is_ours:
             raise TerminalError(
-                f"this environment (backend {self._backend!r}) belongs to process {self._pid}, of which this one is a "
+                f"this environment (backend {self._name!r}) belongs to process {self._pid}, of which this one is a "
                 "fork; create one here"
             )
 
     def check(self) -> None:
-        """Let pass what may use the environment.
-
-        Raises:
-            TerminalError: It was cleaned up, or belongs to another process.
-        """
+        """Raise TerminalError if the environment was cleaned up, or belongs to another process."""
         self.check_process()
         if not self.is_open:
             raise TerminalError(CLEANED_UP)
-
-    def check_patience(self, interrupted: Callable[[], bool]) -> None:
-        """Raise StartStoppedError if the current thread is to wait no longer for what comes behind a start.
-
-        Args:
-            interrupted: Whether it is not to for a reason of its own.
-        """
-        reason = ("it was interrupted", False) if interrupted() else reason_to_leave()
-        if reason:
-            raise stopped_error(self._backend, *reason)
-
-    def ensure_started(self, for_control: bool = False) -> int:
-        """Bring the target up unless it is, and return its generation.
-
-        Args:
-            for_control: Whether it is for a command of our own, which is also let in while everything is being ended.
-
-        Raises:
-            TerminalError: As `check` does, or because it could not be started.
-            StartStoppedError: The start was stopped, or the current thread's limit or scope ended the wait for it.
-            EnvironmentLostError: It was lost, and that was postponed.
-        """
-        if for_control and self.stage is Stage.CLOSING and self.is_ours:
-            return self.generation
-        self.check()
-        while self.stage is not Stage.STARTED:
-            try:
-                self._start_or_wait()
-            except BaseException:  # which control-C may raise before anybody waits
-                if startup := self._startup:
-                    startup.stop_if_unwanted()
-                raise
-            self.check()
-        return self.generation
-
-    def _start_or_wait(self) -> None:
-        with self._lock:
-            self.check()
-            startup = self._startup
-            late = startup is not None and startup.start.stopped
-            if self.stage is Stage.NEW and startup is None:
-                startup = self._begin_start()
-        if startup and startup.is_mine:
-            raise TerminalError("the environment was used from on_progress while it starts; use it when it is up")
-        if startup:
-            startup.wait(late)
-
-    def _begin_start(self) -> Startup | None:
-        """Bring the target up, or have it brought up by a thread, which is returned. Called with the lock."""
-        self._losses.raise_postponed()
-        self.ever_started = True  # from here on there may be something to stop, also if this fails
-        self.generation += 1
-        if not self._apart:
-            self._start()
-            self.stage = Stage.STARTED
-            return None
-        from environments.shell.startup import Startup  # where a start has a thread of its own
-
-        startup = Startup(Start(self._backend, self._reporter), self._start, self._start_ended)
-        try:
-            self._startup = startup
-            startup.begin()
-        except BaseException as error:
-            if not startup.has_begun:
-                self._startup = None
-            if not isinstance(error, RuntimeError):
-                raise
-            raise EnvironmentStartError(f"backend {self._backend!r}: no thread can be started: {error}") from error
-        return startup
-
-    def _start_ended(self, error: BaseException | None) -> None:
-        """Note in the thread of a start that it has ended."""
-        with self._lock:
-            startup, self._startup = self._startup, None
-            if startup and startup.start.detached:
-                self._ending = [each for each in self._ending if not each.join(0)] + [startup]
-            if error is None and self.stage is Stage.NEW:
-                self.stage = Stage.STARTED
-            given_up = self._given_up
-        if given_up:  # what it has made meanwhile was not there when the target was taken down
-            self._stop()
-
-    def stop_start(self, why: str) -> None:
-        """Stop the start that is under way, if one is, for all who wait for it."""
-        if startup := self._startup:
-            startup.stop(why)
-
-    def end_starts(self) -> None:
-        """Stop the start that is under way, and wait for all that stopped ones may still do, but not for ever."""
-        with self._lock:
-            under_way = self._startup
-            starts = [each for each in (*self._ending, under_way) if each and not each.is_mine]
-        if under_way:
-            under_way.stop("the environment was cleaned up")
-        deadline = time.monotonic() + CLOSE_GRACE
-        ended = [each.join(max(0.0, deadline - time.monotonic())) for each in starts]
-        if not all(ended):
-            with self._lock:
-                self._given_up = self._startup is not None
-            log.warning(
-                "backend %r: a start that was stopped waits for an answer; what it has made is removed when that comes",
-                self._backend,
-            )
 
     def lost(self, why: str, generation: int | None = None) -> EnvironmentLostError:
         """Note that the target is gone, so that the next command starts it anew, and return what to raise.
@@ -236,84 +134,251 @@ class Lifecycle:
             why: What became of it.
             generation: Which target is meant; one that has been replaced is not lost again.
         """
-        with self._lock:
-            error = self._losses.error(why)
-            if generation not in (None, self.generation):
-                return error
-            if self.stage is Stage.STARTED:
-                log.debug("backend %r: the target is lost: %s", self._backend, why)
-                self.stage = Stage.NEW
-                self._losses.begin()
-            return self._losses.noted(error)
+        error = self._losses.error(why)
+        if generation not in (None, self.generation):
+            return error
+        if self.stage is Stage.STARTED:
+            log.debug("backend %r: the target is lost: %s", self._name, why)
+            self.stage = Stage.NEW
+            self._losses.begin()
+        return self._losses.noted(error)
 
     def postpone(self, error: TerminalError) -> None:
-        """Have the next command raise what was raised where nobody can be told, if it is a loss that nobody else saw.
+        """Have the next command raise a loss that was noticed where no caller could be told.
 
         Else that command would begin anew in another target, and its session's files and processes be gone unsaid.
-        Where the target stays, the session goes on behind a dropped link.
         """
-        with self._lock:
-            self._losses.postpone(error)
+        self._losses.postpone(error)
 
     def told(self, error: Exception) -> None:
-        """Note that an error which was postponed is raised after all, to somebody who had asked."""
-        with self._lock:
-            self._losses.told(error)
+        """Note that an error which was postponed is raised after all."""
+        self._losses.told(error)
 
-    def begin_closing(self) -> bool:
-        """Let nobody in any more. Returns whether the caller is the one to close; waits for whoever is at it.
+    # On the loop: starts.
 
-        An earlier attempt that was cut short, by control-C, is taken up. `end_closing` is to follow.
+    def check_patience(self, is_interrupted: Callable[[], bool]) -> None:
+        """Raise StartStoppedError if the current task's caller waits no longer for what comes behind a start."""
+        reason = ("it was interrupted", False) if is_interrupted() else reason_to_leave()
+        if reason:
+            raise stopped_error(self._name, *reason)
+
+    async def ensure_started(self, internal: bool = False) -> int:
+        """Bring the target up unless it is, and return its generation.
+
+        Args:
+            internal: Whether it is for a command of our own, which also runs while everything is being ended.
+
+        Raises:
+            TerminalError: As `check` does, or because it could not be started.
+            StartStoppedError: The start was stopped, or the caller's limit or scope ended the wait for it.
+            EnvironmentLostError: It was lost, and that was postponed.
         """
-        if not self.is_ours:
-            return False
-        with self._lock:
-            mine = threading.get_ident()
-            self._closing_ended.wait_for(lambda: self._closing_thread in (None, mine))
+        if internal and self.stage is Stage.CLOSING and self.is_ours:
+            return self.generation
+        self.check()
+        while self.stage is not Stage.STARTED:
+            starting = self._starting
+            if starting is None:
+                self._losses.raise_postponed()
+                self.generation += 1
+                starting = self._starting = Starting(self._name, self._reporter)
+                starting.begin(self._bring_up(starting))
+            elif current_start() is starting.start:
+                raise TerminalError("the environment was used from on_progress while it starts; use it when it is up")
+            await starting.wait()
+            self.check()
+        return self.generation
+
+    async def _bring_up(self, starting: Starting) -> None:
+        try:
+            await self._start_target(starting.start)
+        except BaseException as error:
+            self._start_ended(starting)
+            if isinstance(error, asyncio.CancelledError):
+                raise EnvironmentStartError("the start was cancelled") from error
+            raise
+        if self.stage is Stage.NEW:
+            self.stage = Stage.STARTED
+        self._start_ended(starting)
+
+    async def _start_target(self, start: Start) -> None:
+        with start.active():
+            if not inspect.iscoroutinefunction(self._env.start_target):
+                await in_worker(self._start_in_worker, start)
+                return
+            with self._env.observation.start() as seen:
+                await answered(self._env.start_target)
+                self._tell_target(seen)
+
+    def _start_in_worker(self, start: Start) -> None:
+        """Start the target on a worker thread, which may block and call the user's `on_progress`."""
+        began = time.monotonic()
+        start.tell("starting")
+        with self._env.observation.start() as seen:
+            self._env.start_target()
+            self._tell_target(seen)
+        start.tell(f"started in {time.monotonic() - began:.1f} s", complete=True)
+
+    def _tell_target(self, seen: Observation) -> None:
+        target = self._env.observation.target
+        seen.tell(target=" ".join(target) if target else None)
+
+    def _start_ended(self, starting: Starting) -> None:
+        self._starting = None
+        self._stopped.discard(starting)
+        if starting.start.detached:
+            self._stopped = {each for each in self._stopped if not each.is_over} | {starting}
+        if self._given_up:  # what it has made meanwhile was not there when the target was taken down
+            spawn(answered(self._env.stop_target))
+
+    def stop_start(self, why: str) -> None:
+        """Stop the start that is under way, if one is, for all that wait for it."""
+        if starting := self._starting:
+            starting.stop(why)
+
+    async def _end_starts(self) -> None:
+        under_way = self._starting
+        starts = {*self._stopped, *([under_way] if under_way else [])}
+        if under_way:
+            under_way.stop("the environment was cleaned up")
+        deadline = time.monotonic() + CLOSE_GRACE
+        ended = [await each.join(max(0.0, deadline - time.monotonic())) for each in starts]
+        if not all(ended):
+            self._given_up = self._starting is not None
+            log.warning(
+                "backend %r: a start that was stopped waits for an answer; what it has made is removed when that comes",
+                self._name,
+            )
+
+    # On the loop: the end.
+
+    async def close(self, end_all: Callable[[], Any]) -> None:
+        """End everything once. All that call this wait for the same end, which goes on if they leave."""
+        if self._closing is None:
             if self.stage is Stage.CLOSED:
-                return False
+                return
             self.stage = Stage.CLOSING
-            self._closing_thread = mine
-        return True
+            self._closing = spawn(self._close(end_all))
+        await shielded(self._closing)
 
-    def end_closing(self, *, done: bool) -> None:
-        """Let others go on that wait for the end: it is `done`, or somebody else has to see to it."""
-        with self._lock:
-            if done:
-                log.debug("backend %r: cleaned up", self._backend)
-                self.stage = Stage.CLOSED
-                _open_environments.discard(self._token)
-            self._closing_thread = None
-            self._closing_ended.notify_all()
+    async def _close(self, end_all: Callable[[], Any]) -> None:
+        try:
+            await self._end_starts()
+            if self.generation:
+                await end_all()
+        finally:
+            log.debug("backend %r: cleaned up", self._name)
+            self.stage = Stage.CLOSED
+            _open.discard(self._token)
 
-    # What nobody cleans up.
+    # What is not cleaned up.
 
-    def watch(self, env: Cleanable) -> None:
-        """See to it that `env`, whose life this is, is cleaned up at the end of the process at the latest."""
-        self._token = weakref.ref(env)
-        _open_environments.add(self._token)
-
-    def abandoned(self, env: Cleanable) -> None:
-        """Clean up an environment that nobody holds any more, with a warning."""
-        if not self.is_ours or self.stage is Stage.CLOSED:
+    def abandoned(self, env: Backend) -> None:
+        """Clean up an environment that is collected, or that is there at the end of the program, with a warning."""
+        if not self.is_ours or not self.is_open:
             return
         if self.stage is Stage.STARTED:
             warnings.warn(
-                f"an environment (backend {self._backend!r}) was not cleaned up; use it in a `with` block, or call "
+                f"an environment (backend {self._name!r}) was not cleaned up; use it in a `with` block, or call "
                 "cleanup()",
                 ResourceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        with contextlib.suppress(TerminalError):
-            env.cleanup()
+        if not self.generation:
+            self.stage = Stage.CLOSED
+            _open.discard(self._token)
+        else:
+            current().soon(_spawn_close, env)
 
 
-_open_environments: set[weakref.ref[Cleanable]] = set()
+def _spawn_close(env: Backend) -> None:
+    spawn(_close_quietly(env))
+
+
+async def _close_quietly(env: Backend) -> None:
+    with contextlib.suppress(TerminalError):
+        await env.close()
+
+
+class Starting:
+    """One start of a target, and the calls that wait for it. It is stopped when the last of them has left.
+
+    Args:
+        name: The backend's name.
+        reporter: Receives what the start is doing.
+    """
+
+    def __init__(self, name: str, reporter: Reporter | None) -> None:
+        self.start = Start(name, reporter)
+        self._waiting = 0
+        self._is_stopped_for_all = False
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin it."""
+        self._task = spawn(work)
+        self._task.add_done_callback(
+            lambda task: task.cancelled() or task.exception()
+        )  # it may have no waiter any more
+
+    @property
+    def is_over(self) -> bool:
+        """True once nothing of it goes on."""
+        return self._task.done() and not any(thread.is_alive() for thread in self.start.detached)
+
+    def stop(self, why: str) -> None:
+        """Stop it for all that wait for it; it need not have ended when this returns."""
+        self.start.mark(why)
+        self._is_stopped_for_all = True
+        self.start.break_off()
+
+    async def join(self, seconds: float) -> bool:
+        """Wait for the end of a start that was stopped, and of what goes on alone. Returns whether all has ended."""
+        deadline = time.monotonic() + seconds
+        while not self.is_over and time.monotonic() < deadline:
+            self.start.break_off()
+            await done_within(self._task, ABORT_AGAIN) if not self._task.done() else await asyncio.sleep(0.01)
+        return self.is_over
+
+    async def wait(self) -> None:
+        """Wait until it is over.
+
+        Raises:
+            StartStoppedError: It was stopped, or the caller may wait no longer.
+            BaseException: What the start has raised.
+        """
+        late = self.start.stopped  # then it is only waited for until it has removed what it made, to try again
+        limit = current_start_limit()
+        self._waiting += 1
+        try:
+            while not self._task.done() and (late or not self._is_stopped_for_all):
+                if reason := reason_to_leave():
+                    raise stopped_error(self.start.backend, *reason)
+                patience = LOOK_AGAIN if limit is None else min(limit.left, LOOK_AGAIN)
+                await done_within(self._task, patience)
+        finally:
+            self._waiting -= 1
+            if not self._waiting and not self._task.done() and not self.start.stopped:
+                self.start.mark(*(reason_to_leave() or ("nobody waits for it any more", False)))
+                self.start.break_off()
+                await done_within(spawn(self.join(STOP_GRACE)), STOP_GRACE)
+        if self._is_stopped_for_all and not late:
+            await self.join(STOP_GRACE)
+            raise self.start.error()
+        if not self.start.stopped:
+            self._task.result()
+
+
+_open: set[weakref.ref[Backend]] = set()
+
+
+async def _close_all(_: object) -> None:
+    environments = [env for reference in list(_open) if (env := reference()) is not None and env.life.is_ours]
+    for env in environments:
+        env.life.abandoned(env)
 
 
 @atexit.register
 def _clean_up_all() -> None:
-    for reference in list(_open_environments):
-        env = reference()
-        if env is not None:
-            env.life.abandoned(env)
+    if any((env := reference()) is not None and env.life.is_ours for reference in list(_open)):
+        with contextlib.suppress(TerminalError):
+            run(_close_all)

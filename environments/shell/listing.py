@@ -11,13 +11,10 @@ from functools import partial
 
 from environments.found_target import FoundTarget, refuse_use
 from environments.owner import standing_of_mark
-from environments.process import GRACE
 from environments.removal import removing
-from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.commands import THERE_NOW
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.process_table import TICKS, is_number
-from environments.shell.process_tree import ProcessTree, Quarry
 
 # A host and a process, when that was started, as Linux says it or others do, and what is the environment's own.
 _ID = re.compile(r"([0-9a-f]{8}-[0-9]+-(?:[0-9a-f]{8}-[0-9]+|[A-Z][\w:-]+-[0-9]{4})-[0-9a-f]{8})(?:-.*)?")
@@ -97,7 +94,7 @@ def _end(open_there: Open, name: str, force: bool) -> None:
     with open_there() as env:
         what = f"backend {env.settings.env!r}: environment {name.rpartition('-')[2]}"
         refuse_use(what, standing_of_mark(name)[0], force)
-        ProcessTree(env.run_control, Quarry(f"{name}/", Bash)).end(GRACE)
+        env.end_processes_of(name)
         if seen := _look(env).get(name):
             for directory in seen.directories:
                 env.run_control(removing(directory))

@@ -1,83 +1,192 @@
-"""Where the output of a command goes: nowhere, to whoever reads it later, or into its result."""
+"""Sinks for the output of a command: into its result, to a callback, or nowhere. All are used on the loop thread."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
+import re
+from collections.abc import Callable
 
 from environments.capture import BoundedCapture, LiveText
 from environments.listener import LiveOutput, channel_name
-from environments.shell.watch import Watch
-from environments.sink import Channel
+from environments.loop import Pieces, in_worker, shielded, spawn
+from environments.result import CommandResult
+from environments.shell.stream import Stream
+from environments.sink import Channel, OutputSink
+
+_NOTICE = re.compile(rb"(?:^|(?<=\n))(?:Terminated|Killed)\n")
+"""The line by which a shell tells that a signal has ended its child."""
 
 
-class Nowhere:
-    """Drops what it is given."""
-
-    separate = False
+class Discarded:
+    """Drops the output."""
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Drop it."""
 
-    def freeze(self) -> None:
-        """Go on dropping it."""
+
+class Offered:
+    """Hands output to a caller's callback, and keeps nothing.
+
+    Args:
+        pieces: Takes the output.
+        stream: The stream that the output comes on.
+    """
+
+    def __init__(self, pieces: Pieces, stream: Stream) -> None:
+        self._pieces, self._stream = pieces, stream
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Hand it on, see `Sink`."""
+        self._pieces.offer(channel, data, self._stream)
 
 
-class CommandOutput:
-    """Where the output of one command goes: into bounded captures, and live to a callback.
+class Output:
+    """The output of one command: bounded captures, and the pieces for its callback.
 
     Args:
         limit: Bytes to keep of each channel.
         separate: Whether stderr is kept apart.
-        on_output: Told of it as it comes.
-        binary: Whether that is told bytes, and not text.
+        pieces: Takes the pieces on to a callback; None where there is none.
     """
 
-    def __init__(
-        self, limit: int, separate: bool, on_output: LiveOutput | None = None, *, binary: bool = False
-    ) -> None:
-        self.separate = separate
+    def __init__(self, limit: int, separate: bool = False, pieces: Pieces | None = None) -> None:
         self.stdout = BoundedCapture(limit)
         self.stderr = BoundedCapture(limit) if separate else None
-        self._on_output = on_output
-        self._live = {channel: LiveText() for channel in Channel} if on_output and not binary else {}
-        self._frozen = False
-        self._watch: Watch | None = None
-
-    @property
-    def calls_back(self) -> bool:
-        """Whether there is a callback, which may take its time."""
-        return self._on_output is not None
-
-    def watched_by(self, watch: Watch) -> None:
-        """Have the command looked after while the callback has the reader's thread."""
-        self._watch = watch
+        self.stream: Stream | None = None
+        """The stream that the output comes on, which is paused while the callback is slow."""
+        self.is_ending = False
+        """True once the command is being ended: then the shell's own notice of that is left out."""
+        self._pieces = pieces
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take output of one channel. The callback's own errors are raised."""
-        if self._frozen:
-            return
+        """Take the next bytes of a channel, see `Sink`."""
+        if self.is_ending:
+            data = _NOTICE.sub(b"", data, count=1)
         capture = self.stderr if channel is Channel.STDERR else self.stdout
         if capture is None:
             return
         capture.add(data)
-        if self._on_output and (piece := self._live[channel].feed(data) if self._live else data):
-            with self._watch or contextlib.nullcontext():
-                self._on_output(piece, channel_name(channel))
+        if self._pieces is not None and self.stream:
+            self._pieces.offer(channel, data, self.stream)
+
+    @property
+    def calls_back(self) -> bool:
+        """True if a callback receives the output."""
+        return self._pieces is not None
 
     def skip(self, channel: Channel, size: int) -> None:
         """Count bytes of the middle that a channel does not bring, see `BoundedCapture.skip`."""
         capture = self.stderr if channel is Channel.STDERR else self.stdout
-        if capture is not None and not self._frozen:
+        if capture is not None:
             capture.skip(size)
 
-    def freeze(self) -> None:
-        """Keep what there is and ignore the rest, see `OutputSink`."""
-        self._frozen = True
+
+class Delivery:
+    """Hands output to a sink of the caller's on a worker thread, in order. The stream is paused while it is slow.
+
+    Args:
+        sink: The sink. Its errors are kept, and end the delivery.
+        on_error: Called on the loop thread with the first error.
+    """
+
+    def __init__(self, sink: OutputSink, on_error: Callable[[], object]) -> None:
+        self.stream: Stream | None = None
+        """The stream that the output comes on."""
+        self.error: Exception | None = None
+        self._sink, self._on_error = sink, on_error
+        self._pieces = Pieces(self._wake)
+        self._delivering: asyncio.Task[None] | None = None
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes of a channel, see `Sink`."""
+        if self.stream:
+            self._pieces.offer(channel, data, self.stream)
+
+    def _wake(self) -> None:
+        if self._delivering is None or self._delivering.done():
+            self._delivering = spawn(self._deliver())
+
+    async def _deliver(self) -> None:
+        while self._pieces:
+            try:
+                self._pieces.taken(await in_worker(self._hand_over))
+            except Exception as error:  # of the sink: the output has no taker any more
+                self.error = error
+                self._pieces.drop()
+                self._on_error()
+
+    def _hand_over(self) -> int:
+        size = 0
+        for channel, data in self._pieces.take():
+            size += len(data)
+            self._sink.add(channel, data)
+        return size
+
+    async def flush(self) -> None:
+        """Wait until all has been handed over."""
+        if self._delivering:
+            await shielded(self._delivering)
+
+
+class Teller:
+    """Decodes the pieces of an output in the caller's thread, and calls its callback.
+
+    Args:
+        on_output: The callback.
+        binary: Whether it takes bytes, and not text.
+    """
+
+    def __init__(self, on_output: LiveOutput, binary: bool) -> None:
+        self._on_output = on_output
+        self._live = {} if binary else {channel: LiveText() for channel in Channel}
+
+    def __call__(self, channel: Channel, data: bytes) -> None:
+        """Hand the next bytes of a channel to the callback."""
+        if piece := self._live[channel].feed(data) if self._live else data:
+            self._on_output(piece, channel_name(channel))
 
     def finish(self) -> None:
-        """Pass on what the callback is still owed."""
-        if not self._on_output:
-            return
+        """Hand on what is left of a character that is not complete."""
         for channel, live in self._live.items():
             if text := live.feed(b"", final=True):
                 self._on_output(text, channel_name(channel))
+
+
+class Outcome:
+    """The end of a command. The text of its output is made in the caller's thread, as it may be large.
+
+    Args:
+        output: The output.
+        exit_code: The exit code.
+        reason: `timeout` or `interrupt`, if the command was ended by us.
+        survivors: The process ids of what could not be ended.
+    """
+
+    def __init__(
+        self, output: Output, exit_code: int, reason: str | None = None, survivors: tuple[int, ...] = ()
+    ) -> None:
+        self.output, self.exit_code, self.reason, self.survivors = output, exit_code, reason, survivors
+        self.cwd = ""
+        self.seconds = 0.0
+        self.notes: list[str] = []
+        """Sentences for `CommandResult.note`."""
+
+    def result(self, binary: bool = False) -> CommandResult:
+        """Return the result that a caller gets."""
+        out = self.output.stdout.text(binary)
+        err = self.output.stderr.text(binary) if self.output.stderr else None
+        return CommandResult(
+            out.text,
+            self.exit_code,
+            stderr=err.text if err else None,
+            output_bytes=out.data,
+            stderr_bytes=err.data if err else None,
+            timed_out=self.reason == "timeout",
+            interrupted=self.reason == "interrupt",
+            cwd=self.cwd,
+            duration_seconds=self.seconds,
+            omitted_bytes=out.omitted_bytes + (err.omitted_bytes if err else 0),
+            omitted_at=out.omitted_at,
+            survivors=self.survivors,
+            note="; ".join(self.notes) or None,
+        )

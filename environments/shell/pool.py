@@ -1,132 +1,580 @@
-"""Warm shells for commands that run beside the session."""
+"""The shells of a target: how they are opened, kept warm, lent, and kept for commands of our own."""
 
 from __future__ import annotations
 
-import threading
-import time
+import asyncio
+import contextlib
+import itertools
+import os
+import weakref
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
-from environments.cancellation import current_scope, current_start_limit
-from environments.errors import CallCancelledError, TerminalError
-from environments.shell.parked import ParkedShells
-from environments.shell.request import Request
-from environments.shell.shell import Shell
-from environments.shell.target_shells import TargetShells
+from environments.errors import (
+    CallCancelledError,
+    EnvironmentLostError,
+    EnvironmentStartError,
+    StartStoppedError,
+    TerminalError,
+)
+from environments.loop import current, shielded, spawn
+from environments.owner import MARKER_VARIABLE
+from environments.shell.dialect.base import Dialect
+from environments.shell.dialect.boot import boot_argv
+from environments.shell.dialect.commands import directory_name
+from environments.shell.lifecycle import Lifecycle, Stage, answered
+from environments.shell.output import Output
+from environments.shell.request import Request, Where
+from environments.shell.shell import Beginning, Ended, Shell, open_shell
+from environments.shell.state import SessionState
+from environments.shell.stream import BlockingStream, Discard, Stream, Terminal, as_stream
 from environments.starting import is_unwanted
 
+if TYPE_CHECKING:
+    from environments.shell.environment import PersistentShellEnvironment
+    from environments.shell.fork_bomb import Crowd
+    from environments.shell.kill import ProcessTree, Quarry
+    from environments.shell.target_user import TargetUser
+
 IDLE_LIMIT = 4
-"""How many idle shells are kept. More are opened when more commands run at once, and closed behind them."""
-CANCEL_POLL = 0.1
-"""Seconds between looks at whether a call was cancelled while it waits for one."""
-SLOT_TIMEOUT = 300.0
+"""Idle shells that a pool keeps. More are opened when more commands run at once, and closed behind them."""
+SLOT_LIMIT = 300.0
 """Seconds to wait for one of a limited number of shells."""
+CANCEL_POLL = 0.1
+"""Seconds between looks at whether a call that waits for one was cancelled."""
+RESERVE_DELAY = 0.02
+"""Seconds until the shell in reserve is opened, so that it does not delay the command that was just sent."""
+CONTROL_LIMIT = 10.0
+"""Seconds a command of our own may take: what does not answer by then is lost."""
+ALONE_LIMIT = 30.0
+"""The same for what starts no process. Among the processes of a bomb it gets its turn late; one that was given up would
+stop them all when it does, and with them the shell that is being opened in its place."""
+CONTROL_OUTPUT = 64_000_000
+"""Bytes kept of what a command of our own prints."""
+ATTEMPTS = 3
+"""Shells that are tried for a command, or for a command of our own."""
+FIRST_LOOK, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until a parked shell is asked whether anything of its commands is left, and between later times."""
+NOTHING = SessionState()
 
 
-class Slots(threading.BoundedSemaphore):
-    """How many shells may be lent at once, where the target sets a limit.
+async def opened(open_stream: Callable[..., object], *args: object) -> Stream:
+    """Return the stream that a backend opens. One that is opened for a task that was cancelled is closed."""
+    opening = spawn(answered(open_stream, *args))
+    try:
+        return as_stream(await shielded(opening))
+    except asyncio.CancelledError:
+        spawn(_close_unused(opening))
+        raise
+
+
+async def _close_unused(opening: asyncio.Task[Stream | BlockingStream]) -> None:
+    with contextlib.suppress(Exception):  # which nothing waits for
+        stream = as_stream(await opening)
+        stream.start(Discard())
+        await stream.close()
+
+
+class Shells:
+    """Opens shells in a target, and holds all that are open.
 
     Args:
-        limit: How many.
+        env: The environment.
+        life: Its lifecycle.
     """
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit)
-        self._limit = limit
+    def __init__(self, env: PersistentShellEnvironment, life: Lifecycle) -> None:
+        self._env = weakref.proxy(env)
+        self.life = life
+        # A command may use this package itself: what that starts is then also the command's.
+        outer = os.environ.get(MARKER_VARIABLE, "")
+        self._owner = f"{outer}:{env.id}" if outer else env.id
+        self._numbers = itertools.count(1)
+        self._open: dict[Shell, int] = {}
+        self._crowd: Crowd | None = None
+        self.base = NOTHING
+        """What shells beside the session begin with: the exports of the files that the session begins with."""
+        self.dialect: type[Dialect] | None = None
+        """The kind of shell the target has, once one has been opened."""
+        self.home = ""
+        """The home directory of the target's user."""
+        slots = asyncio.Semaphore(env.max_streams - 1) if env.max_streams else None
+        self._slots, self._most = slots, env.max_streams or 0
+        self.pool = Pool(self, None, slots)
+        self._of_users: dict[TargetUser, Pool] = {}
+        self.control = Control(self, None)
+        self._control_of_users: dict[TargetUser, Control] = {}
 
-    def wait(self) -> None:
-        """Take one, and wait until it is free.
+    # Markers.
+
+    def marker(self, number: int) -> str:
+        """Return the marker of all that one shell starts; 0 is what is no shell of ours."""
+        return f"{self.markers()}{number}/"
+
+    def markers(self, word: str = "") -> str:
+        """Return what the markers of all shells of one session begin with."""
+        return f"{self._owner}/{word}"
+
+    def next_marker(self, word: str = "") -> str:
+        """Return the marker of one more shell."""
+        return f"{self.markers(word)}{next(self._numbers)}/"
+
+    # Opening.
+
+    def exports(self, user: TargetUser | None = None) -> Mapping[str, str]:
+        """Return what a shell exports: of one that sees harmless variables alone, what the settings give it anew."""
+        settings = self._env.settings
+        given = settings.own.target_variables() if settings.scrub_env else {}
+        return {**given, **(user.variables if user else {})}
+
+    async def open(
+        self,
+        beginning: Beginning,
+        *,
+        user: TargetUser | None = None,
+        terminal: Terminal | None = None,
+        internal: bool = False,
+        is_interrupted: Callable[[], bool] = lambda: False,
+    ) -> Shell:
+        """Open a shell.
+
+        Args:
+            beginning: How it begins.
+            user: The user that it runs as; None is the target's own.
+            terminal: The size of its terminal; None is pipes.
+            internal: Whether it is for commands of our own, also while everything is being ended.
+            is_interrupted: Whether it is not to be waited for any longer.
 
         Raises:
-            CallCancelledError: Nobody wants it any more.
-            TerminalError: None came free for too long.
+            EnvironmentStartError: It could not be opened.
+            EnvironmentLostError: The same, because the target is gone.
+            TerminalError: The environment was cleaned up.
         """
-        deadline = time.monotonic() + SLOT_TIMEOUT
-        while not self.acquire(timeout=CANCEL_POLL if current_scope() or current_start_limit() else SLOT_TIMEOUT):
-            if is_unwanted():
-                raise CallCancelledError("the call was cancelled while it waited for another command's end")
-            if time.monotonic() >= deadline:
-                raise TerminalError(
-                    f"the {self._limit} commands that the target allows at once were all running for "
-                    f"{SLOT_TIMEOUT:.0f} s; end one of them, or a background process"
-                )
+
+        def check() -> None:
+            if not internal:
+                self.life.check()
+                self.life.check_patience(is_interrupted)
+
+        generation = await self.life.ensure_started(internal)
+        env = self._env
+        beginning = beginning._replace(known=self.dialect, lags=env.streams_lag, on_terminal=terminal is not None)
+        try:
+            argv = boot_argv(beginning.marker, terminal is not None, env.settings.scrub_env)
+            if user is None:
+                stream = await opened(env.open_stream, argv, terminal)
+            else:
+                stream = await opened(env.open_stream_as, user, argv, terminal)
+            shell = await open_shell(stream, beginning, check)
+        except StartStoppedError:
+            raise
+        except EnvironmentStartError:
+            await self.life.ensure_started(internal)
+            if loss := await self.why_lost():
+                raise self.life.lost(loss, generation) from None
+            raise
+        self._open[shell] = generation
+        if user is None:
+            self.dialect, self.home = type(shell.dialect), shell.home
+        may_stay = self.life.is_open or (internal and self.life.stage is Stage.CLOSING)
+        if not may_stay or generation != self.life.generation:
+            await self.end(shell)  # it was closed, or lost, while this was on its way
+            self.life.check()
+            raise self.life.lost("it went away while a shell was opened", generation)
+        return shell
+
+    async def open_restored(
+        self,
+        cwd: str | None,
+        state: SessionState,
+        nowhere: bool,
+        exports: Callable[[SessionState], Mapping[str, str]],
+        is_interrupted: Callable[[], bool],
+        word: str = "",
+        user: TargetUser | None = None,
+    ) -> tuple[Shell, str]:
+        """Open a shell in a directory and with the state of an earlier one, or with as much of it as it can take.
+
+        Args:
+            cwd: The directory; None is where the target starts processes.
+            state: The state.
+            nowhere: Whether to be in a directory that is removed if that one cannot be entered.
+            exports: Returns the variables to give to a shell that goes on from a state.
+            is_interrupted: Whether it is not to be waited for any longer.
+            word: What the number in its marker begins with.
+            user: The user that it runs as.
+
+        Returns:
+            The shell, and what of the state could not be restored; nothing of that is an empty text.
+        """
+        tries = [(state, True, "")]
+        if state.reported:
+            tries += [(state, False, "functions and aliases"), (NOTHING, False, "all but its directory")]
+        error: EnvironmentStartError | None = None
+        for kept, functions, lost in tries:
+            marker = self.next_marker(word)
+            name = directory_name(marker) if nowhere else None
+            begins = Beginning(marker, kept, functions, cwd, name, {**self.exports(user), **exports(kept)})
+            try:
+                return await self.open(begins, user=user, is_interrupted=is_interrupted), lost
+            except StartStoppedError:
+                raise
+            except EnvironmentStartError as failed:
+                error = error or failed
+        assert error
+        raise error
+
+    async def open_on(self, terminal: Terminal, user: TargetUser | None) -> Shell:
+        """Open a shell on a terminal of its own. Raises as `open` does, and UnsupportedError without terminals."""
+        begins = Beginning(self.next_marker(), self.base, functions=False, exports=self.exports(user))
+        return await self.open(begins, user=user, terminal=terminal)
+
+    async def open_process(self, argv: list[str]) -> Stream:
+        """Start a program of ours that is no shell."""
+        return await opened(self._env.open_stream, argv, None)
+
+    # Of those that are open.
+
+    def is_current(self, shell: Shell) -> bool:
+        """Return whether a shell can be sent a request, and is in the target there is now."""
+        return shell.is_idle and self.generation_of(shell) == self.life.generation
+
+    def generation_of(self, shell: Shell) -> int:
+        """Return which target a shell is in."""
+        return self._open.get(shell, 0)
+
+    async def end(self, shell: Shell) -> None:
+        """Close a shell."""
+        self._open.pop(shell, None)
+        await shell.close()
+
+    def end_soon(self, shell: Shell) -> None:
+        """Close a shell in a task of its own."""
+        spawn(self.end(shell))
+
+    async def end_all(self, but: Collection[Shell] = ()) -> None:
+        """Close every shell, also those that are lent, but for some."""
+        shells = [shell for shell in self._open if shell not in but]
+        if shells:
+            await asyncio.gather(*map(self.end, shells), return_exceptions=True)
+
+    # The target.
+
+    async def why_lost(self) -> str | None:
+        """Return why the target is gone, or None while it is there."""
+        loss: str | None = await answered(self._env.target_loss)
+        return loss
+
+    def lost(self, why: str | None, shell: Shell | None = None) -> EnvironmentLostError:
+        """Note that the target is gone, and return what to raise."""
+        generation = self.generation_of(shell) if shell else None
+        return self.life.lost(why or "the link to it dropped", generation)
+
+    def has_no_process(self, marker: str, but: Collection[int]) -> bool:
+        """Return whether it is certain that no process has a marker, see `PersistentShellEnvironment`."""
+        certain: bool = self._env.has_no_process(marker, but)
+        return certain
+
+    def forget(self) -> None:
+        """Lend no shell any more that is there by now, as everything is being ended."""
+        for pool in (self.pool, self.control, *self._of_users.values(), *self._control_of_users.values()):
+            pool.forget()
+
+    async def run_internal(self, text: str, timeout: float = CONTROL_LIMIT) -> str:
+        """Run shell text of our own as the target's user, see `PersistentShellEnvironment.ran_internal`."""
+        output: str
+        output, _ = await self._env.ran_internal(text, timeout)
+        return output
+
+    # Users, and the ends of their processes.
+
+    def pool_of(self, user: TargetUser | None) -> Pool:
+        """Return what lends shells of a user."""
+        if user is None:
+            return self.pool
+        return self._of_users.setdefault(user, Pool(self, user, self._slots))
+
+    def control_of(self, user: TargetUser | None) -> Control:
+        """Return what runs commands of our own as a user."""
+        if user is None or user.is_own:
+            return self.control
+        return self._control_of_users.setdefault(user, Control(self, user))
+
+    def users(self) -> Iterable[TargetUser]:
+        """Return the users, other than the target's own, that anything was run as."""
+        return list(self._control_of_users)
+
+    def crowd(self) -> Crowd | None:
+        """Return what counts and signals processes where none can be started; None if there is no way."""
+        if not self._env.has_reserve:
+            return None
+        if self._crowd is None:
+            from environments.shell.fork_bomb import Crowd
+
+            env = self._env
+            self._crowd = Crowd(self.control.run_alone, lambda: env.is_alone, env.settings.container_pids)
+        return self._crowd
 
 
-class ShellPool:
-    """Lends shells, opening one when none is idle. One whose command has left something is not lent again.
+class Ending:
+    """Ends the processes of commands.
 
     Args:
-        shells: Opens and ends them.
-        slots: How many may be in use at once, where the target sets a limit; a further borrower then waits.
+        shells: The shells of the target.
+        user: The user that the commands run as; None is the target's own.
     """
 
-    def __init__(self, shells: TargetShells, slots: Slots | None = None) -> None:
+    def __init__(self, shells: Shells, user: TargetUser | None = None) -> None:
         self._shells = shells
-        self._parked = ParkedShells(shells)
-        self._changed = threading.Condition()
-        self._idle: list[Shell] = []
-        self._slots = slots
+        self._user = None if user is None or user.is_own else user
 
-    def sent(self, request: Request) -> tuple[Shell, str]:
-        """Send a request to a shell, which is to be given back; returns it and the request's marker.
+    def tree(self, quarry: Quarry) -> ProcessTree:
+        """Return what finds and ends the processes of a quarry."""
+        from environments.shell.kill import ProcessTree  # most commands end by themselves
+
+        shells = self._shells
+        if self._user is not None:
+            return ProcessTree(shells.control_of(self._user).run, quarry)
+        return ProcessTree(shells.run_internal, quarry, shells.crowd())
+
+    async def why_lost(self) -> str | None:
+        """Return why the target is gone; None while it is there."""
+        return await self._shells.why_lost()
+
+    def lost(self, why: str | None, shell: Shell) -> EnvironmentLostError:
+        """Note that the target of a shell is gone, and return what to raise."""
+        return self._shells.lost(why, shell)
+
+
+class Pool:
+    """Lends shells, each to one borrower at a time, and opens one when none is idle.
+
+    A shell whose command has left something is not lent again.
+
+    Args:
+        shells: Opens them.
+        user: The user that they run as; None is the target's own.
+        slots: How many may be lent at once, where the target sets a limit.
+    """
+
+    internal = False
+
+    def __init__(self, shells: Shells, user: TargetUser | None, slots: asyncio.Semaphore | None = None) -> None:
+        self._shells = weakref.proxy(shells)
+        self._user = user
+        self._slots = slots
+        self._idle: list[Shell] = []
+        self._parked: dict[Shell, asyncio.Task[None]] = {}
+
+    @contextlib.asynccontextmanager
+    async def lent(self) -> AsyncIterator[Shell]:
+        """Lend a shell for the time of the block.
 
         Raises:
+            CallCancelledError: The call was cancelled while it waited for one.
             TerminalError: The environment was cleaned up, or all shells are in use for too long.
             EnvironmentStartError: A new shell could not be opened.
-            EnvironmentLostError: No shell took the request, so it was not run.
         """
-        for _ in range(IDLE_LIMIT + 1):
-            shell = self._take()
-            try:
-                return shell, shell.send(request)
-            except BrokenPipeError:  # it died while it was idle, and got nothing of the request
-                self.give_back(shell)
-            except BaseException:
-                self.give_back(shell)
-                raise
-        raise self._shells.lost("no shell of it could be reached")
-
-    def _take(self) -> Shell:
-        if self._slots:
-            self._slots.wait()
+        shell = await self.take_slotted()
         try:
-            return self._idle_shell() or self._open()
+            yield shell
+        finally:
+            self.give_back_slotted(shell)
+
+    async def take_slotted(self) -> Shell:
+        """Take a shell for good, and a place among those that the target allows. Raises as `lent` does."""
+        if self._slots:
+            await self._take_slot(self._slots)
+        try:
+            return await self.take()
         except BaseException:
             if self._slots:
                 self._slots.release()
             raise
 
-    def _open(self) -> Shell:
-        return self._shells.open(self._shells.base)
-
-    def _idle_shell(self) -> Shell | None:
-        while True:
-            with self._changed:
-                if not self._idle:
-                    return None
-                shell = self._idle.pop()
-            if self._shells.is_current(shell):
-                return shell
-            self._shells.end(shell)
-
-    def give_back(self, shell: Shell) -> None:
-        """Take a shell back. One that is not fit, or one too many, is ended."""
-        self.keep(shell)
+    def give_back_slotted(self, shell: Shell) -> None:
+        """Give back a shell, and its place."""
         if self._slots:
             self._slots.release()
+        self.give_back(shell)
 
-    def keep(self, shell: Shell) -> None:
-        """Keep a shell for whoever needs one, if it is fit."""
-        current = self._shells.is_current(shell)
-        parked = current and shell.has_leftovers
-        with self._changed:
-            keep = current and not parked and len(self._idle) < IDLE_LIMIT
-            if keep:
-                self._idle.append(shell)
-            self._changed.notify()
-        if parked:
-            self._parked.park(shell)
-        elif not keep:
-            self._shells.end(shell)
+    async def _take_slot(self, slots: asyncio.Semaphore) -> None:
+        waited = 0.0
+        while True:
+            try:
+                async with asyncio.timeout(CANCEL_POLL):
+                    await slots.acquire()
+            except TimeoutError:
+                waited += CANCEL_POLL
+            else:
+                return
+            if is_unwanted():
+                raise CallCancelledError("the call was cancelled while it waited for another command's end")
+            if waited >= SLOT_LIMIT:
+                raise TerminalError(
+                    f"the commands that the target allows at once were all running for {SLOT_LIMIT:.0f} s; end one of "
+                    "them, or a background process"
+                )
 
-    def close(self) -> None:
-        """Wait for what reads from shells with leftovers, once all shells are closed."""
-        self._parked.close()
+    async def take(self) -> Shell:
+        """Return an idle shell, or a new one. It belongs to the caller from here on."""
+        while self._idle:
+            shell = self._idle.pop()
+            if self._shells.is_current(shell):
+                return shell
+            await self._shells.end(shell)
+        return await self._open()
+
+    async def _open(self, internal: bool | None = None) -> Shell:
+        shells = self._shells
+        state = NOTHING if self.internal or self._user else shells.base
+        beginning = Beginning(shells.next_marker(), state, functions=False, exports=shells.exports(self._user))
+        shell: Shell = await shells.open(
+            beginning, user=self._user, internal=self.internal if internal is None else internal
+        )
+        return shell
+
+    def give_back(self, shell: Shell) -> None:
+        """Keep a shell for the next borrower, if it is fit for one."""
+        is_current = self._shells.is_current(shell)
+        if is_current and shell.has_leftovers:
+            self._parked[shell] = spawn(self._watch(shell))
+        elif is_current and not shell.is_noisy and len(self._idle) < IDLE_LIMIT:
+            self._idle.append(shell)
+        else:
+            self._shells.end_soon(shell)
+
+    def park(self, shell: Shell) -> None:
+        """Take over a shell whose commands have left something that may print, until that has ended."""
+        self._parked[shell] = spawn(self._watch(shell))
+
+    async def _watch(self, shell: Shell) -> None:
+        pause = FIRST_LOOK
+        try:
+            while shell.is_idle:
+                await asyncio.sleep(pause)
+                if not (await shell.ask(shell.dialect.asking_for_leftovers)).left:
+                    return
+                pause = min(pause * 2, LONGEST_PAUSE)
+        except BrokenPipeError:
+            pass
+        finally:
+            self._parked.pop(shell, None)
+            await self._shells.end(shell)
+
+    @property
+    def idle(self) -> list[Shell]:
+        """The shells that wait for a borrower."""
+        return list(self._idle)
+
+    def forget(self) -> None:
+        """Forget all shells, as everything is being ended."""
+        self._idle.clear()
+        for task in list(self._parked.values()):
+            task.cancel()
+
+
+class Control(Pool):
+    """Runs commands of our own, in shells in which no user's has ever run, without the limits that hold for others'.
+
+    One shell is opened along with the first of the user's, so that a command can also be ended when no descriptor, no
+    process and no stream is to be had any more.
+    """
+
+    internal = True
+
+    def __init__(self, shells: Shells, user: TargetUser | None) -> None:
+        super().__init__(shells, user)
+        self._reserving: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._is_given_up = False
+
+    def reserve(self) -> None:
+        """Have a shell opened soon, without delaying the command that was just sent."""
+        if self._reserving is None:
+            self._reserving = spawn(self._reserve())
+
+    async def _reserve(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(RESERVE_DELAY):
+                await self._wanted.wait()
+        if self._is_given_up:
+            return
+        # What ends a command is imported before it is needed, too: then there may be no descriptor left to read it by.
+        from environments.shell import fork_bomb, kill  # noqa: F401
+
+        try:
+            self.give_back(await self._open(internal=False))
+        except TerminalError as error:
+            self._shells.life.postpone(error)
+
+    async def await_reserve(self) -> None:
+        """Wait until the shell that is being opened is there, if one is."""
+        if (task := self._reserving) and not task.done():
+            self._wanted.set()
+            await asyncio.wait((task,))
+
+    def give_up_reserve(self) -> None:
+        """Have no shell opened that has not begun to be, as everything is about to be ended."""
+        self._is_given_up = True
+
+    async def take(self) -> Shell:
+        """Return an idle shell, or a new one, see `Pool`."""
+        await self.await_reserve()
+        try:
+            return await super().take()
+        except EnvironmentStartError:
+            deadline = current().loop.time() + CONTROL_LIMIT
+            while current().loop.time() < deadline:
+                if self._idle:
+                    return await super().take()
+                await asyncio.sleep(CANCEL_POLL)
+            raise
+
+    async def run(self, text: str, timeout: float = CONTROL_LIMIT) -> str:
+        """Run shell text, wait for it `timeout` seconds, and return what it prints.
+
+        Raises:
+            EnvironmentLostError: The target did not answer in time.
+        """
+        output, _ = await self.ran(text, timeout)
+        return output
+
+    async def ran(self, text: str, timeout: float = CONTROL_LIMIT) -> tuple[str, int]:
+        """Run shell text as `run` does, and return its exit code too."""
+        shells = self._shells
+        for _ in range(ATTEMPTS):
+            output = Output(CONTROL_OUTPUT)
+            async with self.lent() as shell:
+                answer: asyncio.Future[Ended] = current().loop.create_future()
+                try:
+                    shell.send(Request(text, Where.SUBSHELL), output, answer.set_result)
+                    await asyncio.wait((answer,), timeout=timeout)
+                except BrokenPipeError:  # it had ended while it was idle
+                    continue
+                finally:
+                    if not answer.done():
+                        shell.give_up()
+                if answer.done() and (code := answer.result().exit_code) is not None:
+                    return output.stdout.text().text, code
+                if answer.done() and not shell.has_begun:
+                    continue
+                silent = "the link to it dropped" if answer.done() else f"it did not answer for {timeout:.0f} s"
+                raise shells.lost(await shells.why_lost() or silent, shell)
+        raise shells.lost(await shells.why_lost() or "its shells end as soon as they are opened")
+
+    async def run_alone(self, text: str) -> str:
+        """Run shell text of builtins in the shell itself, so that no process is started; it may be run twice.
+
+        Raises:
+            EnvironmentLostError: The target did not answer in time.
+        """
+        shells = self._shells
+        for _ in range(ATTEMPTS - 1):
+            output = Output(CONTROL_OUTPUT)
+            async with self.lent() as shell:
+                with contextlib.suppress(BrokenPipeError):  # it had ended while it was idle, or does not answer
+                    await shell.ask(partial(shell.dialect.alone, text), output, ALONE_LIMIT)
+                    return output.stdout.text().text
+        raise shells.lost(await shells.why_lost() or "the shells that would end its processes do not answer")

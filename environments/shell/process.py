@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import re
-import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,162 +19,266 @@ from environments.errors import (
     UnsupportedError,
 )
 from environments.log import logger
+from environments.loop import Call, current, done_within, in_worker, on_loop, shielded, spawn
+from environments.options import Command
 from environments.plain_number import plain_number
-from environments.process import Process
+from environments.process import Background, Process
 from environments.result import KILLED_EXIT_CODE
-from environments.shell.lifecycle import Lifecycle
-from environments.shell.output import Nowhere
-from environments.shell.request import Where
-from environments.shell.runner import SIGNAL_TIMEOUT, Runner, Sent
-from environments.shell.running import RunningCommand
+from environments.shell.output import Delivery
+from environments.shell.pool import Ending
+from environments.shell.request import Request, Where
+from environments.shell.run import SIGNAL_LIMIT, Running
 from environments.shell.shell import Shell
 from environments.shell.unread import UnreadOutput, search_for
-from environments.sink import OutputSink, ReadableSink
+from environments.sink import ReadableSink
 from environments.terminal import Terminal
 
 if TYPE_CHECKING:
-    from environments.observation.tap import Tap
+    from environments.shell.environment import PersistentShellEnvironment
+    from environments.shell.lifecycle import Lifecycle
+    from environments.shell.pool import Shells
+    from environments.shell.target_user import TargetUser
 
 TAIL = 500
 """Bytes of what was printed last that an error quotes."""
+_WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
 
 log = logger(__name__)
+
 
 _NO_INPUT = "the process was started without an input"
 
 
-class ShellProcess(Process):
-    """A command that a shell of its own runs, or a fork of one that is lent.
+class Processes:
+    """Starts commands in the background, and holds those that run.
 
     Args:
-        sent: The request.
-        running: Ends it.
-        sink: Takes its output.
-        runner: Says what came of it.
-        life: Says who may use it.
-        release: Takes the shell back.
-        tap: Gets a copy of its output.
+        env: The environment.
+        shells: The shells of the target.
     """
 
-    def __init__(
-        self,
-        sent: Sent,
-        running: RunningCommand,
-        sink: OutputSink,
-        runner: Runner,
-        life: Lifecycle,
-        release: Callable[[Shell], object],
-        tap: Tap | None = None,
-    ) -> None:
-        self.pid = sent.shell.pid
-        self._sent = sent
-        self._shell = sent.shell
-        self._running = running
-        self._sink = sink
-        self._tap = tap
-        self._runner = runner
-        self._life = life
-        self._release = release
-        self._done = threading.Event()
+    def __init__(self, env: PersistentShellEnvironment, shells: Shells) -> None:
+        self._env = weakref.proxy(env)
+        self._shells = shells
+        self.running: set[ShellProcess] = set()
+        """The processes that run."""
+
+    async def start(
+        self, call: Call[ShellProcess], command: Command, background: Background, user: TargetUser | None
+    ) -> ShellProcess:
+        """Start a command, see `BaseEnvironment.start`. A process that reaches no caller is ended."""
+        env, shells = self._env, self._shells
+        terminal = background.terminal
+        where = Where.LAST_ON_TERMINAL if terminal else _WHERE[background.stdin]
+        there = await env.oneshots.beside(command, user)
+        pool = shells.control_of(user) if command.is_own else shells.pool_of(user)
+        request = await env.requested(
+            there, where, separate=bool(background.sink and background.sink.separate), user=user
+        )
+        if terminal:
+            shell, release = await shells.open_on(terminal, user), shells.end_soon
+        else:
+            shell, release = await pool.take_slotted(), pool.give_back_slotted
+        process = ShellProcess(env.life, release, background, env.output_limit(command))
+        try:
+            process.send(shell, request, Ending(shells, user))
+            if where.takes_input:
+                await shell.begun()
+        except BaseException as error:
+            shell.give_up()
+            release(shell)
+            if isinstance(error, BrokenPipeError):
+                raise await self._killed() from error
+            raise
+        self.running.add(process)
+        process.follow(self.running.discard)
+        call.undo = _kill
+        return process
+
+    async def _killed(self) -> EnvironmentLostError:
+        if loss := await self._shells.why_lost():
+            return self._shells.lost(loss)
+        return EnvironmentLostError(
+            "the shell that was to run a background command was killed from outside. Whether the command had begun is "
+            "not known, and it was not run again"
+        )
+
+
+async def _kill(process: ShellProcess) -> None:
+    await process.ended_by_us()
+
+
+class ShellProcess(Process):
+    """A command that a shell of its own runs, or a fork of one that is lent. `Processes.start` makes it.
+
+    Args:
+        life: Says which process may use it.
+        release: Takes the shell back.
+        background: How it runs.
+        limit: Bytes of output that may wait to be read.
+    """
+
+    def __init__(self, life: Lifecycle, release: Callable[[Shell], object], background: Background, limit: int) -> None:
+        self._life, self._release = life, release
+        self._grace, self._tap = background.grace, background.tap
+        self._given_sink = background.sink
+        self._unread = UnreadOutput(limit)
+        self._delivery = Delivery(background.sink, self._sink_failed) if background.sink else None
         self._exit_code: int | None = None
         self._error: Exception | None = None
-        self._lock = threading.Lock()
         self._callbacks: list[Callable[[int | None], object]] = []
-        self._input_closed = not sent.where.takes_input
-        self._thread = threading.Thread(target=self._pump, name=f"hermes-process-{self.pid}", daemon=True)
-        self._thread.start()
+        self.done: asyncio.Future[None] = current().loop.create_future()
+        self._input_closed = False
 
-    def _pump(self) -> None:
+    # On the loop.
+
+    def send(self, shell: Shell, request: Request, ending: Ending) -> None:
+        """Send the request to its shell."""
+        self._shell, self.pid = shell, shell.pid
+        self._takes_input = request.where.takes_input
+        self._input_closed = not self._takes_input
+        self._is_on_terminal = request.where is Where.LAST_ON_TERMINAL
+        sink = self._delivery or self._unread
+        sink.stream = shell.stream
+        self.running_command = Running(shell, request, self._tap.into(sink) if self._tap else sink, self._grace, ending)
+
+    def follow(self, on_end: Callable[[ShellProcess], object]) -> None:
+        """Wait for the end in a task of its own."""
+        spawn(self._follow(on_end))
+
+    async def _follow(self, on_end: Callable[[ShellProcess], object]) -> None:
+        command = self.running_command
         try:
-            self._exit_code = self._run_to_end()
+            ended = await command.wait(math.inf)
+            if command.reason:
+                unknown = KILLED_EXIT_CODE if ended.exit_code is None else 0
+                self._exit_code = ended.exit_code or await self._shell.stream.exit_code(SIGNAL_LIMIT) or unknown
+            else:
+                self._exit_code = await command.exit_code(ended)
         except TerminalError as error:
             self._error = error
-            self._life.postpone(error)  # as nobody may ever ask for it
+            self._life.postpone(error)  # as nothing may ever ask for it
         finally:
-            self._running.finished()
-            if self._running.reason or self._exit_code != 0:
-                self._shell.close()  # what was written to the command may lie unread in front of the shell
+            if command.reason or self._exit_code != 0:
+                self._shell.give_up()  # what was written to the command may lie unread in front of the shell
             self._release(self._shell)
-            with self._lock:
-                self._done.set()
-                callbacks, self._callbacks = self._callbacks, []
-            if isinstance(self._sink, UnreadOutput):
-                self._sink.end()
+            if self._delivery:
+                await self._delivery.flush()
+                self._error = self._delivery.error or self._error
+            self._unread.end()
+            self.done.set_result(None)
+            on_end(self)
+            callbacks, self._callbacks = self._callbacks, []
             for callback in callbacks:
-                self._call(callback)
+                await in_worker(self._call, callback)
 
-    def _run_to_end(self) -> int:
-        failed: Exception | None = None
-        try:
-            ended = self._shell.receive(self._tap.into(self._sink) if self._tap else self._sink)
-        except Exception as error:  # of the sink: nobody can take the output any more
-            failed = error
-            self._running.interrupt()
-            ended = self._shell.receive(Nowhere())
-        if failed:
-            self._error = failed
-            return ended.exit_code or 1
-        if self._running.reason:
-            unknown = KILLED_EXIT_CODE if ended.exit_code is None else 0
-            return ended.exit_code or self._shell.stream.exit_code(SIGNAL_TIMEOUT) or unknown
-        return self._runner.outcome(self._sent, self._running, ended).exit_code
+    def _sink_failed(self) -> None:
+        self.running_command.interrupt()
 
-    def abandon(self) -> None:
-        """Note that it is being ended along with everything else of its environment."""
-        self._running.abandon()
+    async def ended_by_us(self) -> None:
+        """End the command with all of its processes, and wait for that."""
+        self.running_command.interrupt()
+        await shielded(self.done)
+        if self.running_command.reason is None and self._life.is_open:
+            self.running_command.reason = "sweep"
+            await self.running_command.tree().end(self._grace, running=False)
 
-    def join(self) -> None:
-        """Wait until its shell has been given back."""
-        self._thread.join()
-
-    @property
-    def running(self) -> bool:
-        """Whether the command has not ended."""
-        return not self._done.is_set()
-
-    def read(self) -> str:
-        """Return what has come, see `Process`."""
-        if not isinstance(self._sink, ReadableSink):
-            return ""
-        return self._sink.take(final=self._done.is_set())
-
-    def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
-        """Wait for what the command prints, see `Process`."""
-        search = search_for(wanted)
-        seconds = math.inf if timeout is None else check_patience(timeout)
-        if not isinstance(self._sink, UnreadOutput):
-            raise UnsupportedError("the process was started with a sink of its own, which has what it prints")
-        try:
-            return self._sink.take_to(search, seconds)
-        except EOFError:
-            ended = f"the process ended with exit code {self.poll()} {_without(wanted, self._sink)}"
-            raise ProcessEndedError(ended, self.poll()) from None
-        except TimeoutError:
-            late = f"after {plain_number(seconds)} s the process runs {_without(wanted, self._sink)}"
-            raise ProcessTimeoutError(late) from None
-
-    def write(self, data: str | bytes) -> None:
-        """Send to the command, see `Process`."""
-        self._life.check_process()
-        if not isinstance(data, (bytes, bytearray)):
-            check_text("data", data)
-        if self._done.is_set():
+    async def send_input(self, data: bytes) -> None:
+        """Write to the command, and wait until all is on its way."""
+        if self.done.done():
             raise BrokenPipeError("the process has ended")
         if self._input_closed:
-            raise BrokenPipeError("its input was closed" if self._sent.where.takes_input else _NO_INPUT)
-        self._shell.stream.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data))
+            raise BrokenPipeError("its input was closed" if self._takes_input else _NO_INPUT)
+        self._shell.stream.write(data)
+        draining = spawn(self._shell.stream.drain())
+        try:
+            await asyncio.wait((draining, self.done), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            draining.cancel()
 
-    def close_stdin(self) -> None:
-        """Let the command see end of file, see `Process`."""
-        self._life.check_process()
+    async def end_input(self) -> None:
+        """Let the command see end of file."""
         if not self._input_closed:
-            self._input_closed = self._sent.where is not Where.LAST_ON_TERMINAL
+            self._input_closed = not self._is_on_terminal
             with contextlib.suppress(BrokenPipeError):
                 self._shell.stream.close_write()
 
+    async def ended(self, timeout: float | None) -> None:
+        """Wait for the end, for at most `timeout` seconds."""
+        if timeout is None or timeout > 1e8:
+            await shielded(self.done)
+        else:
+            await done_within(self.done, timeout)
+
+    async def take(self) -> str:
+        """Return what has come since the last call."""
+        if self._given_sink is None:
+            return self._unread.take(final=self.done.done())
+        if isinstance(self._given_sink, ReadableSink):
+            return await in_worker(self._given_sink.take, self.done.done())
+        return ""
+
+    async def add_callback(self, callback: Callable[[int | None], object]) -> None:
+        """Have a function called at the end, or at once if it has ended."""
+        if self.done.done():
+            await in_worker(self._call, callback)
+        else:
+            self._callbacks.append(callback)
+
+    def _call(self, callback: Callable[[int | None], object]) -> None:
+        try:
+            callback(None if self._error else self._exit_code)
+        except Exception:  # of the caller's, in a thread that must go on
+            log.exception("a callback for the end of a background process failed")
+
+    # The interface, see `Process`.
+
+    def check_process(self) -> None:
+        """Raise TerminalError if the command belongs to another process."""
+        self._life.check_process()
+
+    @property
+    def running(self) -> bool:
+        """Whether the command has not ended, see `Process`."""
+        return not self.done.done()
+
+    @on_loop
+    async def read(self) -> str:
+        """Return what has come, see `Process`."""
+        return await self.take()
+
+    @on_loop
+    async def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
+        """Wait for what the command prints, see `Process`."""
+        search = search_for(wanted)
+        seconds = math.inf if timeout is None else check_patience(timeout)
+        if self._given_sink is not None:
+            raise UnsupportedError("the process was started with a sink of its own, which has what it prints")
+        try:
+            return await self._unread.take_to(search, seconds)
+        except EOFError:
+            ended = f"the process ended with exit code {self.poll()} {_without(wanted, self._unread)}"
+            raise ProcessEndedError(ended, self.poll()) from None
+        except TimeoutError:
+            late = f"after {plain_number(seconds)} s the process runs {_without(wanted, self._unread)}"
+            raise ProcessTimeoutError(late) from None
+
+    @on_loop
+    async def write(self, data: str | bytes) -> None:
+        """Send to the command, see `Process`."""
+        if not isinstance(data, (bytes, bytearray)):
+            check_text("data", data)
+        raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
+        await self.send_input(raw)
+
+    @on_loop
+    async def close_stdin(self) -> None:
+        """Let the command see end of file, see `Process`."""
+        await self.end_input()
+
     def poll(self) -> int | None:
         """Return the exit code, see `Process`."""
-        if not self._done.is_set():
+        if not self.done.done():
             return None
         if self._error:
             self._life.told(self._error)
@@ -182,41 +287,31 @@ class ShellProcess(Process):
             raise EnvironmentLostError("the target went away while a background process ran")
         return self._exit_code
 
-    def wait(self, timeout: float | None = None) -> int | None:
+    @on_loop
+    async def wait(self, timeout: float | None = None) -> int | None:
         """Wait for the end, see `Process`."""
-        self._done.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+        await self.ended(timeout)
         return self.poll()
 
-    def add_done_callback(self, callback: Callable[[int | None], object]) -> None:
+    @on_loop
+    async def add_done_callback(self, callback: Callable[[int | None], object]) -> None:
         """Have a function called at the end, see `Process`."""
-        with self._lock:
-            if not self._done.is_set():
-                self._callbacks.append(callback)
-                return
-        self._call(callback)
+        await self.add_callback(callback)
 
-    def _call(self, callback: Callable[[int | None], object]) -> None:
-        try:
-            callback(None if self._error else self._exit_code)
-        except Exception:  # of somebody else's, in a thread that must go on
-            log.exception("what was to be told of the end of a background process failed")
-
-    def kill(self) -> None:
+    @on_loop
+    async def kill(self) -> None:
         """End the command, see `Process`."""
-        self._life.check_process()
-        self._running.interrupt()
-        self._done.wait()
-        if self._life.is_open:  # otherwise everything has been ended
-            self._running.sweep()
+        await self.ended_by_us()
 
     def begin_ending(self) -> None:
         """Have the command ended as `kill` does, and wait for nothing."""
-        self._running.interrupt()
+        current().soon(self.running_command.interrupt)
 
-    def resize(self, rows: int, columns: int) -> None:
+    @on_loop
+    async def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal, see `Process`."""
         size = Terminal.checked(rows, columns)
-        if not self._done.is_set():
+        if not self.done.done():
             with contextlib.suppress(OSError, ValueError):  # it ends just now
                 self._shell.stream.resize(size)
 

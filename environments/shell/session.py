@@ -1,167 +1,384 @@
-"""The session: one command after another, in a shell whose state lasts."""
+"""The session: one command after another, in a shell whose state lasts, however a shell ends."""
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from environments.call import Call
-from environments.errors import CallCancelledError
+from environments.cancellation import current_scope
+from environments.errors import EnvironmentStartError, StartStoppedError, TerminalError
+from environments.loop import Call, callback_of, done_within, shielded, spawn
+from environments.options import Command
+from environments.process import GRACE
 from environments.result import CommandResult
-from environments.settings import EnvironmentSettings
-from environments.shell.beside import Beside, Origin
 from environments.shell.exported import Exported
-from environments.shell.hearing import REPORT_TIMEOUT
-from environments.shell.leftovers import Leftovers
+from environments.shell.framing import PLACE_FIELDS, WATCHED
+from environments.shell.output import Outcome, Output
+from environments.shell.pool import ATTEMPTS, Ending, Shells
 from environments.shell.request import Where
-from environments.shell.requests import Requests
-from environments.shell.runner import NotBegunError, Runner, Sent
-from environments.shell.seat import Seat
-from environments.shell.session_shell import SessionShell
-from environments.shell.shell import Shell
-from environments.shell.state import SessionState
-from environments.shell.stream import Terminal
-from environments.shell.target_shells import TargetShells
-from environments.shell.turn import Turn
+from environments.shell.run import NotBegunError, Running, outcome_of
+from environments.shell.shell import IN_PLACE, NOWHERE, REPORT_LIMIT, Shell, State
+from environments.shell.state import SessionState, with_variables_of
 from environments.starting import is_unwanted
 
 if TYPE_CHECKING:
+    from environments.shell.environment import PersistentShellEnvironment
     from environments.shell.init_files import InitFiles
-    from environments.shell.keyboard import Keyboard
+    from environments.shell.target_user import TargetUser
 
+INTERPRETER_VARIABLES = tuple(name for name in WATCHED if name != "PWD")
+"""What decides which code runs as a script's Python, and which as its modules and programs."""
+CANCEL_POLL = 0.1
+"""Seconds between looks at whether a command that waits for its turn was cancelled."""
 OPENING_POLL = 0.02
-"""Seconds between looks at a session that another thread opens."""
+"""Seconds between looks at a session that another call opens."""
+_LEAVES = re.compile(r"\s*cd\b")
 
 
 class Session:
     """Runs one command after another in a shell that it keeps.
 
     A shell ends with a command such as `exit`, or because a command had to be ended. Its successor goes on with the
-    directory, exports, functions, aliases, options and umask that it reported last.
+    directory, exports, functions, aliases, options and umask that the shell before it reported last.
 
     Args:
+        env: The environment.
         shells: Opens shells.
-        runner: Runs a request in one.
-        requests: Makes a request of a call.
-        leftovers: Sets a shell apart from what its last command has left.
-        settings: Where the session begins, whether it keeps its shell, and how much of an output is kept.
-        on_sent: Called when a shell has been sent a command.
-        variables: Return the variables that are handed on to it.
-        seat: Where its shells are.
+        word: What the numbers of its shells begin with in their markers.
+        cwd: The directory to begin in; None is as the settings say.
+        user: The user that its shells run as; None is the target's own.
     """
 
     def __init__(
         self,
-        shells: TargetShells,
-        runner: Runner,
-        requests: Requests,
-        leftovers: Leftovers,
-        settings: EnvironmentSettings,
-        on_sent: Callable[[], object],
-        variables: Callable[[], Mapping[str, str]],
-        seat: Seat | None = None,
+        env: PersistentShellEnvironment,
+        shells: Shells,
+        word: str = "",
+        cwd: str | None = None,
+        user: TargetUser | None = None,
     ) -> None:
+        self._env = weakref.proxy(env)
         self._shells = shells
-        self._runner = runner
-        self._requests = requests
-        self._on_sent = on_sent
-        seat = seat or Seat()
-        self._keyboard = _new_keyboard() if seat.terminal else None
-        self._turn = Turn(self._known_cwd)
-        begins = _init_files(shells, runner, settings)
-        self._shell = SessionShell(shells, begins, leftovers, settings, variables, seat, self._turn)
+        self.word, self._user = word, user
+        self.ending = Ending(shells, user)
+        self._first_cwd = cwd or env.settings.cwd
+        self._keeps_shell = env.settings.persistent_shell
+        self._init_files = _init_files(env, shells)
+        self.began = time.monotonic()
+        """When it was made, on the monotonic clock."""
+        self._lock = asyncio.Lock()
+        self._owner: Call[Any] | None = None
+        """The call whose command has its turn."""
+        self._end_asked = self.is_closed = False
+        self._shell: Shell | None = None
+        self._state = SessionState()
+        """The state of the shell before this one."""
+        self._generation = 0
+        self._is_nowhere = False
+        """True if its shell could not enter the session's directory."""
+        self._must_source = False
+        """True until the init files have been sourced in this target."""
+        self._lost = ""
+        """What the last shell's state could not restore of its predecessor's."""
+        self.variables: Mapping[str, str] = {}
+        """The watched variables as the last command left them; empty before the first shell."""
+        self.trusted: dict[str, str] = {}
+        """Variables that a script's tool call has changed, with the values they had before."""
+        self.running: Running | None = None
+        """The command that runs."""
+        self._given: dict[str, int] = {}
+        """Variables of this process that it was given, with the request that they came with."""
 
-    def _known_cwd(self) -> str:
-        return self._shell.variables.get("PWD", "")
-
-    @property
-    def busy(self) -> bool:
-        """Whether a command has its turn."""
-        return self._turn.is_taken
-
-    def interrupt(self) -> None:
-        """End the command whose turn it is, see `Turn`."""
-        self._turn.interrupt()
+    def use(self, user: TargetUser | None) -> None:
+        """Run its shells as a user, as found in the target there is now."""
+        if user != self._user:
+            self._user, self.ending = user, Ending(self._shells, user)
 
     # One command.
 
-    def run(self, call: Call) -> CommandResult:
-        """Wait for one's turn, and run a command, see `BaseEnvironment.execute`."""
-        return self._turn.take(call, partial(self._typed_at, call) if self._keyboard else partial(self._run, call))
+    @property
+    def busy(self) -> bool:
+        """True while a command has its turn."""
+        return self._owner is not None
 
-    def run_apart(self, call: Call, beside: Beside) -> CommandResult:
-        """Wait for one's turn, and run a command that begins with what the session has, and changes nothing of it.
+    def check_outside(self, call: Call[Any], what: str) -> None:
+        """Raise TerminalError if the caller's own command has its turn, so that it would wait for itself."""
+        owner = self._owner
+        if (owner and owner.owner == call.owner and not owner.left) or self in callback_of.get():
+            raise TerminalError(
+                f"{what} was called while this thread runs a command in the same session, such as from on_output; call "
+                "or await execute_oneshot, which runs beside it"
+            )
+
+    async def execute(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
+        """Wait for a turn, and run a command, see `BaseEnvironment.execute`."""
+        self.check_outside(call, "execute")
+        if not await self._take_turn(command):
+            return CommandResult.never_ran(self._known_cwd)
+        self._owner, self._end_asked, call.session = call, False, self
+        try:
+            if self.is_closed:
+                raise TerminalError("the session was closed while the command waited for its turn; it was not run")
+            self._env.life.check()
+            return await self._until_begun(call, command)
+        except StartStoppedError:
+            if not self._end_asked and not is_unwanted():
+                raise
+            return CommandResult.never_ran(self._known_cwd)
+        finally:
+            self._owner = None
+            self._lock.release()
+
+    async def _take_turn(self, command: Command) -> bool:
+        """Wait for a turn. Returns False if the command was cancelled meanwhile."""
+        if not command.can_be_cancelled:
+            await self._lock.acquire()
+            return True
+        while not command.is_cancelled:
+            try:
+                async with asyncio.timeout(CANCEL_POLL):
+                    await self._lock.acquire()
+            except TimeoutError:
+                continue
+            if not command.is_cancelled:
+                return True
+            self._lock.release()
+        return False
+
+    async def _until_begun(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
+        for _ in range(ATTEMPTS):
+            try:
+                return await self._once(call, command)
+            except NotBegunError:
+                await self._end()
+        raise self._shells.lost("its shells end as soon as they are opened")
+
+    async def _once(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
+        shell = await self._ready_for(command)
+        if shell is None:
+            place = self._known_cwd
+            said = (
+                f"cd: {place}: the session's directory cannot be entered any more, and nothing was run; make it again, "
+                "or leave it with `cd`\n"
+            )
+            return CommandResult(said, 1, stderr=None, cwd=place)
+        held = None
+        if command.env:
+            await shell.report()
+            held = shell.reported
+        env = self._env
+        output = Output(env.output_limit(command), command.separate, call.pieces)
+        exports = self._due()
+        request = await env.requested(command, Where.MAIN, exports=exports, user=self._user)
+        try:
+            running = Running(shell, request, output, GRACE, self.ending)
+        except BrokenPipeError:  # it had ended since its last command, and got nothing of this one
+            raise NotBegunError from None
+        self._given |= dict.fromkeys(exports, shell.number)
+        env.command_sent()
+        self.running = running
+        if self._end_asked:
+            running.interrupt()
+        try:
+            outcome = await outcome_of(running, output, command.timeout, command.interrupt)
+            if call.pieces is not None:
+                await call.pieces.drained()  # until then its callback takes it for the running one
+        finally:
+            self.running = None
+            await shielded(spawn(self._command_ended(shell, command, held)))
+        await env.complete(outcome, command, running)
+        outcome.cwd = shell.variables.get("PWD", "")
+        if self._lost:
+            outcome.notes.append(f"the session's shell was replaced, and {self._lost} could not be restored")
+            self._lost = ""
+        return outcome
+
+    def interrupt(self) -> None:
+        """End the command whose turn it is. One that is still on its way to the target is ended when it has begun."""
+        self._end_asked = self.busy
+        if self.running:
+            self.running.interrupt()
+
+    # Variables of this process that are handed on.
+
+    def _due(self, given: Mapping[str, int] | None = None) -> dict[str, str]:
+        """Return the variables that are to go along with the next request: each is given once."""
+        known = self._given if given is None else given
+        variables = {**self._shells.exports(self._user), **self._env.passthrough.values()}
+        return {name: value for name, value in variables.items() if name not in known}
+
+    def _due_with(self, state: SessionState) -> dict[str, str]:
+        """Return the variables of a new shell that goes on from a state."""
+        known = self._given if state.reported else {}
+        due = self._due(known)
+        self._offered = {**dict.fromkeys(known, 0), **dict.fromkeys(due, 1)}
+        return due
+
+    # Its shells.
+
+    @property
+    def _known_cwd(self) -> str:
+        return self.variables.get("PWD", "")
+
+    async def _ready_for(self, command: Command) -> Shell | None:
+        """Return a shell for a command; None if it has no directory to run in."""
+        shell = self._shell
+        if shell and not self._shells.is_current(shell):
+            await self._end()
+        elif shell and (shell.has_leftovers or shell.is_noisy):
+            await self._settle(shell)
+        where = await self._open()
+        if self._must_source:
+            await self._source()
+            where = await self._open()
+        away = command.cwd is not None and command.cwd.startswith(("/", "~"))
+        if where == IN_PLACE or away or (where == NOWHERE and _LEAVES.match(command.text)):
+            return self._shell
+        await self._end()
+        return None
+
+    async def _open(self) -> str:
+        """Open a shell if there is none, and return where it is, see `IN_PLACE`."""
+        if self._shell:
+            return IN_PLACE
+        first = not self.variables
+        cwd = self._first_cwd if first else self.variables["PWD"]
+        shell = await self._successor(cwd, nowhere=not first)
+        generation = self._shells.generation_of(shell)
+        is_new_target = generation != self._generation
+        if first or (is_new_target and not self._env.life.stays):
+            self._must_source = self._init_files is not None
+        if not first and shell.where != IN_PLACE and is_new_target:  # a new target has no such directory
+            await self._shells.end(shell)
+            first, shell = True, await self._successor(self._first_cwd, nowhere=False)
+        self._generation = generation
+        if first and shell.where != IN_PLACE:
+            await self._shells.end(shell)
+            raise EnvironmentStartError(
+                f"the working directory {cwd} cannot be entered there; create it, or set TERMINAL_CWD to one "
+                "that exists"
+            )
+        self._given = self._offered
+        self._shell, self._is_nowhere = shell, shell.where != IN_PLACE
+        if first:
+            self.variables = dict(shell.variables)
+            self.trusted.clear()
+        return shell.where
+
+    async def _successor(self, cwd: str | None, *, nowhere: bool, state: SessionState | None = None) -> Shell:
+        shell, lost = await self._shells.open_restored(
+            cwd,
+            self._state if state is None else state,
+            nowhere,
+            self._due_with,
+            lambda: self._end_asked,
+            self.word,
+            self._user,
+        )
+        self._lost = lost or self._lost
+        return shell
+
+    async def _source(self) -> None:
+        """Have the shell source what a session begins with in a target, unless that was done. It stays where it is."""
+        shell = self._shell
+        if not shell or not self._init_files or self._is_nowhere:
+            return
+
+        async def again(ended: Shell) -> Shell:
+            await ended.report()
+            await self._shells.end(ended)
+            return await self._successor(self.variables["PWD"], nowhere=False, state=ended.reported)
+
+        self._shell = None
+        shell = await self._init_files.source(shell, self._given, again, lambda: self._end_asked)
+        self._shell, self._generation = shell, self._shells.generation_of(shell)
+        self._must_source = False
+        self.variables = {**shell.variables, **{name: self.variables.get(name, "") for name in PLACE_FIELDS}}
+        if shell.has_leftovers or shell.is_noisy:
+            await self._settle(shell)
+
+    async def _command_ended(self, shell: Shell, command: Command, held: SessionState | None) -> None:
+        """Note what a command has left behind.
 
         Args:
-            call: The command.
-            beside: Runs it, in a shell of whichever user it is for.
+            shell: The shell that ran it.
+            command: The command.
+            held: The state before, if the command had variables of its own: they are in the last words of a shell that
+                it ended.
         """
-        there = call._replace(session_env=True)
-        return self._turn.take(call, partial(self._run_apart, there, beside))
+        if shell.state is State.ENDED:
+            await shell.report()
+        values = dict(shell.variables)
+        self._note_doubtful(values)
+        stays = command.cwd is not None or (self._is_nowhere and "hermes-" in values.get("PWD", ""))
+        if stays:  # it ran in a directory of its own, which the session does not keep
+            values |= {name: self.variables.get(name, "") for name in ("PWD", "OLDPWD")}
+        self.variables = values
+        if self._shell is not shell:
+            return
+        if not shell.is_idle or not self._keeps_shell or (self._is_nowhere and stays):
+            await self._end()
+            if held and shell.sent_last_words:
+                self._state = with_variables_of(self._state, held, command.env)
+        elif shell.has_leftovers:
+            spawn(self._settle_soon(shell))
 
-    def _run(self, call: Call) -> CommandResult:
-        return self._runner.until_begun(partial(self._run_once, call))
+    def _note_doubtful(self, values: Mapping[str, str]) -> None:
+        """Keep apart what a script's tool call made of the variables that decide which code a later script runs."""
+        scope = current_scope()
+        for name in INTERPRETER_VARIABLES:
+            known = self.variables.get(name, "")
+            if values.get(name, "") == known:
+                continue
+            if scope and not scope.is_trusted:
+                self.trusted.setdefault(name, known)
+            else:
+                self.trusted.pop(name, None)
 
-    def _run_once(self, call: Call) -> CommandResult:
-        shell = self._shell.ready_for(call)
+    async def _end(self) -> None:
+        """End the shell there is, and keep the state that it reported last."""
+        shell, self._shell = self._shell, None
         if shell is None:
-            return self._nowhere_to_run()
+            return
+        if shell.state is State.UNFIT:
+            shell.stream.close_write()  # so that it ends, and reports its state
+            await done_within(shell.stream.ended, REPORT_LIMIT)
+        elif shell.state is not State.CLOSED:
+            await shell.report()
+        self._keep_state(shell)
+        await self._shells.end(shell)
+
+    def _keep_state(self, shell: Shell) -> None:
+        self._state = shell.reported._replace(variables=self.variables)
+        self._given = {name: 0 for name, number in self._given.items() if number <= shell.reported_number}
+
+    async def _settle(self, shell: Shell) -> None:
+        """See to it that what an earlier command has left reaches no later one."""
+        from environments.shell.detach import settle  # most commands leave nothing
+
         try:
-            sent, held = self._send(shell, call)
-        except BrokenPipeError:  # it had died since its last command, and got nothing of this one
-            self._shell.end(shell)
-            raise NotBegunError from None
-        return self._run_to_end(sent, call, held)
+            await settle(shell, self._shells)
+        except BrokenPipeError:
+            await self._end()
+        except TerminalError as error:  # the target cannot do it, so that another shell has to, or is gone
+            self._env.life.postpone(error)
+            self._shell = None
+            self._keep_state(shell)
+            self._shells.pool.park(shell)
 
-    def _run_apart(self, call: Call, beside: Beside) -> CommandResult:
-        if self._shell.ready_for(call) is None:
-            return self._nowhere_to_run()
-        self._on_sent()
-        return beside.run(call, Origin(self.variable, self.exported), self._turn.announce)
+    async def _settle_soon(self, shell: Shell) -> None:
+        """Do so without delaying the return of the command that left something."""
+        async with self._lock:
+            if self._shell is shell and shell.is_idle and shell.has_leftovers:
+                await self._settle(shell)
 
-    def _send(self, shell: Shell, call: Call) -> tuple[Sent, SessionState | None]:
-        """Send a command, and return what the shell held before, if the command has variables of its own."""
-        held = None
-        if call.env:
-            shell.await_report()
-            held = shell.reported
-        exports = self._shell.handover.due()
-        if self._keyboard:
-            self._keyboard.take_over(shell)
-        marker = self._requests.sent(call, Where.MAIN, shell.send, exports=exports)
-        self._shell.handover.sent(exports, shell.number)
-        return Sent(shell, marker, Where.MAIN), held
+    # What others ask.
 
-    def _run_to_end(self, sent: Sent, call: Call, held: SessionState | None) -> CommandResult:
-        try:
-            self._on_sent()
-            return self._runner.result(sent, call, announce=self._turn.announce)
-        finally:
-            self._shell.command_ended(sent.shell, call, held)
-
-    def _typed_at(self, call: Call) -> CommandResult:
-        """Run a command that may be typed at meanwhile."""
-        assert self._keyboard
-        try:
-            return self._run(call)
-        finally:
-            self._keyboard.command_ended()
-
-    def _nowhere_to_run(self) -> CommandResult:
-        place = self._known_cwd()
-        return CommandResult(
-            f"cd: {place}: the session's directory cannot be entered any more, and nothing was run; make it again, or "
-            "leave it with `cd`\n",
-            1,
-            stderr=None,
-            cwd=place,
-        )
-
-    # What it has.
-
-    def variable(self, name: str, *, sourced: bool = True) -> str:
+    async def variable(self, name: str, *, sourced: bool = True) -> str:
         """Return a watched variable as the last command left it, without waiting for one that runs.
 
         One of `INTERPRETER_VARIABLES` is returned as the session's owner left it, whatever scripts do.
@@ -173,20 +390,18 @@ class Session:
         Raises:
             TerminalError: The session could not be opened.
         """
-        while not self._shell.variables or (sourced and self._shell.is_to_source and not self._shell.is_nowhere):
-            # A first command, which may run for long, has the lock, and makes them known as soon as its shell is open.
-            if self._turn.lock.acquire(timeout=OPENING_POLL):
-                try:
-                    self._shell.open()
-                    if sourced:
-                        self._shell.source()
-                finally:
-                    self._turn.lock.release()
-            elif is_unwanted():
-                raise CallCancelledError("the call was cancelled while it waited for the session to be opened")
-        return self._shell.trusted.get(name, self._shell.variables.get(name, ""))
+        while not self.variables or (sourced and self._must_source and not self._is_nowhere):
+            if self._lock.locked():  # by a first command, which may run for long; they are known once its shell is open
+                await asyncio.sleep(OPENING_POLL)
+                self._env.life.check_patience(lambda: False)
+                continue
+            async with self._lock:
+                await self._open()
+                if sourced and self._must_source:
+                    await self._source()
+        return self.trusted.get(name, self.variables.get(name, ""))
 
-    def exported(self) -> Exported:
+    async def exported(self) -> Exported:
         """Return what the last command that has ended left exported, without waiting for one that runs.
 
         Of `INTERPRETER_VARIABLES` it is what the session's owner left.
@@ -194,93 +409,41 @@ class Session:
         Raises:
             TerminalError: The session could not be opened.
         """
-        self.variable("PWD")
-        if self._turn.is_mine:
-            return self._reported()
-        deadline = time.monotonic() + REPORT_TIMEOUT
-        while not self._turn.lock.acquire(timeout=OPENING_POLL):
-            shell = self._shell.current
-            if shell is None or shell.has_reported or time.monotonic() > deadline:
-                return self._exported_by(shell)
-        try:
-            return self._reported()
-        finally:
-            self._turn.lock.release()
-
-    def _reported(self) -> Exported:
-        """Return it once the shell has told it, which the current thread reads from."""
-        if shell := self._shell.current:
-            shell.catch_up()
-        return self._exported_by(shell)
-
-    def _exported_by(self, shell: Shell | None) -> Exported:
-        state = shell.reported if shell else self._shell.state
-        return Exported(self._shells.dialect, state, dict(self._shell.trusted), self._shell.handover.due())
+        await self.variable("PWD")
+        shell = self._shell
+        if shell:
+            await shell.report()
+        # Of a command that has its turn, the last that has ended is the one before it.
+        state = self._state if shell is None else shell.reported_before if self.busy else shell.reported
+        return Exported(self._shells.dialect, state, dict(self.trusted), self._due())
 
     @property
     def is_ready(self) -> bool:
-        """Whether a shell waits for the next command, as far as its stream says by now."""
-        if not self._turn.lock.acquire(blocking=False):
-            return True  # somebody uses it
-        try:
-            shell = self._shell.current
-            return shell is not None and self._shells.is_current(shell) and shell.waits()
-        finally:
-            self._turn.lock.release()
+        """True if a shell waits for the next command."""
+        shell = self._shell
+        return self._lock.locked() or (shell is not None and self._shells.is_current(shell))
 
-    # A terminal.
-
-    def type(self, data: bytes) -> None:
-        """Type on its terminal, see `Keyboard`."""
-        assert self._keyboard
-        self._keyboard.type(data)
-
-    def resize(self, terminal: Terminal) -> None:
-        """Change the size of its terminal, see `SessionShell`."""
-        self._shell.resize(terminal)
+    @property
+    def shell_pid(self) -> int | None:
+        """The process id of its shell, if there is one in the target there is now."""
+        shell = self._shell
+        return shell.pid if shell and self._shells.is_current(shell) else None
 
     # Its end.
 
-    def end(self, end_rest: Callable[[Shell | None], object]) -> None:
-        """End the command that runs, and the shell. Whoever waits for a turn, waits in vain.
-
-        Args:
-            end_rest: Ends what is left of its commands, given the shell that ran them last.
-
-        Raises:
-            TerminalError: This thread runs a command in it, or `end_rest` raises it.
-        """
-        self._turn.check_outside("close")
-        self._turn.is_over = True
+    async def close(self) -> None:
+        """End the command that runs, and the shell. Commands that wait for a turn fail."""
+        self.is_closed = True
         self.interrupt()
-        try:
-            with self._turn.lock:
-                shell, self._shell.current = self._shell.current, None
-                try:
-                    if self._shell.variables:  # which are known since it was opened
-                        end_rest(shell)
-                finally:
-                    if shell:
-                        self._shells.end(shell)
-        finally:
-            self.close()
-
-    def close(self) -> None:
-        """Wait for what is done in the background, once all shells are closed."""
-        self._shell.close()
-        if self._keyboard:
-            self._keyboard.close()
+        async with self._lock:
+            if shell := self._shell:
+                self._shell = None
+                await self._shells.end(shell)
 
 
-def _new_keyboard() -> Keyboard:
-    from environments.shell.keyboard import Keyboard  # most sessions are on no terminal
-
-    return Keyboard()
-
-
-def _init_files(shells: TargetShells, runner: Runner, settings: EnvironmentSettings) -> InitFiles | None:
-    if not (settings.login_shell or settings.init_files):
+def _init_files(env: PersistentShellEnvironment, shells: Shells) -> InitFiles | None:
+    if not (env.settings.login_shell or env.settings.init_files):
         return None
     from environments.shell.init_files import InitFiles  # most sessions begin with no file
 
-    return InitFiles(shells, runner, settings)
+    return InitFiles(shells, env.settings)

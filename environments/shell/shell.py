@@ -1,73 +1,152 @@
-"""One shell process over one duplex stream: what state it is in, what it is asked, and what came of it."""
+"""One shell on one stream: its state, the requests that it is sent, and the messages that it sends.
+
+| state   | what may happen                                                | next                              |
+|---------|----------------------------------------------------------------|-----------------------------------|
+| OPENING | the prelude was sent                                           | IDLE by READY; ENDED              |
+| IDLE    | a request may be sent                                          | RUNNING, before a byte is out     |
+| RUNNING | the end of that request arrives, on all of its channels        | IDLE; ENDED by EXIT or stream end |
+| UNFIT   | the wait for its request was given up; the shell is never lent | CLOSED                            |
+| ENDED   | it announced its end, or its stream has ended                  | CLOSED                            |
+| CLOSED  | its stream is closed                                           |                                   |
+
+All of it runs on the loop thread, between two awaits of anything else, so that nothing is ever half done.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import math
-import time
 from collections.abc import Callable, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import NamedTuple
 
-from environments.errors import TerminalError
+from environments.errors import EnvironmentStartError
+from environments.log import logger
+from environments.loop import current, done_within
 from environments.shell.dialect.base import Dialect
-from environments.shell.dialect.bash import Bash
-from environments.shell.dialect.bash_state import USUAL_OPTIONS
-from environments.shell.framing import FrameScanner
-from environments.shell.harmless import changes_nothing, is_plain
-from environments.shell.hearing import Ended, Hearing, ShellState
-from environments.shell.output import Nowhere
+from environments.shell.dialect.boot import Prelude
+from environments.shell.framing import FIELDS_OF, WATCHED, FrameScanner, Kind, Message
+from environments.shell.output import Discarded
 from environments.shell.request import Request, Where
-from environments.shell.state import SessionState
-from environments.shell.stream import CountingStream, Stream
-from environments.sink import Channel, OutputSink
+from environments.shell.state import SessionState, StateReports
+from environments.shell.stream import Stream
+from environments.sink import Channel, Sink
 
-ANSWER_TIMEOUT = 60.0
+ANSWER_LIMIT = 60.0
 """Seconds for a shell to answer at once: a loaded machine may take several for what is usually milliseconds."""
-AT_ONCE = 0.0005
-"""Seconds behind the end of a command in which the shell is taken to be alive still: nobody could have killed it."""
+REPORT_LIMIT = 2.0
+"""Seconds for the last state report of a shell."""
 FIRST_QUESTION = 10**9
 """The number before that of the first question, which are not counted among the commands."""
-_BOTH = frozenset(Channel)
-_ONE = frozenset({Channel.STDOUT})
+IN_PLACE, ELSEWHERE, NOWHERE = "0", "1", "2"
+"""Where a new shell is: in the directory it was to start in, where its process started, or in one that is removed."""
+_BOTH, _ONE = frozenset(Channel), frozenset({Channel.STDOUT})
+_REPORTS = (Kind.STATE, Kind.PIECE, Kind.PIECES)
+
+log = logger(__name__)
 
 
-class Shell(Hearing):
-    """A running shell. One thread at a time may use it.
+class State(Enum):
+    """What a shell is doing, see the table above."""
 
-    Args:
-        stream: The streams of the process.
-        dialect: How to speak to it.
-        scanners: What reads its messages.
-        pid: Its process id in the target.
-        variables: The `WATCHED` variables it began with.
-        home: The target user's home directory.
-        reported: What it holds from the beginning.
-        lags: Whether what it printed earlier may arrive after a request was sent.
-    """
+    OPENING = "opening"
+    IDLE = "idle"
+    RUNNING = "running"
+    UNFIT = "unfit"
+    ENDED = "ended"
+    CLOSED = "closed"
 
-    def __init__(
-        self,
-        stream: Stream,
-        dialect: Dialect,
-        scanners: Mapping[Channel, FrameScanner],
-        pid: int,
-        variables: Mapping[str, str],
-        home: str,
-        reported: SessionState,
-        lags: bool = False,
-    ) -> None:
-        super().__init__(stream, scanners, variables, reported)
-        self._counts: CountingStream | None = None
-        self.dialect = dialect
-        self.pid = pid
-        self.home = home
+
+class Ended(NamedTuple):
+    """How a request ended."""
+
+    exit_code: int | None
+    """None when the shell ended without a message: it was killed, replaced by `exec`, or the target is gone."""
+    left: bool = False
+    """True if something that the command started still runs."""
+
+
+class Beginning(NamedTuple):
+    """How a shell is to begin."""
+
+    marker: str
+    """What the marker variable begins with for its commands."""
+    state: SessionState = SessionState()
+    """The state of an earlier shell."""
+    functions: bool = True
+    """Whether to restore functions and aliases too."""
+    cwd: str | None = None
+    """The directory to start in; None is where the process starts."""
+    nowhere: str | None = None
+    """See `Dialect.opening`."""
+    exports: Mapping[str, str] = MappingProxyType({})
+    """Variables that it is to export."""
+    known: type[Dialect] | None = None
+    """The kind of shell, where it is known from an earlier one."""
+    lags: bool = False
+    """Whether what was printed earlier may arrive after a request was sent."""
+    on_terminal: bool = False
+    """Whether the stream is a terminal, whose echo must be off before anything is sent."""
+
+
+class Shell:
+    """A shell. `open_shell` makes it."""
+
+    def __init__(self, stream: Stream, beginning: Beginning) -> None:  # noqa: PLR0915  # its whole state
+        self.stream = stream
+        self.state = State.OPENING
+        self.dialect: Dialect
+        self.pid = 0
+        """Its process id in the target."""
+        self.home = ""
+        """The home directory of the target's user."""
+        self.where = IN_PLACE
+        """Where it began, see `IN_PLACE`."""
+        self.variables: dict[str, str] = {}
+        """The `WATCHED` variables."""
+        self.number = 0
+        """The number of the last request."""
         self.has_leftovers = False
-        """Whether its last command left something running."""
+        """True if its last command left something running."""
+        self.is_noisy = False
+        """True if something was printed while no command ran."""
+        self.sent_last_words = False
+        """True once it announced its end."""
+        self.has_begun = True
+        """True if the last request may have begun."""
         self.sync_first = False
-        """Whether a signal may be on its way to it, which is not to meet its next command."""
-        self.lags = lags
-        self._count = 0
+        """True if a signal may be on its way that must not meet the next command."""
+        self.reported_number = 0
+        """The number of the request behind which it reported its state last."""
+        self._lags = beginning.lags
+        self._prelude = Prelude(beginning.marker, beginning.known, byte_by_byte=beginning.on_terminal)
+        self._scanners = {channel: FrameScanner(self._prelude.nonce) for channel in Channel}
+        self._reports = StateReports(beginning.state)
+        self._noise = b""
+        self._loop = current().loop
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._began: asyncio.Future[None] | None = None
+        self._on_end: Callable[[Ended], object] | None = None
+        self._reported: asyncio.Future[None] | None = None
+        self._sink: Sink = Discarded()
+        self._waiting: set[Channel] = set()
+        self._unannounced: set[Channel] = set()
+        self._awaited = self._due = self._due_before = 0
         self._asked = FIRST_QUESTION
-        self._rests_since = -math.inf
+        self._greeting = b"ok" if beginning.on_terminal else b""
+        self._first = self._prelude.text(
+            beginning.state, beginning.functions, beginning.cwd, beginning.nowhere, beginning.exports
+        ).encode("utf-8", "surrogateescape")
+        stream.start(self)
+        if not self._greeting:
+            self._send_first()
+
+    def _send_first(self) -> None:
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and its words about that are there to be read
+            self.stream.write(self._first)
+
+    # What is asked of it.
 
     @property
     def marker(self) -> str:
@@ -75,169 +154,276 @@ class Shell(Hearing):
         return self.dialect.marker
 
     @property
-    def fit(self) -> bool:
-        """Whether it can be sent a request."""
-        return self.state is ShellState.IDLE
-
-    def send(self, request: Request) -> str:
-        """Send a request without waiting for it, and return the value of its marker variable.
-
-        Raises:
-            BrokenPipeError: The shell is gone; it did not get the whole request, so nothing was run.
-            TerminalError: It is not idle.
-        """
-        self._due_before = self._due
-        self._begin()
-        self._count += 1
-        self._number = number = self._count
-        reports = not self._knows_that_nothing_changes(request)
-        rested = time.monotonic() - self._rests_since > AT_ONCE
-        takes_input = request.where.takes_input
-        self._counts = self._counting if rested and not takes_input else None
-        doubtful = (rested and not self._counts) or self.lags or self.is_noisy or self.dialect.on_terminal
-        announced = doubtful and not takes_input
-        literal = not reports and is_plain(request.command) and self.reported.options <= USUAL_OPTIONS
-        text = self.dialect.request(request, number, announced=announced, reports=reports, literal=literal)
-        self._waiting = set(_BOTH if request.separate else _ONE)
-        self.has_begun = not announced
-        if announced:
-            self._unannounced = set(self._waiting)
-        self.stream.write(b":\n" + text if self.sync_first else text)
-        self.sync_first = False
-        if reports:
-            self._due = number
-        return f"{self.marker}{number}/"
-
-    def _knows_that_nothing_changes(self, request: Request) -> bool:
-        """Whether a command cannot change what was reported last, and that is up to date."""
-        known = self._reported_number == self._due > 0 and isinstance(self.dialect, Bash)
-        plain = request.where is Where.MAIN and request.cwd is None and not request.env and not request.separate
-        plain = plain and not request.exports
-        return known and plain and changes_nothing(request.command, self.reported.functions)
+    def is_idle(self) -> bool:
+        """True if it can be sent a request."""
+        return self.state is State.IDLE
 
     @property
-    def number(self) -> int:
-        """The number of the last request that it was sent."""
-        return self._count
+    def reported(self) -> SessionState:
+        """The last whole state report."""
+        return self._reports.last
 
-    def ask(self, text: Callable[[int], str], output: OutputSink | None = None, limit: float = ANSWER_TIMEOUT) -> Ended:
-        """Have it run text of our own that ends with an END, and return that.
+    @property
+    def reported_before(self) -> SessionState:
+        """The state before its last request, as far as it has reported that."""
+        return self._reports.before if self.reported_number == self.number else self._reports.last
+
+    @property
+    def has_reported(self) -> bool:
+        """True once the state report of the last finished command has arrived."""
+        return self.reported_number >= (self._due_before if self.state is State.RUNNING else self._due)
+
+    def send(self, request: Request, sink: Sink, on_end: Callable[[Ended], object]) -> str:
+        """Send a request.
 
         Args:
-            text: Makes the text, of the number of the request.
-            output: Takes what the text prints.
-            limit: Seconds until that END must have come.
+            request: The request.
+            sink: Takes its output.
+            on_end: Called when the request has ended.
+
+        Returns:
+            The value of its marker variable.
+
+        Raises:
+            BrokenPipeError: The shell is gone, and has received nothing that it could run.
+        """
+        waiting = _BOTH if request.separate else _ONE
+        self._due_before = self._due
+        self._begin(self.number + 1, sink, waiting, on_end)
+        self.number += 1
+        takes_input = request.where.takes_input
+        doubtful = self._lags or self.is_noisy or self.has_leftovers or self.dialect.on_terminal
+        announced = not takes_input and (doubtful or self.stream.unread() is None)
+        self.has_begun = False
+        if takes_input:
+            self._unannounced, self._began = set(_ONE), self._loop.create_future()
+        elif announced:
+            self._unannounced = set(waiting)
+        text = self.dialect.request(request, self.number, announced=announced)
+        if self.sync_first:
+            text, self.sync_first = b":\n" + text, False
+        if request.where is Where.MAIN:
+            self._due = self.number
+        self.is_noisy = False
+        if request.separate:
+            self.stream.resume()
+        self._write(text)
+        return f"{self.marker}{self.number}/"
+
+    def _write(self, text: bytes) -> None:
+        try:
+            self.stream.write(text)
+        except OSError as error:
+            self.state = State.UNFIT
+            raise BrokenPipeError(str(error)) from error
+
+    async def ask(self, text: Callable[[int], str], sink: Sink | None = None, limit: float = ANSWER_LIMIT) -> Ended:
+        """Have it run text of our own that ends with an END, and wait for that.
+
+        Args:
+            text: Returns the text for a request number.
+            sink: Takes what it prints.
+            limit: Seconds to wait for the END.
 
         Raises:
             BrokenPipeError: It is gone, or gave no answer.
         """
-        self._begin()
+        answer: asyncio.Future[Ended] = self._loop.create_future()
         self._asked += 1
-        self._number = self._asked
-        self._waiting = {Channel.STDOUT}
-        self.stream.write(text(self._number).encode())
-        ended = self.receive(output or Nowhere(), time.monotonic() + limit)
-        if ended.exit_code is None:
-            self.state = ShellState.UNFIT
-            raise BrokenPipeError
-        return ended
+        self._begin(self._asked, sink or Discarded(), _ONE, answer.set_result)
+        try:
+            self._write(text(self._asked).encode())
+            if await done_within(answer, limit) and (ended := answer.result()).exit_code is not None:
+                return ended
+        finally:
+            if not answer.done():
+                self.give_up()
+        raise BrokenPipeError("the shell gave no answer")
 
     def tell(self, text: str) -> None:
-        """Have it run text of our own that says nothing."""
-        self.stream.write(text.encode())
+        """Have it run text of our own that is not answered."""
+        with contextlib.suppress(BrokenPipeError):
+            self._write(text.encode())
 
-    def waits(self) -> bool:
-        """Whether it waits for a request: it is fit, and its stream has not said by now that it has ended."""
-        if self.fit:
-            with contextlib.suppress(BrokenPipeError):
-                self._discard_late_output()
-        return self.fit
+    def _begin(self, number: int, sink: Sink, waiting: frozenset[Channel], on_end: Callable[[Ended], object]) -> None:
+        if self.state is not State.IDLE:
+            raise BrokenPipeError(f"the shell is {self.state.value}")
+        self.state = State.RUNNING
+        self._awaited, self._sink, self._on_end = number, sink, on_end
+        self._waiting, self._unannounced = set(waiting), set()
 
-    def _begin(self) -> None:
-        if self.state in (ShellState.ENDED, ShellState.CLOSED):
-            raise BrokenPipeError
-        if self.state is not ShellState.IDLE:
-            raise TerminalError(f"a shell that is {self.state.value} was asked to run a command")
-        self._discard_late_output()
-        # From here on whatever is raised leaves it running, and so unfit for others.
-        self.state = ShellState.RUNNING
-        self._forget()
-
-    def was_told_to_leave(self, *, killed: bool) -> None:
-        """Note that a signal may be on its way, which is not to meet the next command.
-
-        Args:
-            killed: Whether it is one that ends the shell.
-        """
-        self.sync_first = True
-        if self.state is ShellState.IDLE and (killed or not self.dialect.can_leave):
-            self.state = ShellState.UNFIT
-
-    def await_begin(self) -> None:
-        """Wait until the shell has read a request to run its last command.
+    async def begun(self) -> None:
+        """Wait until it has read a request that takes the stream's input.
 
         Some shells read ahead, and would take as script what is written for the command before that.
 
         Raises:
-            BrokenPipeError: The shell is gone.
+            BrokenPipeError: The shell is gone, or does not answer.
         """
-        deadline = time.monotonic() + ANSWER_TIMEOUT
-        while (left := deadline - time.monotonic()) > 0 and (chunk := self.stream.read(left)) and chunk.data:
-            self._feed(chunk)
-            if self._take_begin():
-                return
-        self.state = ShellState.UNFIT
-        raise BrokenPipeError
+        began = self._began
+        if began and not await done_within(began, ANSWER_LIMIT):
+            self.give_up()
+        if not self.has_begun:
+            raise BrokenPipeError("the shell ended before it began the command")
 
-    def receive(
-        self,
-        output: OutputSink,
-        deadline: float | None = None,
-        on_deadline: Callable[[], float | None] | None = None,
-    ) -> Ended:
-        """Read until the request that was sent has ended.
+    def give_up(self) -> None:
+        """Note that nothing waits for its request any more: it may be anywhere."""
+        self._sink, self._on_end = Discarded(), None
+        if self.state in (State.OPENING, State.IDLE, State.RUNNING):
+            self.state = State.UNFIT
 
-        Args:
-            output: Takes the command's output.
-            deadline: When to call `on_deadline`, on the monotonic clock; None is never.
-            on_deadline: Called when that time comes, and returns the next one. When it returns None it has seen to an
-                end, up to which is read. Without it, reading just stops, and the shell stays as it is: running.
-        """
-        self._hand_on(output)
-        while self._waiting:
-            wait = self._longest_wait
-            if deadline is not None:
-                wait = min(wait, deadline - time.monotonic())
-                if wait <= 0:
-                    if on_deadline is None:
-                        return Ended(None)
-                    deadline = on_deadline()
-                    continue
-            chunk = self.stream.read(wait)
-            if chunk is None:
-                continue
-            if not chunk.data:
-                self.state = ShellState.ENDED
-                self.has_begun = self.has_begun and not (self._counts and self._counts.unread_bytes())
-                for channel in self._waiting:
-                    output.add(channel, self._scanners[channel].rest())
-                self._ended = None if self._waiting else self._ended  # of one channel something may be missing
-                break
-            self._feed(chunk)
-            self._hand_on(output)
-        ended = self._ended or Ended(None)
-        if ended.exit_code is not None and self.state is ShellState.RUNNING:
-            self.state = ShellState.IDLE
-            self._rests_since = time.monotonic()
-            self.has_leftovers = ended.left
-        return ended
+    def read_request(self) -> bool:
+        """Return whether it has read the request that runs, as far as that can be known; True if it may have."""
+        if not self.has_begun and self._unannounced:
+            return False
+        return self.has_begun or not self.stream.unread()
 
-    @property
-    def stream_ended(self) -> bool:
-        """Whether its process is known to have ended."""
-        return self.state in (ShellState.ENDED, ShellState.CLOSED)
+    async def report(self, limit: float = REPORT_LIMIT) -> None:
+        """Wait until its state report has arrived, for at most `limit` seconds."""
+        if not self.has_reported and not self.stream.has_ended:
+            if self._reported is None:
+                self._reported = self._loop.create_future()
+            self.stream.resume()
+            await done_within(self._reported, limit)
 
-    def close(self) -> None:
-        """End the shell. Commands it has put into the background are not ended."""
-        self.state = ShellState.CLOSED
-        self.stream.close()
+    async def close(self) -> None:
+        """End it. What its commands have put into the background is not ended."""
+        self.state = State.CLOSED
+        await self.stream.close()
+
+    # What it sends.
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        """Take what it prints, see `Receiver`."""
+        if self._greeting:
+            self._take_greeting(data)
+            return
+        for part in self._scanners[channel].feed(data):
+            if not isinstance(part, bytes):
+                self._take(channel, part)
+            elif channel in self._waiting:
+                # What comes before the beginning is an earlier command's, and behind the end it is left from this one.
+                if channel not in self._unannounced:
+                    self._sink.add(channel, part)
+            elif self.state is State.IDLE:
+                self.is_noisy = True
+            elif self.state is State.OPENING:
+                self._noise = self._noise[:4096] + part[:1000]
+
+    def _take_greeting(self, data: bytes) -> None:
+        """Wait for the word that a terminal's echo is off. The login shell of an SSH user may greet first."""
+        self._noise = (self._noise + data)[-4096:]
+        if self._noise.endswith(self._greeting):
+            self._greeting = self._noise = b""
+            self._send_first()
+
+    def _take(self, channel: Channel, message: Message) -> None:
+        kind = message.kind
+        if kind in _REPORTS:
+            if message.number >= self.reported_number and self._reports.take(message):
+                self._note_report(message.number)
+        elif kind is Kind.READY:
+            if self.state is State.OPENING:
+                self._take_ready(message)
+        elif message.number != self._awaited or channel not in self._waiting:
+            return
+        elif kind is Kind.BEGIN:
+            self._unannounced.discard(channel)
+            self._note_begin()
+        elif (code := message.exit_code) is not None:
+            self._take_end(channel, message, code)
+
+    def _note_report(self, number: int) -> None:
+        self.reported_number = number
+        if self._reported and self.has_reported:
+            self._reported.set_result(None)
+            self._reported = None
+
+    def _note_begin(self) -> None:
+        self.has_begun = True
+        if self._began and not self._began.done():
+            self._began.set_result(None)
+
+    def _take_ready(self, message: Message) -> None:
+        self.variables = {name: message.text(4 + index) for index, name in enumerate(WATCHED)}
+        self.dialect = self._prelude.dialect(message.text(1))
+        self.pid, self.where, self.home = int(message.fields[0]), message.text(2), message.text(3)
+        self.state = State.IDLE
+        self._ready.set_result(None)
+
+    def _take_end(self, channel: Channel, message: Message, code: int) -> None:
+        for index, name in enumerate(FIELDS_OF.get(message.kind, ()), 3):
+            self.variables[name] = message.text(index)
+        if message.kind in (Kind.EXIT, Kind.SESSION_EXIT):
+            self.sent_last_words = True
+        self._waiting.discard(channel)
+        self._note_begin()
+        if not self._waiting:
+            self._finish(Ended(code, message.fields[2] == b"1"))
+
+    def _finish(self, ended: Ended) -> None:
+        if self.state is State.RUNNING:
+            self.state = State.ENDED if self.sent_last_words or ended.exit_code is None else State.IDLE
+        self.has_leftovers = ended.left
+        if self.state is State.IDLE:
+            self.stream.rest(reports=self.reported_number < self._due)
+        self._sink = Discarded()
+        if on_end := self._on_end:
+            self._on_end = None
+            on_end(ended)
+
+    def stream_ended(self) -> None:
+        """Note that its process or the link has ended, see `Receiver`."""
+        if self._waiting:
+            self.has_begun = self.read_request()
+            for channel in self._waiting - self._unannounced:
+                self._sink.add(channel, self._scanners[channel].rest())
+            self._waiting = set()
+            self.sent_last_words = False  # of one channel something may be missing
+            self._finish(Ended(None))
+        if self.state is not State.CLOSED:
+            self.state = State.ENDED
+        for future in (self._ready, self._reported, self._began):
+            if future and not future.done():
+                future.set_result(None)
+
+    async def await_ready(self, check: Callable[[], object]) -> None:
+        """Wait for its first message, see `open_shell`."""
+        deadline = self._loop.time() + ANSWER_LIMIT
+        while not await done_within(self._ready, CHECK_AGAIN):
+            check()
+            if self._loop.time() > deadline:
+                raise EnvironmentStartError(f"the shell gave no answer for {ANSWER_LIMIT:.0f} s{self._quote()}")
+        if self.state is not State.IDLE:
+            raise EnvironmentStartError(f"the shell ended at once{self._quote()}")
+
+    def _quote(self) -> str:
+        text = self._noise.decode("utf-8", "replace").strip()
+        return f": {text[:500]}" if text else ""
+
+
+CHECK_AGAIN = 0.25
+"""Seconds between two looks at whether the answer of a new shell is still waited for."""
+
+
+async def open_shell(stream: Stream, beginning: Beginning, check: Callable[[], object] = lambda: None) -> Shell:
+    """Make a shell of a process that was started with `boot_argv`; on any error, close its stream.
+
+    Args:
+        stream: The process.
+        beginning: How the shell is to begin.
+        check: Called now and then while it gives no answer, and raises what ends the wait for that.
+
+    Raises:
+        EnvironmentStartError: It did not answer.
+    """
+    began = current().loop.time()
+    shell = Shell(stream, beginning)
+    try:
+        await shell.await_ready(check)
+    except BaseException:
+        await stream.close()
+        raise
+    took = current().loop.time() - began
+    log.debug("shell %s, process %d there, answered after %.3f s", shell.dialect.name, shell.pid, took)
+    return shell

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -65,27 +64,29 @@ class StateReports:
     """
 
     def __init__(self, first: SessionState) -> None:
-        self._lock = threading.Lock()  # one thread reads the reports, and any may want the last
-        self._last = first
-        self._whole: Message | None = None  # one comes behind every command, and hardly any is ever needed
+        self._last: SessionState | Message = first  # one comes behind every command, and hardly any is ever needed
+        self._before: SessionState | Message = first
         self._pieces: dict[int, tuple[list[str], list[str]]] = {}
         self._bytes = 0
 
     @property
     def last(self) -> SessionState:
         """The last report that was whole."""
-        with self._lock:
-            if message := self._whole:
-                self._last, self._whole = _state(message, message.text(3), message.text(4)), None
-            return self._last
+        self._last = _as_state(self._last)
+        return self._last
+
+    @property
+    def before(self) -> SessionState:
+        """The whole report before that."""
+        self._before = _as_state(self._before)
+        return self._before
 
     def take(self, message: Message) -> bool:
         """Take a message, and return whether it has made a report whole."""
         if message.kind is Kind.STATE:
             if message.fields[5] != message.fields[0]:
                 return False
-            with self._lock:
-                self._whole = message
+            self._before, self._last = self._last, message
             return True
         if message.kind is Kind.PIECE:
             self._take_piece(message)
@@ -95,9 +96,7 @@ class StateReports:
         lines = exports + functions
         if message.fields[3:] != (b"%d" % len(lines), b"%d" % sum(map(len, lines))):
             return False
-        state = _state(message, "\n".join(exports), "\n".join(functions))
-        with self._lock:
-            self._last, self._whole = state, None
+        self._before, self._last = self._last, _state(message, "\n".join(exports), "\n".join(functions))
         return True
 
     def _take_piece(self, message: Message) -> None:
@@ -110,6 +109,10 @@ class StateReports:
             self._pieces[message.number][message.fields[1] == b"2"].append(message.text(2))
         else:
             self._pieces[message.number] = ([], [])
+
+
+def _as_state(report: SessionState | Message) -> SessionState:
+    return _state(report, report.text(3), report.text(4)) if isinstance(report, Message) else report
 
 
 def _state(message: Message, exports: str, functions: str) -> SessionState:

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from environments.call import Call
 from environments.cancellation import check_scope, ended_in_scope
 from environments.capture import BoundedCapture
 from environments.errors import TerminalError, target_error
+from environments.options import Command
 from environments.progress import Reporter
 from environments.result import CommandResult
 from environments.shell.dialect.file_causes import error_number
@@ -27,16 +27,21 @@ LONGEST_REASON = 4096
 
 
 class Runner(Protocol):
-    """What runs commands where the files are, each beside all others, see `Beside`."""
+    """What runs commands where the files are, each beside all others."""
 
-    def run(self, call: Call) -> CommandResult:
-        """Run a command and return what came of it."""
+    def run(self, command: Command) -> CommandResult:
+        """Run a command and return its result."""
 
-    def start(self, call: Call, background: Background) -> ShellProcess:
+    def start(self, command: Command, background: Background) -> ShellProcess:
         """Start a command."""
 
-    def run_into(self, call: Call, sink: OutputSink) -> int:
-        """Run a command, without a limit of time or of output, and return its exit code."""
+    def run_into(self, command: Command, sink: OutputSink) -> int:
+        """Run a command, without a limit of time or of output, and return its exit code.
+
+        Args:
+            command: The command.
+            sink: Takes the output, in the caller's thread.
+        """
 
 
 class Transfer:
@@ -54,7 +59,7 @@ class Transfer:
         self._progress = progress or Reporter(backend)
 
     @contextmanager
-    def _started(self, call: Call, background: Background) -> Iterator[ShellProcess]:
+    def _started(self, call: Command, background: Background) -> Iterator[ShellProcess]:
         """Start a command for the time of the block. It ends when the scope of the transfer is cancelled."""
         process = self._runner.start(call, background)
         try:
@@ -85,9 +90,9 @@ class Transfer:
         return target_error(0, verb, path, self._backend, why)
 
 
-def call_at(path: str, command: str, *, separate: bool = False) -> Call:
+def call_at(path: str, command: str, *, separate: bool = False) -> Command:
     """Return the call of a command about a path; only for a relative one the session's directory matters."""
-    return Call(command, None if not path.startswith(("/", "~")) else "/", TIME_LIMIT, separate=separate)
+    return Command(command, None if not path.startswith(("/", "~")) else "/", TIME_LIMIT, separate=separate)
 
 
 class BytesSink:

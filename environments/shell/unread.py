@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 import re
-import threading
 import time
+from functools import partial
 from typing import Protocol
 
 from environments.cancellation import check_scope, ended_in_scope
 from environments.capture import incomplete_bytes
+from environments.loop import current, in_worker
+from environments.shell.stream import Stream
 from environments.sink import Channel
 
 RESCAN = 0.25
@@ -107,95 +111,112 @@ def search_for(wanted: object) -> Search:
     raise TypeError(f"what is expected is of type {type(wanted).__name__}; give text, or a compiled pattern of text")
 
 
-class _Waiting:
-    """One who waits for what a search finds."""
-
-    def __init__(self, search: Search) -> None:
-        self.search = search
-        self.found: bytes | None = None
-
-
 class UnreadOutput:
     """Output that waits to be read. Above its limit the oldest is dropped, so that a command never has to wait.
+
+    It is used on the loop thread. While a search waits, the stream is paused at the limit instead, until that has
+    looked.
 
     Args:
         limit: That limit in bytes.
     """
 
-    separate = False
-
     def __init__(self, limit: int) -> None:
+        self.stream: Stream | None = None
+        """The stream that the output comes on."""
         self._limit = limit
-        self._changed = threading.Condition()
         self._data = bytearray()
         self._before = 0
-        self._waiting: list[_Waiting] = []
+        self._searches = 0
+        self._is_paused = False
+        self._changed = asyncio.Event()
         self._has_ended = False
 
     def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes of output."""
-        with self._changed:
-            self._data += data
-            if len(self._data) > self._limit:
-                for each in self._waiting:  # who may not have had the time to look at what is about to be dropped
-                    self._look(each, at_once=True)
+        """Take the next bytes of output, see `Sink`."""
+        self._data += data
+        if len(self._data) > self._limit:
+            if self._searches:
+                self._pause()
+            else:
                 self._remove(len(self._data) - self._limit)
-            if self._waiting:
-                self._changed.notify_all()
+        self._wake()
 
-    def freeze(self) -> None:
-        """What is said at the end is wanted here: it may be read after `kill`."""
+    def _pause(self) -> None:
+        if self.stream and not self._is_paused:
+            self._is_paused = True
+            self.stream.pause()
+
+    def _resume(self) -> None:
+        self._remove(len(self._data) - self._limit)
+        if self._is_paused and self.stream:
+            self._is_paused = False
+            self.stream.resume()
 
     def end(self) -> None:
         """Note that nothing more comes."""
-        with self._changed:
-            self._has_ended = True
-            self._changed.notify_all()
+        self._has_ended = True
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have every search look again. Each has an event from before its last look, so that it misses nothing."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def take(self, final: bool) -> str:
         """Return what has come since the last call. A character that is not complete yet stays, unless `final`."""
-        with self._changed:
-            size = len(self._data) - (0 if final else incomplete_bytes(bytes(self._data[-4:])))
-            return self._remove(size).decode("utf-8", "replace")
+        size = len(self._data) - (0 if final else incomplete_bytes(bytes(self._data[-4:])))
+        return self._remove(size).decode("utf-8", "replace")
 
-    def take_to(self, search: Search, seconds: float) -> str:
+    async def take_to(self, search: Search, seconds: float) -> str:
         """Return what has come since the last call up to and with what a search finds, and wait for that.
 
         Args:
-            search: What is looked for. A search is for one call.
+            search: The search. It looks on a worker thread, as a pattern may take its time.
             seconds: How long to wait; infinite for as long as anything may come.
 
         Raises:
             TimeoutError: It did not come in time. All is then left as it was.
             EOFError: Nothing more comes. The same holds.
-            CallCancelledError: The scope of the current thread was cancelled.
+            CallCancelledError: The scope of the caller was cancelled.
         """
-        deadline = time.monotonic() + seconds
-        waiting = _Waiting(search)
-        with ended_in_scope(self._wake), self._changed:
-            self._waiting.append(waiting)
-            try:
-                while waiting.found is None and not self._has_ended and (left := deadline - time.monotonic()) > 0:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        self._searches += 1
+        try:
+            with ended_in_scope(lambda: current().soon(self._wake)):
+                while True:
                     check_scope()
-                    if not self._look(waiting):
-                        self._changed.wait(min(left, search.patience, threading.TIMEOUT_MAX))
-                if self._look(waiting, at_once=True):
-                    return (waiting.found or b"").decode("utf-8", "replace")
-                raise EOFError if self._has_ended else TimeoutError
-            finally:
-                self._waiting.remove(waiting)
+                    changed = self._changed
+                    left = deadline - loop.time()
+                    is_last = self._has_ended or left <= 0
+                    if (found := await self._look(search, at_once=is_last or self._is_paused)) is not None:
+                        return found
+                    if is_last:
+                        raise EOFError if self._has_ended else TimeoutError
+                    if not changed.is_set():  # else what has come during the look would be dropped before the next
+                        self._resume()
+                    with contextlib.suppress(TimeoutError):
+                        wait = min(left, search.patience)
+                        async with asyncio.timeout(None if wait == math.inf else wait):
+                            await changed.wait()
+        finally:
+            self._searches -= 1
+            self._resume()
+
+    async def _look(self, search: Search, *, at_once: bool) -> str | None:
+        """Take what a search finds; None if it finds nothing."""
+        while True:
+            before, data = self._before, bytearray(self._data)
+            end = await in_worker(partial(search.end_in, data, before, at_once=at_once))
+            if end is None:
+                return None
+            if before == self._before:  # nothing was read meanwhile
+                return self._remove(end).decode("utf-8", "replace")
 
     def tail(self, size: int) -> str:
         """Return the last bytes of what waits to be read, and leave them there."""
-        with self._changed:
-            return self._data[-size:].decode("utf-8", "replace")
-
-    def _look(self, waiting: _Waiting, *, at_once: bool = False) -> bool:
-        """Take what a search finds, for who waits for it, and return whether it has found anything."""
-        if waiting.found is None:
-            end = waiting.search.end_in(self._data, self._before, at_once=at_once)
-            waiting.found = None if end is None else self._remove(end)
-        return waiting.found is not None
+        return self._data[-size:].decode("utf-8", "replace")
 
     def _remove(self, size: int) -> bytes:
         """Remove so many bytes of what came first, if there are any, and return them."""
@@ -203,7 +224,3 @@ class UnreadOutput:
         del self._data[: len(removed)]
         self._before += len(removed)
         return removed
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
+from environments.loop import in_worker
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.stream import Stream, Terminal
+from environments.shell.stream import BlockingStream, Stream, Terminal
 from environments.short_commands.files import NativeFiles
 from environments.short_commands.stream import PolledStream
 
@@ -50,7 +51,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self._files = NativeFiles(self._ours, self, settings.env, self.progress)
+        self._files = NativeFiles(self.internal, self, settings.env, self.progress)
 
     # What a backend answers, besides start_target, stop_target and target_loss.
 
@@ -94,7 +95,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         self.fetch_native(path, data)
         return data.getvalue()
 
-    def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> Stream:
+    def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> BlockingStream:
         """Start a process on a terminal, see `StreamOpener`."""
         raise UnsupportedError(f"backend {self.settings.env!r} has no pty; start the command without one")
 
@@ -111,13 +112,13 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """Whether the target is still there, which the service is asked: nobody else would say that it is gone."""
         return super().is_ready and self.target_loss() is None
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream | BlockingStream:
         """Start a process in the target, see `StreamOpener`. Without a terminal it starts with the first write."""
         if terminal:
             return self.open_terminal(argv, terminal)
         scratch = self.scratch_directory()
         return PolledStream(
-            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self._account.scratch.made != scratch
+            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self.scratch.made != scratch
         )
 
     @property
@@ -131,30 +132,31 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     def lost(self, why: str) -> EnvironmentLostError:
         """Return what to raise when the target is gone, see `ShortCommands`."""
-        return self._account.shells.lost(self.target_loss() or why)
+        return self.life.lost(self.target_loss() or why)
 
-    def run_control(self, text: str, timeout: float = CONTROL_TIMEOUT) -> CommandResult:
+    async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
         """Run a command of our own, see `PersistentShellEnvironment`; here it needs no shell that waits for it."""
         try:
-            return self.run_once(text, timeout)
+            result = await in_worker(self.run_once, text, timeout)
         except TerminalError as error:
-            raise self.lost(str(error)) from error
+            raise await in_worker(self.lost, str(error)) from error
+        return result.output, result.exit_code
 
     def command_sent(self) -> None:
         """Have nothing ready, see `PersistentShellEnvironment`: what ends a command needs no shell."""
 
-    def make_scratch(self, name: str) -> str:
+    async def make_scratch(self, name: str) -> str:
         """Make a private directory, see `PersistentShellEnvironment`, and see what the target has."""
-        result = self.run_control(_PREPARE.format(id=self.id, name=name))
-        noise, _, path = result.output.rpartition("@@")
-        if result.exit_code != 0 or not path:
+        output, code = await self.ran_internal(_PREPARE.format(id=self.id, name=name))
+        noise, _, path = output.rpartition("@@")
+        if code != 0 or not path:
             raise EnvironmentStartError(
-                f"backend {self.settings.env!r}: no shell can be kept in the target: {result.output.strip()}; "
+                f"backend {self.settings.env!r}: no shell can be kept in the target: {output.strip()}; "
                 "commands need a writable directory there (TMPDIR, else /tmp) and mkfifo"
             )
         self.has_base64 = "@@base64" in noise
         return path
 
-    def write_scratch(self, path: str, data: bytes) -> None:
+    async def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file of ours, in a directory that is private."""
-        self.put_native(data, path)
+        await in_worker(self.put_native, data, path)

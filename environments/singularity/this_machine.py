@@ -155,19 +155,16 @@ def _variables() -> Mapping[str, str]:
 class _ExecStream(ChildStream):
     """A stream to `exec instance://`."""
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Give up the stream, see `Stream.close`.
 
         The client is killed only if it does not leave when its shell reads end of file: what it leaves unreaped in
         the instance falls to this machine's init, and until that has reaped it the instance cannot end.
         """
-        if not self._terminal and self._write_lock.acquire(blocking=False):  # else somebody waits in a write
-            if self._stdin >= 0:
-                os.close(self._stdin)
-                self._stdin = -1
-            self._write_lock.release()
-            self.exit_code(LEAVE_LIMIT)
-        super().close()
+        if not self._has_terminal:
+            self.close_write()
+            await self.exit_code(LEAVE_LIMIT)
+        await super().close()
 
 
 class _Processes:

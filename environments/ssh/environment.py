@@ -22,7 +22,7 @@ from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import orphans_in
 from environments.shell.listing import environments_on
-from environments.shell.stream import Stream, Terminal
+from environments.shell.stream import BlockingStream, Terminal
 from environments.sources import load_settings
 from environments.ssh.advice import Login
 from environments.ssh.config import Route, resolve
@@ -116,7 +116,7 @@ class SSHEnvironment(PersistentShellEnvironment):
             current_start().tell(f"connecting to {self._route}")
             self._connect()
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> BlockingStream:
         """Start a process on the host, see `StreamOpener`."""
         channel = self._open_channel()
         try:
@@ -140,7 +140,7 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     def find_address(self, port: int) -> Address:
         """Return a port here that leads to one of the host, see `BaseEnvironment.address`."""
-        self.life.ensure_started()
+        self.ensure_started()
         return self.forwarded("localhost", port)
 
     def forwarded(self, host: str, port: int) -> Address:
@@ -174,46 +174,51 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     def write_bytes(self, path: TargetPath, data: bytes) -> None:
         """Write a file, see `TargetFiles`."""
-        self.life.ensure_started()
+        self.ensure_started()
         try:
-            self._sftp.put(io.BytesIO(checked_data(data)), checked_path(path))
+            self.in_worker(self._sftp.put, io.BytesIO(checked_data(data)), checked_path(path))
         except NotBySFTPError:
             super().write_bytes(path, data)
 
     def read_bytes(self, path: TargetPath, limit: int | None = None) -> bytes:
         """Return a file, see `TargetFiles`."""
         most = checked_limit(limit)
-        self.life.ensure_started()
+        self.ensure_started()
         data = io.BytesIO()
         try:
-            self._sftp.get(checked_path(path), data, limit=most)
+            self.in_worker(partial(self._sftp.get, checked_path(path), data, limit=most))
         except NotBySFTPError:
             return super().read_bytes(path, most)
         return data.getvalue()
 
     def put_file(self, local: str | Path, remote: TargetPath) -> None:
         """Copy a file, see `TargetFiles`."""
-        self.life.ensure_started()
+        self.ensure_started()
         try:
-            with open_regular(Path(local)) as file:
-                status = os.fstat(file.fileno())
-                with self.progress.counting(f"uploading {remote}", status.st_size) as count:
-                    self._sftp.put(file, checked_path(remote), stat.S_IMODE(status.st_mode) & PERMISSIONS, count.at)
+            self.in_worker(self._put_file, Path(local), checked_path(remote))
         except NotBySFTPError:
             super().put_file(local, remote)
 
     def get_file(self, remote: TargetPath, local: str | Path) -> None:
         """Copy a file, see `TargetFiles`."""
         place = checked_destination(local)
-        self.life.ensure_started()
-        found: list[int] = []
+        self.ensure_started()
         try:
-            path = checked_path(remote)
-            with self.progress.counting(f"downloading {remote}") as count:
-                get = partial(self._sftp.get, path, count=count.at)
-                replace_file(place, lambda file: found.append(get(file)), lambda: found[0])
+            self.in_worker(self._get_file, checked_path(remote), place)
         except NotBySFTPError:
             super().get_file(remote, local)
+
+    def _put_file(self, local: Path, remote: str) -> None:
+        with open_regular(local) as file:
+            status = os.fstat(file.fileno())
+            with self.progress.counting(f"uploading {remote}", status.st_size) as count:
+                self._sftp.put(file, remote, stat.S_IMODE(status.st_mode) & PERMISSIONS, count.at)
+
+    def _get_file(self, remote: str, local: Path) -> None:
+        found: list[int] = []
+        with self.progress.counting(f"downloading {remote}") as count:
+            get = partial(self._sftp.get, remote, count=count.at)
+            replace_file(local, lambda file: found.append(get(file)), lambda: found[0])
 
     # Connections.
 

@@ -19,7 +19,7 @@ from environments.atomic_file import PERMISSIONS
 from environments.cancellation import check_scope
 from environments.errors import CallCancelledError, TerminalError
 from environments.log import logger
-from environments.shell.process_tree import RunInTarget
+from environments.result import CommandResult
 from environments.ssh.stream import LINK_ERRORS
 
 ONE_ANSWER = 32 * 1024
@@ -52,7 +52,9 @@ class SFTPFiles:
         cwd: Returns the directory that relative paths are taken from.
     """
 
-    def __init__(self, open_channel: Callable[[], paramiko.Channel], run: RunInTarget, cwd: Callable[[], str]) -> None:
+    def __init__(
+        self, open_channel: Callable[[], paramiko.Channel], run: Callable[[str], CommandResult], cwd: Callable[[], str]
+    ) -> None:
         self._open_channel = open_channel
         self._run = run
         self._cwd = cwd

@@ -9,9 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from environments import BaseEnvironment, EnvironmentSettings, Pool, PoolStats
+from hermes_env.aio.calls import as_coroutine, in_thread, limiter_for
 from hermes_env.aio.environment import AsyncEnvironment
-from hermes_env.aio.pools import Work, limiter_for
-from hermes_env.aio.threads import in_thread, to_its_end
 
 
 class AsyncPool:
@@ -32,8 +31,12 @@ class AsyncPool:
         start_rate: float | None = None,
         max_starting: int | None = None,
     ) -> None:
-        self.sync = Pool(settings, min, max, idle, uses, start_rate=start_rate, max_starting=max_starting)
+        self._pool = Pool(settings, min, max, idle, uses, start_rate=start_rate, max_starting=max_starting)
+
+    @property
+    def sync(self) -> Pool:
         """The pool beneath."""
+        return self._pool
 
     @contextlib.asynccontextmanager
     async def environment(self, timeout: float | None = None) -> AsyncIterator[AsyncEnvironment]:
@@ -55,7 +58,7 @@ class AsyncPool:
             return env
 
         try:
-            env = await in_thread(borrow, limiter=limiter_for(Work.WAIT))
+            env = await in_thread(borrow, limiter=limiter_for("waits"))
             yield AsyncEnvironment.of(env)
         finally:
             for lending in lent:  # to give it back takes no time
@@ -65,9 +68,8 @@ class AsyncPool:
         """Return how many environments there are, and what they do."""
         return self.sync.stats()
 
-    async def close(self) -> None:
-        """Remove all environments, see `Pool.close`, also when the task is cancelled meanwhile."""
-        await to_its_end(self.sync.close, limiter=limiter_for(Work.CONTROL))
+    close = as_coroutine(Pool.close, to_end=True)
+    """Remove all environments, see `Pool.close`, also when the task is cancelled meanwhile."""
 
     async def __aenter__(self) -> Self:
         return self

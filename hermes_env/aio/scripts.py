@@ -11,10 +11,8 @@ from code_execution import ExecutionResult, execute_code
 from code_execution.script_run import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
+from hermes_env.aio.calls import awaited_at_home, in_thread, limiter_for
 from hermes_env.aio.environment import AsyncEnvironment
-from hermes_env.aio.home import awaited_at_home
-from hermes_env.aio.pools import Work, limiter_for
-from hermes_env.aio.threads import in_thread
 from rpc import ToolErrors
 
 Callback = Callable[..., object]
@@ -96,7 +94,7 @@ async def aexecute_code(
             record=record,
         )
 
-    return await in_thread(run, limiter=limiter_for(Work.SCRIPT))
+    return await in_thread(run, limiter=limiter_for("scripts"))
 
 
 def _at_home(callback: Callback | None) -> Callable[..., Any] | None:

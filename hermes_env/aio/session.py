@@ -1,4 +1,4 @@
-"""A session of a name that is awaited."""
+"""A named session that is awaited."""
 
 from __future__ import annotations
 
@@ -6,24 +6,21 @@ from collections.abc import Awaitable
 from types import TracebackType
 from typing import Self
 
-from environments import EnvironmentSession
-from hermes_env.aio.calls import asked, awaited, ended, in_turn
-from hermes_env.aio.pools import Work
-from hermes_env.aio.streams import Streams
+from environments import BaseEnvironment, EnvironmentSession
+from hermes_env.aio.calls import as_coroutine, asked
+from hermes_env.aio.streaming import Commands, Run, coroutine_of
 
 
-class AsyncSession(Streams):
+class AsyncSession(Commands):
     """A session beside that of `execute`, see `environments.EnvironmentSession`. `AsyncEnvironment.session` makes it.
 
     Args:
         session: The session beneath.
-        timeout: Seconds that its commands may take if nothing else is said.
+        env: Its environment.
     """
 
-    def __init__(self, session: EnvironmentSession, timeout: float) -> None:
-        self._session = session
-        self._timeout = timeout
-        self._is_closing = False
+    def __init__(self, session: EnvironmentSession, env: BaseEnvironment) -> None:
+        self._session, self._env = session, env
 
     @property
     def sync(self) -> EnvironmentSession:
@@ -32,13 +29,13 @@ class AsyncSession(Streams):
 
     @property
     def name(self) -> str:
-        """What it was asked for by."""
+        """The name that it was asked for by."""
         return self._session.name
 
     @property
-    def pty(self) -> bool:
-        """Whether its commands have a terminal."""
-        return self._session.pty
+    def user(self) -> str | None:
+        """The user that its commands run as; None is the target's own."""
+        return self._session.user
 
     @property
     def closed(self) -> bool:
@@ -53,30 +50,15 @@ class AsyncSession(Streams):
     @property
     def cwd(self) -> Awaitable[str]:
         """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
-        return asked(lambda: self._session.cwd)
+        return asked(self._session._backend, "cwd")
 
-    execute = in_turn(EnvironmentSession.execute)
-    """Run a command in this session and wait for it, see `EnvironmentSession.execute`."""
-    interrupt = awaited(EnvironmentSession.interrupt, Work.CONTROL)
+    interrupt = as_coroutine(EnvironmentSession.interrupt)
     """End the command that runs in this session, see `EnvironmentSession.interrupt`."""
-    write = awaited(EnvironmentSession.write, Work.CONTROL)
-    """Type on the terminal, see `EnvironmentSession.write`."""
-    resize = awaited(EnvironmentSession.resize, Work.CONTROL)
-    """Change the size of the terminal, see `EnvironmentSession.resize`."""
-    _close = ended(EnvironmentSession.close)
+    close = as_coroutine(EnvironmentSession.close, to_end=True)
+    """End all that was started in it, see `EnvironmentSession.close`, also in a task that is cancelled."""
 
-    async def close(self) -> None:
-        """End all that was started in it, see `EnvironmentSession.close`, also in a task that is cancelled."""
-        self._is_closing = True
-        await self._close()
-
-    @property
-    def _patience(self) -> float:
-        return self._timeout
-
-    @property
-    def _is_over(self) -> bool:
-        return self._is_closing
+    def _in_session(self) -> Run | None:
+        return None if self.closed else coroutine_of(self._env, self._session._backend.run)
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,7 +14,7 @@ from anyio.from_thread import BlockingPortal
 from mcp.server.context import ServerRequestContext
 from mcp.types import CallToolResult, ElicitResult, TextContent
 
-from hermes_env.aio.threads import in_thread
+from hermes_env.aio.calls import in_thread
 from hermes_env.mcp.consents import FORM, can_ask
 from hermes_env.mcp.news import News
 from hermes_env.mcp.running import working_for

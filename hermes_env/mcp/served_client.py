@@ -12,8 +12,9 @@ from mcp.types import LoggingLevel
 from environments import BaseEnvironment
 from environments.approvals import Deny, Request
 from environments.errors import TerminalError
+from environments.loop import in_worker
 from environments.progress import Progress
-from hermes_env.aio.threads import to_its_end
+from hermes_env.aio.calls import to_its_end
 from hermes_env.mcp.consents import Consents
 from hermes_env.mcp.offer import Offer
 from hermes_env.mcp.running import RunningCall, current_call
@@ -81,8 +82,7 @@ class ServedClient:
 
     async def close(self) -> None:
         """Clean up its environment, however long that takes and whatever is cancelled."""
-        with anyio.CancelScope(shield=True):
-            await to_its_end(self._clean_up, limiter=anyio.CapacityLimiter(1))
+        await to_its_end(lambda _: in_worker(self._clean_up))
 
     def _clean_up(self) -> None:
         with self._lock:

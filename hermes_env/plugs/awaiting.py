@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 import anyio
 
 from environments import EnvironmentLostError, EnvironmentStartError
-from hermes_env.aio.threads import in_thread
+from hermes_env.aio.calls import in_thread
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")

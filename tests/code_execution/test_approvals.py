@@ -15,7 +15,7 @@ def test_a_denied_script_is_a_result_with_the_reason_and_nothing_is_staged(env: 
     assert (result.status, result.exit_code, result.tool_calls_made) == ("error", None, 0)
     assert "no scripts on this host" in result.output
     assert result.error == result.output
-    assert not env.life.ever_started
+    assert not env.life.generation
 
 
 def test_a_hook_sees_the_script(env: BaseEnvironment) -> None:

@@ -13,7 +13,7 @@ def test_two_show_the_log_wherever_they_stand_and_one_shows_none(hermes_env: Com
     for words in (["-vv", "exec"], ["exec", "-vv"], ["-v", "exec", "-v"]):
         done = hermes_env(*words, "-n", "echo", "a secret command")
         assert (done.stdout, done.returncode) == ("a secret command\n", 0)
-        assert " DEBUG environments.shell.opening: shell bash, process " in done.stderr
+        assert " DEBUG environments.shell.shell: shell bash, process " in done.stderr
         assert " DEBUG environments.shell.lifecycle: backend 'local': cleaned up" in done.stderr
         assert "a secret command" not in done.stderr
     assert hermes_env("exec", "-v", "-n", "true").stderr == ""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 from unittest import mock
 
 from environments import BaseEnvironment
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.stream import Chunk, Stream, Terminal
+from environments.shell.lifecycle import answered
+from environments.shell.stream import Channel, Receiver, Stream, Terminal, as_stream
 
 
 class Traffic:
@@ -37,31 +39,6 @@ class Traffic:
             return {"streams": self.streams, "round_trips": self.turns}
 
 
-class CountedStream:
-    """A stream, see `Stream`, that tells what goes over it. What else it can do, it does as it did."""
-
-    def __init__(self, stream: Stream, traffic: Traffic) -> None:
-        self._stream = stream
-        self._traffic = traffic
-        self._answered = True
-        traffic.opened()
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._stream, name)
-
-    def read(self, timeout: float | None) -> Chunk | None:
-        chunk = self._stream.read(timeout)
-        if chunk and chunk.data:
-            self._answered = True
-        return chunk
-
-    def write(self, data: bytes) -> None:
-        if self._answered:
-            self._traffic.turned()
-        self._answered = False
-        self._stream.write(data)
-
-
 @contextlib.contextmanager
 def counted(backend: type[BaseEnvironment]) -> Iterator[Traffic]:
     """Count what goes over the streams of all environments of a class that are made in the block."""
@@ -69,8 +46,40 @@ def counted(backend: type[BaseEnvironment]) -> Iterator[Traffic]:
     assert issubclass(backend, PersistentShellEnvironment)
     open_stream = backend.open_stream
 
-    def open_counted(env: PersistentShellEnvironment, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        return CountedStream(open_stream(env, argv, terminal), traffic)  # type: ignore[return-value]
+    async def open_counted(
+        env: PersistentShellEnvironment, argv: Sequence[str], terminal: Terminal | None = None
+    ) -> Stream:
+        stream = as_stream(await answered(partial(open_stream, env), argv, terminal))
+        traffic.opened()
+        answered_once = [True]
+        write, begin = stream.write, stream.start
+
+        def counted_write(data: bytes) -> None:
+            if answered_once[0]:
+                traffic.turned()
+            answered_once[0] = False
+            write(data)
+
+        def start(receiver: Receiver) -> None:
+            begin(_Counted(receiver, answered_once))
+
+        stream.write, stream.start = counted_write, start  # type: ignore[method-assign]
+        return stream
 
     with mock.patch.object(backend, "open_stream", open_counted):
         yield traffic
+
+
+class _Counted:
+    """Notes that something was answered."""
+
+    def __init__(self, receiver: Receiver, answered_once: list[bool]) -> None:
+        self._receiver = receiver
+        self._answered_once = answered_once
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        self._answered_once[0] = True
+        self._receiver.data_received(channel, data)
+
+    def stream_ended(self) -> None:
+        self._receiver.stream_ended()

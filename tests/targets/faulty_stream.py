@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from environments.loop import current
 from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.framing import _FIELD_COUNTS, Kind
-from environments.shell.stream import Channel, Chunk, Stream, Terminal
+from environments.shell.stream import Channel, Stream, Terminal
 
 PAUSE = 0.002
 SPLIT = 2000
@@ -39,7 +38,7 @@ class Fault:
     position: int = 0
 
 
-class FaultyStream:
+class FaultyStream(Stream):
     """A stream with a fault, see `Stream`."""
 
     def __init__(self, stream: Stream, fault: Fault, armed: bool) -> None:
@@ -48,7 +47,6 @@ class FaultyStream:
         self._armed = armed
         self._left = fault.position
         self._is_cut = False
-        self._ready: deque[Chunk] = deque()
         self._messages = {channel: MessageRepeater() for channel in Channel}
 
     def arm(self) -> None:
@@ -58,35 +56,38 @@ class FaultyStream:
     def _kind(self) -> str:
         return self._fault.kind if self._armed else "none"
 
-    def read(self, timeout: float | None) -> Chunk | None:
+    def _begin(self) -> None:
+        self._stream.start(self)
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
         if self._is_cut:
-            return Chunk(Channel.STDOUT, b"")
-        if self._ready:
-            return self._ready.popleft()
-        chunk = self._stream.read(timeout)
-        if chunk is None or not chunk.data:
-            return chunk
+            return
         # Also while it is not armed, as it has to know where messages begin.
-        units = (
-            self._messages[chunk.channel].feed(chunk.data, self._armed)
-            if self._fault.kind == "repeat"
-            else [chunk.data]
-        )
-        if self._kind == "delay":
-            time.sleep(PAUSE)
-        elif self._kind == "split":
-            units = [chunk.data[index : index + 1] for index in range(min(len(chunk.data), SPLIT))]
-            units.append(chunk.data[SPLIT:])
+        units = self._messages[channel].feed(data, self._armed) if self._fault.kind == "repeat" else [data]
+        if self._kind == "split":
+            units = [data[index : index + 1] for index in range(min(len(data), SPLIT))]
+            units.append(data[SPLIT:])
         elif self._kind == "cut output":
-            units = [chunk.data[: self._left]]
-            self._left -= len(chunk.data)
+            units = [data[: self._left]]
+            self._left -= len(data)
             self._is_cut = self._left <= 0
-        self._ready.extend(Chunk(chunk.channel, unit) for unit in units if unit)
-        if self._ready:
-            return self._ready.popleft()
-        return Chunk(Channel.STDOUT, b"") if self._is_cut else None
+        for unit in filter(None, units):
+            if self._fault.kind == "delay":
+                current().loop.call_later(PAUSE if self._armed else 0, self.receiver.data_received, channel, unit)
+            else:
+                self.receiver.data_received(channel, unit)
+        if self._is_cut:
+            self._end()
+
+    def stream_ended(self) -> None:
+        if self._fault.kind == "delay":
+            current().loop.call_later(2 * PAUSE, self._end)
+        else:
+            self._end()
 
     def write(self, data: bytes) -> None:
+        if self._is_cut:
+            raise BrokenPipeError
         if self._kind == "cut input":
             if len(data) > self._left:
                 # A last line of which only the line break is missing is run by every shell as it meets the end. That
@@ -100,24 +101,33 @@ class FaultyStream:
             for index in range(0, len(data), max(1, len(data) // 20)):
                 self._stream.write(data[index : index + max(1, len(data) // 20)])
             return
-        elif self._kind == "delay":
-            time.sleep(PAUSE)
         elif self._kind == "repeat":
             for channel, messages in self._messages.items():
-                self._ready.extend(Chunk(channel, message) for message in messages.stale(self._fault.position))
+                for message in messages.stale(self._fault.position):
+                    self.receiver.data_received(channel, message)
         self._stream.write(data)
+
+    async def drain(self) -> None:
+        await self._stream.drain()
 
     def close_write(self) -> None:
         self._stream.close_write()
 
+    def pause(self) -> None:
+        self._stream.pause()
+
+    def resume(self) -> None:
+        self._stream.resume()
+
     def resize(self, terminal: Terminal) -> None:
         self._stream.resize(terminal)
 
-    def exit_code(self, timeout: float) -> int | None:
-        return None if self._is_cut else self._stream.exit_code(timeout)
+    async def exit_code(self, timeout: float) -> int | None:
+        return None if self._is_cut else await self._stream.exit_code(timeout)
 
-    def close(self) -> None:
-        self._stream.close()
+    async def close(self) -> None:
+        await self._stream.close()
+        self._end()
 
 
 class MessageRepeater:

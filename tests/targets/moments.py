@@ -80,41 +80,15 @@ def _try(there: Connection, settings: Mapping[str, object], operation: str, most
     os._exit(0)  # a thread that hangs would keep the interpreter from its end
 
 
-FOUND = {
-    "execute": "25: the shell is replaced, and plain variables are lost",
-    "execute with a callback": "25",
-    "execute with an event on local": "8 and 25",
-    "execute with input on local": "25",
-    "execute that times out": "14 and 25",
-    "write_bytes on ssh": "10: the lock of an Event stays held",
-    "put_file on local": "28: an open file is lost",
-    "Session.close on local": "15: closed is noted before it is done",
-    "close_sessions on local": "15",
-    "renew on local": "15",
-    "cleanup": "15, 16 and 26",
-    "Process.read": "11: a lock stays held, and the thread that reads waits for it",
-    "Process.wait on local": "11",
-    "Process.close_stdin on local": "15",
-    "Process.kill": "14: ending is noted before it has begun",
-}
-"""Operations that fail today, by name, or by `operation on backend`, with the finding and its cause."""
-
-
-def trials(backends: Iterable[str], operations: Iterable[str], found: Mapping[str, str] = FOUND) -> list[object]:
+def trials(backends: Iterable[str], operations: Iterable[str]) -> list[object]:
     """Return each pair of a backend and an operation as parameters of a test.
 
     Args:
         backends: Names that `settings_of` takes.
         operations: Names of `OPERATIONS`.
-        found: Operations whose tests are expected to fail, see `FOUND`.
     """
     return [
-        pytest.param(backend, operation, marks=_marks(found, backend, operation), id=f"{operation} on {backend}")
+        pytest.param(backend, operation, id=f"{operation} on {backend}")
         for backend in backends
         for operation in operations
     ]
-
-
-def _marks(found: Mapping[str, str], backend: str, operation: str) -> list[pytest.MarkDecorator]:
-    reason = found.get(operation) or found.get(f"{operation} on {backend}")
-    return [pytest.mark.xfail(raises=AssertionError, strict=True, reason=f"finding {reason}")] if reason else []

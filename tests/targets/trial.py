@@ -32,6 +32,7 @@ import psutil
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.conformance.check import running, wait_until
 from targets.operations import OPERATIONS, Context, Operation
+from targets.threads import running_threads
 
 T = TypeVar("T")
 HUNG = 10.0
@@ -256,7 +257,7 @@ def _held() -> dict[str, int]:
     """Return how much this process holds of what an environment could leave."""
     return {
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
-        "threads": threading.active_count(),
+        "threads": len(running_threads()),
         "children": len(psutil.Process().children(recursive=True)),
     }
 

@@ -17,8 +17,8 @@ from targets.processes import all_gone, having
 from targets.silent_server import silent_server
 
 from environments import CallCancelledError, CancelScope, Process, load_settings
-from environments.call import Call
 from environments.conformance.check import wait_until
+from environments.options import Command
 from environments.process import Background
 from environments.sink import Channel
 from hermes_env.interactive.screen import Screen
@@ -146,7 +146,7 @@ class CancelledMeanwhile(PlainLocal):
         self.scope = CancelScope()
         self._shown = shown
 
-    def run_in_background(self, call: Call, background: Background) -> Process:
+    def run_in_background(self, call: Command, background: Background) -> Process:
         process = super().run_in_background(call, background)
         assert self._shown.wait(60)
         self.scope.cancel()

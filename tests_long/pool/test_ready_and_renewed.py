@@ -12,7 +12,7 @@ from targets.renewal import check_that_a_used_environment_begins_anew
 from environments import UnsupportedError, create_environment
 from environments.readiness import Readiness
 from environments.settings import EnvironmentSettings
-from environments.shell.process_tree import ProcessTree
+from environments.shell.kill import ProcessTree
 
 
 @pytest.mark.parametrize("backend", [local, without_bash], ids=lambda backend: backend.__name__)

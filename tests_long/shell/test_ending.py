@@ -114,15 +114,15 @@ def test_a_command_is_ended_although_no_descriptor_is_to_be_had(tmp_path: Path) 
 
 
 def test_what_could_not_be_ended_is_said(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
-    from environments.shell import process_tree
+    from environments.shell import kill
 
     def harmless(signal: str, targets: object) -> str:
         return ":"
 
-    look = process_tree.look
-    monkeypatch.setattr(process_tree, "look", lambda *args, **kwargs: look(*args, **{**kwargs, "signal": ""}))
-    monkeypatch.setattr(process_tree, "signalling", harmless)
-    monkeypatch.setattr(process_tree, "KILL_LIMIT", 0.2)
+    look = kill.look
+    monkeypatch.setattr(kill, "look", lambda *args, **kwargs: look(*args, **{**kwargs, "signal": ""}))
+    monkeypatch.setattr(kill, "signalling", harmless)
+    monkeypatch.setattr(kill, "KILL_LIMIT", 0.2)
     result = env.execute("sleep 600 & echo $!; wait", timeout=1.5)
     assert result.survivors == (int(result.output),)
     psutil.Process(result.survivors[0]).kill()

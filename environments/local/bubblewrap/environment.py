@@ -45,7 +45,7 @@ class SandboxedEnvironment(PersistentShellEnvironment):
         options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1", *mounts.options()]
         variables = handed_in(mounts.home)
         program = find_program([shown.source for shown in mounts.writable])
-        self._sandbox = Sandbox(program, options, variables, self._account.shells.marker(0), sys.executable)
+        self._sandbox = Sandbox(program, options, variables, self.shells.marker(0), sys.executable)
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `StreamOpener`."""
@@ -69,7 +69,7 @@ class SandboxedEnvironment(PersistentShellEnvironment):
 
     def find_address(self, port: int) -> Address:
         """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`."""
-        self.life.ensure_started()
+        self.ensure_started()
         if not LocalSettings.of(self.settings).sandbox_network:
             raise UnsupportedError(
                 f"backend 'local': the sandbox has no network, so that its port {port} cannot be reached; set "

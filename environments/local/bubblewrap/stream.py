@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from environments.local.bubblewrap.child import SandboxedChild
 from environments.local.bubblewrap.sandbox import Sandbox
 from environments.shell.child_stream import ChildStream
 from environments.shell.stream import Terminal
@@ -21,36 +20,30 @@ class SandboxStream(ChildStream):
 
     def _open_pipes(self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None) -> None:
         (stdin, ours_in), (ours_out, stdout), (ours_err, stderr) = os.pipe(), os.pipe(), os.pipe()
+        self._files = (open(ours_in, "wb", 0), open(ours_out, "rb", 0), open(ours_err, "rb", 0))  # noqa: SIM115
         try:
-            self._started(self._sandbox.spawn(argv, (stdin, stdout, stderr)))
-        except BaseException:
-            for descriptor in (ours_in, ours_out, ours_err):
-                os.close(descriptor)
-            raise
+            self._child = self._sandboxed = self._sandbox.spawn(argv, (stdin, stdout, stderr))
         finally:
             for descriptor in (stdin, stdout, stderr):
                 os.close(descriptor)
-        self._stdin = ours_in
+        self._input = ours_in
         self._channels = {ours_out: Channel.STDOUT, ours_err: Channel.STDERR}
-        self._terminal = False
 
     def _open_terminal(
         self, argv: Sequence[str], env: Mapping[str, str] | None, cwd: str | None, terminal: Terminal
     ) -> None:
-        child = self._sandbox.spawn(argv, ())
-        self._started(child)
-        self._stdin = child.terminal
+        self._child = self._sandboxed = child = self._sandbox.spawn(argv, ())
+        self._files = (open(child.terminal, "r+b", 0),)  # noqa: SIM115
+        self._input = child.terminal
         self._channels = {child.terminal: Channel.STDOUT}
-        self._terminal = True
         self.resize(terminal)
 
-    def _started(self, child: SandboxedChild) -> None:
-        self._child = self._sandboxed = child
-        self._end = child.watch()
+    def _watch_child(self) -> None:
+        self._end_of_child = self._sandboxed.watch()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Have the process killed, and close the descriptors, see `Stream.close`."""
         try:
-            super().close()
+            await super().close()
         finally:
             self._sandboxed.close()

@@ -112,7 +112,7 @@ class Dialect(ABC):
         """Return the redirections that the shell takes back behind the command."""
 
     @abstractmethod
-    def _finishing(self, request: Request, reports: bool) -> str:
+    def _finishing(self, request: Request) -> str:
         """Return what comes behind a command: it says that this has ended, and gets ready for the next."""
 
     @abstractmethod
@@ -190,8 +190,6 @@ class Dialect(ABC):
         number: int,
         *,
         announced: bool = False,
-        reports: bool = True,
-        literal: bool = False,
     ) -> bytes:
         """Return what makes the shell run a command.
 
@@ -199,28 +197,26 @@ class Dialect(ABC):
             request: The command.
             number: Which of its requests it is, from 1 on.
             announced: Whether the shell is to say where the output begins.
-            reports: Whether the session's shell is to say what it holds then, see `harmless`.
-            literal: Whether a command behind which nothing is reported may stand in the script as it is.
         """
         before = self.exporting(request.exports, unless_set=True) + self._lending_terminal()
         before += self._saying_begin(number, request.separate) if announced else ""
         if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
             before += f"{self.call} trap : {SURVIVED};"
-        running = f"{self._running(request, number, reports)}\n"
+        running = f"{self._running(request, number)}\n"
         first, last = (text.encode("utf-8", "surrogateescape") for text in (before, running))
         return first + self._loading(request) + last
 
-    def _running(self, request: Request, number: int, reports: bool) -> str:
+    def _running(self, request: Request, number: int) -> str:
         where = request.where
         command = f"{self._entering(request)}{self._with_variables(request)}{self._evaluating(request)}"
         redirections = self._redirections(request)
         if where.ends_shell:
             return f"{self._last(request, number)};{command} {redirections};{self.call} exit"
         if where is Where.MAIN:
-            run = self._there_and_back(request, f"{command} {redirections};{self._finishing(request, reports)}")
+            run = self._there_and_back(request, f"{command} {redirections};{self._finishing(request)}")
         else:
             begin = self._saying_begin(number) if where.takes_input else ""
-            run = f"{begin}({command}) {redirections};{self._finishing(request, reports)}"
+            run = f"{begin}({command}) {redirections};{self._finishing(request)}"
         # In braces, so that a request of which the end is cut off is an error, and nothing of it runs.
         return f"{{ {run}; }}"
 

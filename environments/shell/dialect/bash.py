@@ -10,9 +10,8 @@ from environments.shell.dialect.bash_state import BashState, Fd, Item
 from environments.shell.framing import Kind
 from environments.shell.request import Request, Where
 
-SHORT, LITERAL = 64, 200
-"""Bytes of a command up to which it is quicker as script, which bash reads one byte at a system call; and of one that
-need not even be quoted."""
+SHORT = 64
+"""Bytes of a command up to which it is quicker as script, which bash reads one byte at a system call."""
 _ESCAPED = rb"[\x80-\xff'\\]"
 
 
@@ -34,7 +33,6 @@ class Bash(BashState):
         """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
         texts = {Item.FIRST_TEXT + index: self._finishing_text(name) for index, name in enumerate(FINISHING_NAMES)}
         texts |= {
-            Item.PLAIN: self._finishing_quickly(Kind.HARMLESS_END, self._value(Item.COMMAND)),
             Item.BEGIN: self._beginning(),
             Item.IN_FORK: self._forking(),
         }
@@ -92,7 +90,9 @@ class Bash(BashState):
         return f"\\builtin trap '{self._exiting('$?')}' EXIT; \\builtin trap '{self._behind} {Item.LEAVE}' USR1\n"
 
     def _exiting(self, code: str) -> str:
-        return f"{self._item(Item.CODE)}={code} {self.words}=;{self._behind} {Item.EXIT}"
+        # While no command runs, its end is that of none: the number is the next command's already.
+        idle = f'[[ "{self._value(Item.COMMAND)}" ]] || {self._item(Item.NUMBER)}=0;'
+        return f"{self._item(Item.CODE)}={code};{idle}{self.words}=;{self._behind} {Item.EXIT}"
 
     def _finishing_text(self, name: str) -> str:
         where, _, how = name.partition("_")
@@ -138,7 +138,7 @@ class Bash(BashState):
         """Return what takes away a function `builtin` of the user's, which our text would call, and undoes `_leaving`.
 
         The function is known by not doing what it should. The next command of the session that is evaluated begins with
-        bringing it back; a harmless one does not meet it.
+        bringing it back.
         """
         saved, flags = self._item(Item.BUILTIN), self._value(Item.FLAGS)
         again = "".join(f"case {flags} in *{flag}*) \\builtin set -{flag} ;; esac; " for flag in "ET")
@@ -147,7 +147,7 @@ class Bash(BashState):
             f"if [[ ! {self._value(Item.WORKS)} ]]; then "
             f"{saved}=$(\\declare -f builtin)$'\\n'; \\unset -f builtin; "
             f"[[ {self._value(Item.BUILTIN)} = 'builtin ()'* ]] || {saved}=; "
-            f"elif [[ $1 -gt {Item.PLAIN} ]]; then {saved}=; fi; "
+            f"elif [[ $1 -gt {Item.BEGIN} ]]; then {saved}=; fi; "
             f"if [[ {flags} ]]; then {undo}; fi"
         )
 
@@ -192,19 +192,14 @@ class Bash(BashState):
         number: int,
         *,
         announced: bool = False,
-        reports: bool = True,
-        literal: bool = False,
     ) -> bytes:
         """Return what makes the shell run a command, see `Dialect`."""
         begin = f"{self._behind} {Item.BEGIN};" if announced else ""
-        if literal and not request.stdin_file and not self.on_terminal and len(request.command) <= LITERAL:
-            run = f"{{ {request.command}; }} <&{Fd.NULL_IN} >&{Fd.OUT} 2>&1;{self.words}=$?;{self._behind} {Item.PLAIN}"
-            return f"{begin}{self.words}=x;{{ {run}; }}\n".encode()
         if number > 1 and self._is_usual_fork(request):
             place = f"{self._item(Item.PLACE)}={directory_word(request.cwd or '')}".encode("utf-8", "surrogateescape")
             run = f';\\builtin eval "${{{self._item(Item.IN_FORK)}}}"\n'
             return begin.encode() + self._loading(request) + place + run.encode()
-        return super().request(request, number, announced=announced, reports=reports)
+        return super().request(request, number, announced=announced)
 
     def _is_usual_fork(self, request: Request) -> bool:
         """Whether `_forking` runs a request. The user's own commands never are in a shell that they could change."""
@@ -252,13 +247,9 @@ class Bash(BashState):
             return f"<&{Fd.STDIN if request.stdin_file else usual} >&{Fd.OUT} {err}"
         return f">&{Fd.OUT} {err}"
 
-    def _finishing(self, request: Request, reports: bool) -> str:
-        if not reports:
-            code, index = self._item(Item.COMMAND), int(Item.PLAIN)
-            text = f"{code}=$?;{self._behind} {index}"
-        else:
-            code, index = self._item(Item.CODE), Item.FIRST_TEXT + FINISHING_NAMES.index(finishing_name(request))
-            text = f"{code}=$? {self.words}=;{self._behind} {index}"
+    def _finishing(self, request: Request) -> str:
+        code, index = self._item(Item.CODE), Item.FIRST_TEXT + FINISHING_NAMES.index(finishing_name(request))
+        text = f"{code}=$? {self.words}=;{self._behind} {index}"
         # Where a command has removed our function, or even our texts, the shell goes on, or ends with its exit code.
         again = f'\\eval "${{{self.words}[{Item.AGAIN}]-\\exit ${{{code}}};}}" {index}'
         text += f"||{again}"

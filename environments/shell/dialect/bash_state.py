@@ -27,19 +27,18 @@ class Item(IntEnum):
     CODE = 2
     LEFT = 3
     BEGIN = 4
-    PLAIN = 5
-    BUILTIN = 6
-    FLAGS = 7
-    PLACE = 8
-    BEFORE = 9
-    EXIT = 10
-    LEAVE = 11
-    SCRIPT = 12
-    AGAIN = 13
-    UNUSUAL = 14
-    WORKS = 15
-    IN_FORK = 16
-    FIRST_TEXT = 17
+    BUILTIN = 5
+    FLAGS = 6
+    PLACE = 7
+    BEFORE = 8
+    EXIT = 9
+    LEAVE = 10
+    SCRIPT = 11
+    AGAIN = 12
+    UNUSUAL = 13
+    WORKS = 14
+    IN_FORK = 15
+    FIRST_TEXT = 16
 
 
 class Fd(IntEnum):

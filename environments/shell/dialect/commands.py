@@ -88,7 +88,8 @@ if [ -n "$found$held$said$known" ]; then
 @TABLE@
 fi
 if [ -n "$wake" ]; then kill -s USR1 "$wake" 2>/dev/null; fi
-if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $found $held 2>/dev/null; fi
+# A fork of the shell holds the leash alone, and comes first: it would go on with what stands behind its child.
+if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $held $found 2>/dev/null; fi
 if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
 :
 """

@@ -112,7 +112,9 @@ class Posix(Dialect):
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
         number, code, left = self._value("i"), self._value("r"), self._value("h")
-        first = f"{self._name('r')}=$? {self._name('h')}=0\n{_ITS_OWN_COMMAND}\n"
+        # While no command runs, its end is that of none: the number is the next command's already.
+        idle = f"case ${{{self._name('c')}+x}} in x) ;; *) {self._name('i')}=0 ;; esac\n"
+        first = f"{self._name('r')}=$? {self._name('h')}=0\n{_ITS_OWN_COMMAND}\n{idle}"
         head = f"{first}\\command trap - EXIT\n{self._silencing_terminal()}"
         aside = f"{self._say(Kind.EXIT, number, code, left)} >&{_ERR}\n"
         said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{_OUT}\n"
@@ -147,7 +149,7 @@ class Posix(Dialect):
         ends = f'{_LEASH}<"{self._value("l")}" {_LEASH_END}>&-'
         return f"{stdin}{_OUT}>&1 {_ERR}>&2 1>&{_OUT} 2>&{err} {ends}"
 
-    def _finishing(self, request: Request, reports: bool) -> str:
+    def _finishing(self, request: Request) -> str:
         # Where a command has removed our texts, the shell ends with that command's exit code.
         code = self._name("r")
         finish = f'"${{{self._name(finishing_name(request))}-\\\\command exit ${code}}}"'

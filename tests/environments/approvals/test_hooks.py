@@ -63,7 +63,7 @@ def test_a_hook_sees_the_directory_that_the_session_is_in(make: Make) -> None:
 def test_a_denial_starts_no_target(make: Make) -> None:
     env = make(before_command=lambda request: False)
     denial_of(env)
-    assert not env.life.ever_started
+    assert not env.life.generation
 
 
 def test_these_answers_allow(make: Make) -> None:

@@ -2,18 +2,300 @@
 
 from __future__ import annotations
 
-from environments.shell.child_stream import ChildStream
-from environments.shell.stream import Chunk
+import asyncio
+import os
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from environments.errors import EnvironmentStartError
+from environments.loop import current, run
+from environments.shell import child_stream
+from environments.shell.child_stream import LARGE_PIPE_SIZE, ChildStream
+from environments.shell.stream import Terminal
 from environments.sink import Channel
+
+LIMIT = 60.0
+"""Seconds by which everything must have come."""
+MUCH = 2_000_000
+"""Bytes that fit into no pipe."""
+
+
+class Heard:
+    """What a stream brings, see `Receiver`."""
+
+    def __init__(self) -> None:
+        self.data = dict.fromkeys(Channel, b"")
+        self.ends = 0
+        self._changed = asyncio.Event()
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        assert not self.ends
+        self.data[channel] += data
+        self._changed.set()
+
+    def stream_ended(self) -> None:
+        self.ends += 1
+        self._changed.set()
+
+    @property
+    def out(self) -> bytes:
+        return self.data[Channel.STDOUT]
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(LIMIT):
+            while not holds():
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@pytest.fixture(params=["by a descriptor", "by a thread"])
+def notices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How the end of a child is noticed. Not every system has such descriptors."""
+    if request.param == "by a thread":
+        monkeypatch.delattr(os, "pidfd_open", raising=False)
+    elif not hasattr(os, "pidfd_open"):
+        pytest.skip("this system has none")
+    return request.param
+
+
+def talk(
+    script: str, conversation: Callable[[ChildStream, Heard], Awaitable[None]], terminal: Terminal | None = None
+) -> None:
+    """Run a shell's script, and talk to it on the loop thread. The stream is closed then, and told of its end once."""
+
+    async def work(_: object) -> None:
+        stream, heard = ChildStream(["/bin/sh", "-c", script], terminal=terminal), Heard()
+        stream.start(heard)
+        try:
+            await conversation(stream, heard)
+        finally:
+            await stream.close()
+        await stream.close()
+        assert heard.ends == 1
+        assert stream.has_ended and stream.ended.done()
+        assert stream._child.poll() is not None, "it is reaped"
+        assert all(file.closed for file in stream._files)
+        assert stream._end_of_child == -1
+
+    run(work)
+
+
+def test_what_a_child_prints_and_how_it_ends(notices: str) -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        assert (stream._end_of_child >= 0) == (notices == "by a descriptor")
+        stream.write(b"word\n")
+        await heard.until(lambda: heard.ends)
+        assert heard.data == {Channel.STDOUT: b"out word\n", Channel.STDERR: b"err\n"}
+        assert await stream.exit_code(LIMIT) == 3
+
+    talk("read -r line; echo out $line; echo err >&2; exit 3", conversation)
+
+
+def test_a_child_that_a_signal_ends(notices: str) -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        assert await stream.exit_code(0) is None
+        stream.write(b"\n")
+        assert await stream.exit_code(LIMIT) == 128 + 15
+
+    talk("read -r line; kill $$; sleep 1000", conversation)
+
+
+def test_a_child_that_ended_before_anything_was_read(notices: str) -> None:
+    async def work(_: object) -> None:
+        stream, heard = ChildStream(["/bin/sh", "-c", "echo all; exit 4"]), Heard()
+        os.waitid(os.P_PID, stream._child.pid, os.WEXITED | os.WNOWAIT)
+        stream.start(heard)
+        await heard.until(lambda: heard.ends)
+        assert (heard.out, await stream.exit_code(LIMIT)) == (b"all\n", 4)
+        await stream.close()
+
+    run(work)
+
+
+def test_all_that_a_child_has_left_is_read_though_others_hold_its_pipes_open(notices: str, nap: str) -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        await heard.until(lambda: heard.ends)
+        process, text = heard.out.split(b"\n", 1)
+        os.kill(int(process), 9)
+        assert text == b"x" * 40_000
+
+    talk(f"sleep {nap} & echo $!; head -c 40000 /dev/zero | tr '\\0' x", conversation)
+
+
+def test_pipes_that_are_closed_early_are_no_end(notices: str) -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        async with asyncio.timeout(LIMIT):
+            while stream._channels:
+                await asyncio.sleep(0.01)
+        assert not heard.ends
+        stream.write(b"\n")
+        await heard.until(lambda: heard.ends)
+        assert (heard.out, await stream.exit_code(LIMIT)) == (b"all\n", 5)
+
+    talk("echo all; exec >&- 2>&-; read -r line; exit 5", conversation)
+
+
+def test_nothing_is_read_while_it_is_paused(notices: str) -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        stream.pause()
+        assert await stream.exit_code(LIMIT) == 0, "it fits into the pipe"
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert heard.out == b"" and not heard.ends
+        stream.resume()
+        await heard.until(lambda: heard.ends)
+        assert heard.out == b"in the pipe\n"
+
+    talk("echo in the pipe", conversation)
+
+
+def test_a_receiver_may_pause_it_at_every_piece(notices: str) -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        take, pieces = heard.data_received, []
+
+        def slowly(channel: Channel, data: bytes) -> None:
+            assert not stream._is_paused
+            pieces.append(len(data))
+            take(channel, data)
+            stream.pause()
+            current().loop.call_soon(stream.resume)
+
+        heard.data_received = slowly
+        await heard.until(lambda: heard.ends)
+        assert heard.out == b"x" * MUCH
+        assert len(pieces) >= MUCH // LARGE_PIPE_SIZE
+
+    talk(f"head -c {MUCH} /dev/zero | tr '\\0' x", conversation)
+
+
+def test_drain_waits_until_the_child_has_room_for_all() -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        await stream.drain()
+        stream.write(b"x" * MUCH)
+        stream.write(b"\n")
+        draining = current().spawn(stream.drain())
+        await heard.until(lambda: heard.out == b"begun\n")
+        assert not draining.done() and (stream.unread() or 0) == MUCH + 1
+        os.kill(stream._child.pid, 10)
+        await draining
+        stream.close_write()
+        await heard.until(lambda: heard.ends)
+        assert heard.out == f"begun\n{MUCH + 1}\n".encode()
+
+    talk("trap 'wc -c; exit' USR1; echo begun; while :; do sleep 0.01; done", conversation)
+
+
+def test_end_of_file_comes_behind_what_was_written() -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        stream.write(b"x" * MUCH)
+        stream.close_write()
+        stream.close_write()
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"more")
+        await heard.until(lambda: heard.ends)
+        assert heard.out.strip() == str(MUCH).encode()
+        assert stream.unread() == 0
+
+    talk("wc -c", conversation)
+
+
+def test_who_reads_nothing_more_takes_nothing_more() -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        stream.write(b"x" * MUCH)
+        await stream.drain()
+        assert await stream.exit_code(LIMIT) == 0
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"more")
+
+    talk("head -c 1 >/dev/null", conversation)
 
 
 def test_what_a_child_has_not_read_is_known_behind_its_end() -> None:
-    stream = ChildStream(["/bin/sh", "-c", "read -r line; echo $line; exec sleep 1000"])
-    stream.write(b"read\n")
-    assert stream.read(60) == Chunk(Channel.STDOUT, b"read\n")
-    assert stream.unread_bytes() == 0
-    stream.write(b"left")
-    stream._child.kill()
-    stream._child.wait()
-    assert stream.unread_bytes() == 4
-    stream.close()
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        stream.write(b"read\n")
+        await heard.until(lambda: heard.out == b"read\n")
+        assert stream.unread() == 0
+        stream.write(b"left")
+        stream._child.kill()
+        assert await stream.exit_code(LIMIT) == 128 + 9
+        assert stream.unread() == 4
+
+    talk("read -r line; echo $line; exec sleep 1000", conversation)
+
+
+def test_close_ends_the_child_and_what_waits_to_be_sent(notices: str) -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        stream.write(b"x" * MUCH)
+        draining = current().spawn(stream.drain())
+        await asyncio.sleep(0)
+        await asyncio.gather(stream.close(), stream.close(), draining)
+        assert await stream.exit_code(0) == 128 + 9
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"more")
+        stream.resume()
+        assert stream.unread() == 0
+
+    talk("trap '' TERM HUP; exec sleep 1000", conversation)
+
+
+def test_close_waits_only_a_while_for_a_child_that_may_not_be_killed(
+    notices: str, monkeypatch: pytest.MonkeyPatch, nap: str
+) -> None:
+    monkeypatch.setattr(child_stream, "LEAVE_LIMIT", 0.01)
+
+    async def work(_: object) -> None:
+        stream, heard = ChildStream(["sleep", nap]), Heard()
+        kill = stream._child.kill
+
+        def refuse() -> None:
+            raise PermissionError
+
+        monkeypatch.setattr(stream._child, "kill", refuse)
+        stream.start(heard)
+        await stream.close()
+        assert heard.ends == 1
+        kill()
+        assert await stream.exit_code(LIMIT) == 128 + 9
+
+    run(work)
+
+
+def test_on_a_terminal_of_a_size(notices: str) -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        await heard.until(lambda: heard.out == b"30 90\r\n")
+        stream.resize(Terminal(20, 40))
+        stream.write(b"go\n")
+        await heard.until(lambda: heard.out.endswith(b"20 40\r\n"))
+        assert stream.unread() is None
+        stream.close_write()
+        await heard.until(lambda: heard.ends)
+        assert heard.out.endswith(b"end\r\n")
+        assert heard.data[Channel.STDERR] == b""
+        assert await stream.exit_code(LIMIT) == 6
+        stream.resize(Terminal(20, 40))
+
+    talk("stty -echo; stty size; read -r word; stty size; cat; echo end >&2; exit 6", conversation, Terminal(30, 90))
+
+
+def test_what_cannot_be_started_leaves_nothing_open(notices: str, tmp_path: Path) -> None:
+    before = len(list(Path("/dev/fd").iterdir()))
+    for terminal in (None, Terminal()):
+        with pytest.raises(EnvironmentStartError, match="cannot start"):
+            ChildStream([str(tmp_path / "none")], cwd=str(tmp_path / "nowhere"), terminal=terminal)
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_a_child_that_cannot_be_watched_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def refuse(stream: ChildStream) -> None:
+        started.append(stream._child)
+        raise OSError(24, "too many open files")
+
+    monkeypatch.setattr(ChildStream, "_watch_child", refuse)
+    with pytest.raises(EnvironmentStartError, match="too many open files"):
+        ChildStream(["sleep", "1000"])
+    assert started[0].returncode == -9

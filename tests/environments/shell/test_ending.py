@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,9 +12,9 @@ import time
 import pytest
 from targets.processes import all_gone, sleepers
 
-from environments import BaseEnvironment, CommandResult, EnvironmentLostError
+from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import unique
-from environments.shell.control import ControlShells
+from environments.shell.pool import Control
 
 
 def test_what_else_runs_on_the_machine_is_left_alone(bash_or_sh: BaseEnvironment) -> None:
@@ -56,14 +57,14 @@ DAEMON = "import subprocess; subprocess.Popen(['sleep', '{}'], env={{}}, close_f
 def test_a_process_that_has_only_the_commands_output_left_is_ended_and_that_of_an_earlier_one_is_not(
     env: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = ControlShells.run
+    ask = Control.ran
 
-    def late(shells: ControlShells, text: str, timeout: float = 10) -> CommandResult:
+    async def late(shells: Control, text: str, timeout: float = 10) -> tuple[str, int]:
         """Look for processes as on a loaded machine, where a look comes long after it was asked for."""
-        time.sleep(0.3 if "bearers" in text else 0)
-        return ask(shells, text, timeout)
+        await asyncio.sleep(0.3 if "bearers" in text else 0)
+        return await ask(shells, text, timeout)
 
-    monkeypatch.setattr(ControlShells, "run", late)
+    monkeypatch.setattr(Control, "ran", late)
     earlier, later = f"{nap}1", f"{nap}2"
     env.execute(f'{sys.executable} -c "{DAEMON.format(earlier)}"')
     time.sleep(0.1)  # by its time of birth it is told from others to a hundredth of a second

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import os
-import select
 import signal
 import threading
 import time
@@ -15,7 +15,7 @@ from types import FrameType, SimpleNamespace
 
 import pytest
 
-from environments import BaseEnvironment, create_environment
+from environments import BaseEnvironment, create_environment, loop
 
 
 class Alarm(Exception):
@@ -49,23 +49,26 @@ def test_a_signal_that_raises_while_a_command_runs_ends_it(env: BaseEnvironment)
     assert not env.busy
 
 
-class LatePoll:
-    """A poll of the main thread of which Python learns when it is over that a signal came just before it, if armed."""
+class LateLock:
+    """A lock for which the main thread waits, and Python learns when that is over that a signal came just before it.
+
+    It does so once it is armed. The lock itself is that of another thread's alone.
+    """
 
     def __init__(self, armed: threading.Event) -> None:
         self._armed = armed
-        self._poll = select.poll()
-        self.register, self.unregister = self._poll.register, self._poll.unregister
+        self._lock = _thread.allocate_lock()
+        self.release, self.locked = self._lock.release, self._lock.locked
 
-    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
-        # Another thread, which opens the shell in reserve, would have the signal handled wherever this one is.
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        # Another thread would have the signal handled wherever the main one is.
         is_elsewhere = threading.current_thread() is not threading.main_thread()
-        if is_elsewhere or not self._armed.is_set() or timeout == 0:
-            return self._poll.poll(timeout)
+        if is_elsewhere or not self._armed.is_set() or not self._lock.locked():
+            return self._lock.acquire(blocking, timeout)
         self._armed.clear()
         # Both are written in C, and map calls them without a look for signals in between.
         ring = partial(ctypes.PyDLL(None)["raise"], signal.SIGUSR1)
-        return list(map(call, (ring, partial(self._poll.poll, timeout))))[1]
+        return list(map(call, (ring, partial(self._lock.acquire, blocking, timeout))))[1]
 
 
 def test_a_signal_that_comes_just_before_a_wait_in_the_kernel_ends_the_command(
@@ -75,17 +78,18 @@ def test_a_signal_that_comes_just_before_a_wait_in_the_kernel_ends_the_command(
         raise Alarm
 
     armed = threading.Event()
-    module = SimpleNamespace(poll=lambda: LatePoll(armed), POLLIN=select.POLLIN)
-    monkeypatch.setattr("environments.shell.child_stream.select", module)
+    module = SimpleNamespace(**{**vars(_thread), "allocate_lock": lambda: LateLock(armed)})
     before = signal.signal(signal.SIGUSR1, ring)
     try:
         with create_environment("local") as env:
-            for run in (env.execute, env.execute_oneshot):
-                run("true")
+            env.prepare()
+            monkeypatch.setattr(loop, "_thread", module)
+            for execute in (env.execute, env.execute_oneshot):
                 armed.set()
                 with pytest.raises(Alarm):
-                    run(f"sleep 20 && echo ran >>{tmp_path}/ran")
-                assert run("echo on").output == "on\n"
+                    execute(f"sleep 1000 && echo ran >>{tmp_path}/ran")
+                assert not armed.is_set()
+                assert execute("echo on").output == "on\n"
         assert not list(tmp_path.iterdir())
     finally:
         signal.signal(signal.SIGUSR1, before)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
+from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
 
@@ -16,78 +18,191 @@ from environments import (
     ProcessTimeoutError,
     TerminalError,
 )
-from environments.conformance.check import wait_until
-from environments.shell.unread import PatternSearch, TextSearch, UnreadOutput
+from environments.loop import run, spawn
+from environments.shell.unread import PatternSearch, Search, TextSearch, UnreadOutput
 from environments.sink import Channel
 
 FOREVER = 60.0
 
 
-def _printed(*pieces: str | bytes, limit: int = 1000) -> UnreadOutput:
-    output = UnreadOutput(limit)
+async def _found(output: UnreadOutput, search: Search, pieces: Iterable[bytes]) -> str:
+    """Look for something that comes while it is waited for, a piece a time."""
+    looking = spawn(output.take_to(search, FOREVER))
     for piece in pieces:
-        output.add(Channel.STDOUT, piece.encode() if isinstance(piece, str) else piece)
-    return output
+        await asyncio.sleep(0)
+        output.add(Channel.STDOUT, piece)
+    return await looking
+
+
+def _on_loop(work: Callable[[UnreadOutput], Awaitable[None]], *pieces: str | bytes, limit: int = 1000) -> None:
+    """Have the loop thread do something with an output to which some pieces have come."""
+
+    async def with_pieces(_: object) -> None:
+        output = UnreadOutput(limit)
+        for piece in pieces:
+            output.add(Channel.STDOUT, piece.encode() if isinstance(piece, str) else piece)
+        await work(output)
+
+    run(with_pieces)
 
 
 @pytest.mark.parametrize("search", [TextSearch("b\nc"), PatternSearch(re.compile("b.c", re.DOTALL))])
-def test_what_has_come_is_taken_up_to_what_was_looked_for(search: TextSearch | PatternSearch) -> None:
-    output = _printed("a", "b", "\n", "cd", "e")
-    assert output.take_to(search, 0) == "ab\nc"
-    assert output.take(final=False) == "de"
+def test_what_has_come_is_taken_up_to_what_was_looked_for(search: Search) -> None:
+    async def work(output: UnreadOutput) -> None:
+        assert await output.take_to(search, 0) == "ab\nc"
+        assert output.take(final=False) == "de"
+
+    _on_loop(work, "a", "b", "\n", "cd", "e")
 
 
 @pytest.mark.parametrize("search", [TextSearch("x"), PatternSearch(re.compile("x"))])
-def test_what_has_not_come_leaves_all_as_it_was(search: TextSearch | PatternSearch) -> None:
-    output = _printed("abc")
-    with pytest.raises(TimeoutError):
-        output.take_to(search, 0.01)
-    output.end()
-    with pytest.raises(EOFError):
-        output.take_to(search, FOREVER)
-    assert output.take(final=True) == "abc"
+def test_what_has_not_come_leaves_all_as_it_was(search: Search) -> None:
+    async def work(output: UnreadOutput) -> None:
+        with pytest.raises(TimeoutError):
+            await output.take_to(search, 0.01)
+        output.end()
+        with pytest.raises(EOFError):
+            await output.take_to(search, FOREVER)
+        assert output.take(final=True) == "abc"
+
+    _on_loop(work, "abc")
 
 
 @pytest.mark.parametrize("search", [TextSearch("ü!"), PatternSearch(re.compile("[ü]!"))])
-def test_characters_that_come_in_two_pieces_are_whole(search: TextSearch | PatternSearch) -> None:
-    output = _printed("日本")
-    taken: list[str] = []
-    thread = threading.Thread(target=lambda: taken.append(output.take_to(search, FOREVER)))
-    thread.start()
-    for byte in "\xff ü!ö".encode() + b"\xe6\x97":
-        output.add(Channel.STDOUT, bytes([byte]))
-    thread.join()
-    assert taken == ["日本\xff ü!"]
-    assert output.take(final=False) == "ö"
-    assert output.take(final=True) == "�"
+def test_characters_that_come_in_two_pieces_are_whole(search: Search) -> None:
+    async def work(output: UnreadOutput) -> None:
+        pieces = [bytes([byte]) for byte in "\xff ü!ö".encode() + b"\xe6\x97"]
+        assert await _found(output, search, pieces) == "日本\xff ü!"
+        assert output.take(final=False) == "ö"
+        assert output.take(final=True) == "�"
+
+    _on_loop(work, "日本")
 
 
 def test_bytes_that_are_no_text_are_counted_as_such() -> None:
-    output = _printed(b"\xff\xfe\xed\xa0\x80 ready\xff")
-    assert output.take_to(PatternSearch(re.compile("r.*y")), 0).endswith(" ready")
-    assert output.take(final=True) == "�"
+    async def work(output: UnreadOutput) -> None:
+        assert (await output.take_to(PatternSearch(re.compile("r.*y")), 0)).endswith(" ready")
+        assert output.take(final=True) == "�"
+
+    _on_loop(work, b"\xff\xfe\xed\xa0\x80 ready\xff")
 
 
 def test_a_pattern_sees_what_stands_before_and_is_looked_for_once_more_at_the_end_of_the_time() -> None:
-    output = _printed("1\n22\n333")
-    search = PatternSearch(re.compile(r"^\d{3}$", re.MULTILINE))
-    assert output.take_to(search, 0) == "1\n22\n333"
+    async def work(output: UnreadOutput) -> None:
+        search = PatternSearch(re.compile(r"^\d{3}$", re.MULTILINE))
+        assert await output.take_to(search, 0) == "1\n22\n333"
+
+    _on_loop(work, "1\n22\n333")
+
+
+class Tap:
+    """What an output does to its stream."""
+
+    def __init__(self) -> None:
+        self.turns: list[str] = []
+
+    def pause(self) -> None:
+        self.turns.append("pause")
+
+    def resume(self) -> None:
+        self.turns.append("resume")
 
 
 @pytest.mark.parametrize("search", [TextSearch("needle"), PatternSearch(re.compile("n[e]+dle"))])
-def test_what_is_about_to_be_dropped_is_looked_at_before(search: TextSearch | PatternSearch) -> None:
-    output = UnreadOutput(100)
-    taken: list[str] = []
-    thread = threading.Thread(target=lambda: taken.append(output.take_to(search, FOREVER)))
-    thread.start()
-    assert wait_until(lambda: bool(output._waiting))
-    with output._changed:  # so that whoever waits cannot look in between
-        output.add(Channel.STDOUT, b"x" * 99)
+def test_what_is_about_to_be_dropped_is_looked_at_before(search: Search) -> None:
+    async def work(output: UnreadOutput) -> None:
+        output.stream = tap = Tap()
+        looking = spawn(output.take_to(search, FOREVER))
+        await asyncio.sleep(0)
+        for piece in (b"x" * 99, b"needle", b"y" * 1000):  # whoever waits cannot look in between
+            output.add(Channel.STDOUT, piece)
+        assert await looking == "x" * 99 + "needle"
+        assert output.take(final=True) == "y" * 100
+        assert tap.turns == ["pause", "resume"]
+        output.add(Channel.STDOUT, b"z" * 1000)
+        assert tap.turns == ["pause", "resume"], "nobody looks, and what is oldest goes"
+        assert output.take(final=True) == "z" * 100
+
+    _on_loop(work, limit=100)
+
+
+def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None:
+    async def work(output: UnreadOutput) -> None:
+        output.stream = tap = Tap()
+        looking = spawn(output.take_to(TextSearch("needle"), FOREVER))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            output.add(Channel.STDOUT, b"x" * 1000)
+            assert tap.turns.pop() == "pause"
+            await _until(lambda: tap.turns)
+            assert tap.turns.pop() == "resume"
         output.add(Channel.STDOUT, b"needle")
-        output.add(Channel.STDOUT, b"y" * 1000)
-    thread.join()
-    assert taken == ["x" * 99 + "needle"]
-    assert output.take(final=True) == "y" * 100
+        assert await looking == "x" * 100 + "needle"
+
+    _on_loop(work, limit=100)
+
+
+def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
+    async def work(output: UnreadOutput) -> None:
+        output.stream = tap = Tap()
+        looking = spawn(output.take_to(TextSearch("needle"), FOREVER))
+        await asyncio.sleep(0)
+        output.add(Channel.STDOUT, b"x" * 1000)
+        looking.cancel()
+        await asyncio.wait((looking,))
+        assert looking.cancelled()
+        assert tap.turns == ["pause", "resume"]
+        assert output.take(final=True) == "x" * 100
+
+    _on_loop(work, limit=100)
+
+
+class Slow(TextSearch):
+    """A search that takes as long as a test wants it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def end_in(self, data: bytearray, before: int, *, at_once: bool) -> int | None:
+        self.begun.set()
+        assert self.may_end.wait(FOREVER)
+        return super().end_in(data, before, at_once=at_once)
+
+
+async def _until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(FOREVER):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+def test_what_is_read_while_a_search_looks_is_not_found_again() -> None:
+    async def work(output: UnreadOutput) -> None:
+        search = Slow("b")
+        looking = spawn(output.take_to(search, FOREVER))
+        await _until(search.begun.is_set)
+        assert output.take(final=True) == "ab"
+        search.may_end.set()
+        output.add(Channel.STDOUT, b"cb")
+        assert await looking == "cb"
+
+    _on_loop(work, "ab")
+
+
+def test_a_search_misses_nothing_that_came_while_it_looked_and_another_was_told_of() -> None:
+    async def work(output: UnreadOutput) -> None:
+        search, other = Slow("needle"), PatternSearch(re.compile("never"))
+        looking, beside = (spawn(output.take_to(each, FOREVER)) for each in (search, other))
+        await _until(search.begun.is_set)
+        output.add(Channel.STDOUT, b"needle")
+        await _until(lambda: other._seen == len("needle"))
+        search.may_end.set()
+        assert await looking == "needle"
+        output.end()
+        with pytest.raises(EOFError):
+            await beside
+
+    _on_loop(work)
 
 
 def test_a_conversation(env: BaseEnvironment) -> None:

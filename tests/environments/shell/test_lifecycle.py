@@ -8,18 +8,20 @@ import sys
 import textwrap
 import threading
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from targets.plain_local import PlainLocal
 from targets.processes import all_gone, having
 from targets.threads import running_threads
 
-from environments import BaseEnvironment, EnvironmentLostError, TerminalError, create_environment
+from environments import BaseEnvironment, EnvironmentLostError, TerminalError, create_environment, load_settings
 from environments.conformance.check import unique, wait_until
-from environments.shell import target_shells
-from environments.shell.lifecycle import Lifecycle
-from environments.shell.shell import Shell
+from environments.loop import current, in_worker, run
+from environments.shell import pool
+from environments.shell.shell import Beginning, Shell
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,42 +38,66 @@ def _run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 def _descriptors() -> int:
+    current()  # whose own stay open as long as the process
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_a_loss_that_nobody_was_told_of_is_raised_once_by_the_next_command() -> None:
-    starts: list[int] = []
-    life = Lifecycle(lambda: starts.append(1), "test")
-    life.ensure_started()
+class Counted(PlainLocal):
+    """Counts how often its target is brought up, which takes nothing."""
+
+    starts = 0
+
+    def start_target(self) -> None:
+        self.starts += 1
+
+    def stop_target(self) -> None:
+        """There is nothing to take down."""
+
+
+class Staying(Counted):
+    """The same where the target outlives its link."""
+
+    target_stays = True
+
+
+@pytest.fixture
+def counted() -> Iterator[Counted]:
+    with Counted(load_settings("local")) as env:
+        yield env
+
+
+def test_a_loss_that_nobody_was_told_of_is_raised_once_by_the_next_command(counted: Counted) -> None:
+    life = counted.life
+    counted.ensure_started()
     life.postpone(life.lost("it went away"))
     with pytest.raises(EnvironmentLostError, match="went away") as raised:
-        life.ensure_started()
+        counted.ensure_started()
     life.postpone(raised.value)  # by somebody else whom nobody asked
     with pytest.raises(EnvironmentLostError, match="went away"):
-        life.ensure_started()
-    assert life.ensure_started() == 2 and len(starts) == 2
+        counted.ensure_started()
+    assert counted.ensure_started() == counted.starts == 2
 
 
 def test_a_loss_that_nobody_was_told_of_is_none_where_the_target_stays() -> None:
-    life = Lifecycle(lambda: None, "test", stays=True)
-    life.ensure_started()
-    life.postpone(life.lost("its link was dropped"))
-    assert life.ensure_started() == 2
+    with Staying(load_settings("local")) as env:
+        env.ensure_started()
+        env.life.postpone(env.life.lost("its link was dropped"))
+        assert env.ensure_started() == 2
 
 
-def test_a_loss_that_somebody_was_told_of_is_not_raised_again() -> None:
-    life = Lifecycle(lambda: None, "test")
-    life.ensure_started()
+def test_a_loss_that_somebody_was_told_of_is_not_raised_again(counted: Counted) -> None:
+    life = counted.life
+    counted.ensure_started()
     in_background = life.lost("gone")
     life.postpone(in_background)
     life.lost("gone")
-    assert life.ensure_started() == 2
+    assert counted.ensure_started() == 2
     life.postpone(life.lost("gone", 1))  # late
-    assert life.ensure_started() == 2
+    assert counted.ensure_started() == 2
     error = life.lost("gone")
     life.postpone(error)
     life.told(error)
-    assert life.ensure_started() == 3
+    assert counted.ensure_started() == 3
 
 
 def test_cleanup_that_races_with_a_start_leaves_nothing(tmp_path: Path) -> None:
@@ -158,7 +184,7 @@ def test_an_environment_that_is_dropped_is_cleaned_up_with_a_warning(tmp_path: P
         assert wait_until(lambda: gc.collect() >= 0 and any("'local'" in str(each.message) for each in caught))
     assert [each.category for each in caught if "'local'" in str(each.message)] == [ResourceWarning]
     assert all_gone(word)
-    assert _descriptors() == descriptors
+    assert wait_until(lambda: _descriptors() == descriptors), "the loop thread frees them when all is ended"
 
 
 def test_a_program_that_ends_without_cleanup_leaves_nothing() -> None:
@@ -218,24 +244,24 @@ def test_a_shell_of_ours_that_comes_when_its_environment_has_ended_is_ended(monk
     come, ended = threading.Event(), threading.Event()
     errors: list[BaseException] = []
     env = create_environment("local")
-    env.execute("true")
-    open_shell = target_shells.open_shell
+    env.prepare()
+    open_shell = pool.open_shell
 
-    def late(*arguments: Any) -> tuple[Shell, str]:
-        opened = open_shell(*arguments)
+    async def late(*arguments: Any) -> Shell:
+        opened = await open_shell(*arguments)
         if not come.is_set():  # others are for the cleanup itself
             come.set()
-            assert ended.wait(60)
+            assert await in_worker(ended.wait, 60)
         return opened
 
     def ask() -> None:
         try:
-            env._account.shells.open(for_control=True)
+            run(lambda _: env.shells.open(Beginning(env.shells.next_marker()), internal=True))
         except TerminalError as error:
             errors.append(error)
 
     before = _descriptors()
-    monkeypatch.setattr(target_shells, "open_shell", late)
+    monkeypatch.setattr(pool, "open_shell", late)
     thread = threading.Thread(target=ask)
     thread.start()
     assert come.wait(60)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from environments.capture import BoundedCapture, LiveText
-from environments.shell.output import CommandOutput
+from environments.loop import QUEUED, run
+from environments.shell.output import Delivery, Outcome, Output, Teller
 from environments.sink import Channel
 
 
@@ -63,20 +66,115 @@ def test_the_notice_stands_on_a_line_of_its_own_where_bytes_are_missing() -> Non
 
 
 def test_the_callback_gets_whole_characters_and_what_is_left_at_the_end() -> None:
-    pieces: list[str] = []
-    output = CommandOutput(100, separate=False, on_output=lambda piece, _: pieces.append(piece))
+    told: list[tuple[str | bytes, str]] = []
+    teller = Teller(lambda piece, channel: told.append((piece, channel)), binary=False)
     for byte in "aü".encode() + b"\xc3":
-        output.add(Channel.STDOUT, bytes([byte]))
-    output.finish()
-    assert pieces == ["a", "ü", "�"]
+        teller(Channel.STDOUT, bytes([byte]))
+        teller(Channel.STDERR, b"e")
+    teller.finish()
+    assert [piece for piece, channel in told if channel == "stdout"] == ["a", "ü", "�"]
+    assert [piece for piece, channel in told if channel == "stderr"] == ["e"] * 4
 
 
-def test_a_frozen_output_takes_nothing_more() -> None:
-    output = CommandOutput(100, separate=False)
-    output.add(Channel.STDOUT, b"before")
-    output.freeze()
-    output.add(Channel.STDOUT, b"after")
-    assert output.stdout.text().text == "before"
+def test_a_callback_for_bytes_gets_them_as_they_come() -> None:
+    told: list[tuple[str | bytes, str]] = []
+    teller = Teller(lambda piece, channel: told.append((piece, channel)), binary=True)
+    teller(Channel.STDOUT, b"\xc3")
+    teller.finish()
+    assert told == [(b"\xc3", "stdout")]
+
+
+def test_an_output_keeps_both_channels_or_the_first_alone() -> None:
+    for separate, kept in ((True, "err"), (False, None)):
+        output = Output(100, separate)
+        output.add(Channel.STDOUT, b"out")
+        output.add(Channel.STDERR, b"err")
+        output.skip(Channel.STDERR, 5)
+        result = Outcome(output, 3).result()
+        assert (result.output, result.stderr, result.exit_code) == ("out", kept, 3)
+        assert result.omitted_bytes == (5 if separate else 0)
+
+
+def test_what_a_shell_says_of_a_command_that_is_ended_is_left_out() -> None:
+    output = Output(100)
+    output.add(Channel.STDOUT, b"Killed\n")
+    output.is_ending = True
+    for data in (b"a\nTerminated\n", b"Killed\n", b"b\n"):
+        output.add(Channel.STDOUT, data)
+    assert output.stdout.text().text == "Killed\na\nb\n"
+
+
+class Tap:
+    """What a delivery does to its stream."""
+
+    def __init__(self) -> None:
+        self.turns: list[str] = []
+
+    def pause(self) -> None:
+        self.turns.append("pause")
+
+    def resume(self) -> None:
+        self.turns.append("resume")
+
+
+class SlowSink:
+    """A sink that takes a piece when it may."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.may_take = threading.Event()
+        self.taken = b""
+        self.threads: set[int] = set()
+        self._error = error
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        self.threads.add(threading.get_ident())
+        assert self.may_take.wait(60)
+        if self._error:
+            raise self._error
+        self.taken += data
+
+    def freeze(self) -> None:
+        """Nothing freezes it."""
+
+
+def test_a_sink_takes_all_in_order_and_the_stream_is_paused_while_it_is_slow() -> None:
+    sink, tap, errors = SlowSink(), Tap(), []
+
+    async def work(_: object) -> None:
+        delivery = Delivery(sink, lambda: errors.append(delivery.error))
+        await delivery.flush()
+        delivery.stream = tap
+        pieces = [bytes([number]) * (QUEUED // 4) for number in range(6)]
+        for piece in pieces:
+            delivery.add(Channel.STDOUT, piece)
+        assert tap.turns == ["pause"]
+        sink.may_take.set()
+        await delivery.flush()
+        assert tap.turns == ["pause", "resume"]
+        delivery.add(Channel.STDOUT, b"more")
+        await delivery.flush()
+        assert sink.taken == b"".join(pieces) + b"more"
+        assert threading.get_ident() not in sink.threads
+
+    run(work)
+    assert not errors
+
+
+def test_the_first_error_of_a_sink_is_told_and_ends_what_it_is_given() -> None:
+    sink, tap, errors = SlowSink(ValueError("full")), Tap(), []
+
+    async def work(_: object) -> None:
+        delivery = Delivery(sink, lambda: errors.append(delivery.error))
+        delivery.stream = tap
+        delivery.add(Channel.STDOUT, b"a" * (QUEUED + 1))
+        sink.may_take.set()
+        await delivery.flush()
+        assert tap.turns == ["pause", "resume"], "or the command would wait for ever"
+        delivery.add(Channel.STDOUT, b"more")
+        await delivery.flush()
+
+    run(work)
+    assert [str(error) for error in errors] == ["full"]
 
 
 def test_live_text_decodes_across_pieces() -> None:

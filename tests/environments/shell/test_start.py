@@ -110,7 +110,7 @@ def test_a_start_goes_on_for_those_who_still_wait_for_it(env: Slow):
         env.begun.wait()
         other = threading.Thread(target=lambda: results.append(env.execute_oneshot("echo works").output))
         other.start()
-        assert wait_until(lambda: env.life._startup is not None and len(env.life._startup._waiting) == 2)
+        assert wait_until(lambda: env.life._starting is not None and env.life._starting._waiting == 2)
         scope.cancel()
         assert wait_until(lambda: bool(errors))
         env.come_up.set()

@@ -108,5 +108,5 @@ async def test_sessions_have_streams_of_their_own(env: AsyncEnvironment) -> None
         await session.execute("export N=1")
         assert "".join([piece async for piece in session.stream("echo $N; pwd")]) == "1\n/\n"
         assert await session.cwd == "/"
-        assert (session.name, session.pty, session.busy, session.closed) == ("other", False, False, False)
+        assert (session.name, session.user, session.busy, session.closed) == ("other", None, False, False)
     assert session.closed

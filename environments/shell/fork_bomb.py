@@ -6,11 +6,11 @@ stopped frees no place. So all are stopped, then looked at, and what is the comm
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Collection
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from typing import NamedTuple, Protocol
 
-from environments.result import CommandResult
 from environments.shell.dialect.commands import counting_processes, signalling
 from environments.shell.process_table import is_number
 
@@ -27,8 +27,8 @@ EVERYONE = 1
 class RunAlone(Protocol):
     """Runs a command of our own in a shell that waits in the target, without starting a process."""
 
-    def __call__(self, text: str) -> CommandResult:
-        """Run shell text of builtins alone.
+    def __call__(self, text: str) -> Awaitable[str]:
+        """Run shell text of builtins alone, and return what it prints.
 
         Raises:
             TerminalError: The target does not answer.
@@ -71,7 +71,8 @@ class Crowd:
 
     def __init__(self, run: RunAlone, is_ours: Callable[[], bool], limit: int | None) -> None:
         self._run = run
-        self.lock = threading.RLock()
+        self.lock = asyncio.Lock()
+        self._holder: asyncio.Task[object] | None = None
         self._is_ours = is_ours
         self._limit = limit
 
@@ -80,18 +81,30 @@ class Crowd:
         """Whether all processes in sight are the environment's."""
         return self._is_ours()
 
-    def run(self, text: str) -> CommandResult:
-        """Run text in that shell, see `RunAlone`."""
-        with self.lock:
-            return self._run(text)
+    async def run(self, text: str) -> str:
+        """Run text in that shell, see `RunAlone`. A task that holds the lock does not wait for it."""
+        if self._holder is asyncio.current_task():
+            return await self._run(text)
+        async with self.lock:
+            return await self._run(text)
 
-    def census(self) -> Census:
+    @contextlib.asynccontextmanager
+    async def stopping(self) -> AsyncIterator[None]:
+        """Let no other task signal processes in the block."""
+        async with self.lock:
+            self._holder = asyncio.current_task()
+            try:
+                yield
+            finally:
+                self._holder = None
+
+    async def census(self) -> Census:
         """Count the processes, by the limit that is nearest.
 
         Raises:
             TerminalError: The target does not answer.
         """
-        lines = [line.split() for line in self.run(counting_processes(self._limit)).output.splitlines()]
+        lines = [line.split() for line in (await self.run(counting_processes(self._limit))).splitlines()]
         numbers = [words for words in lines if len(words) == 2 and all(map(is_number, words))]
         found = [Census(int(size), int(limit)) for size, limit in numbers]
         return min(found, key=lambda census: (census.limit or 0) - census.size, default=Census(0, None))
@@ -105,7 +118,7 @@ class Crowd:
         """Return which groups to stop, if these are known to be the command's."""
         return [EVERYONE] if self.is_ours else [group for group in groups if group > 1]
 
-    def let_go(self, groups: Collection[int]) -> None:
+    async def let_go(self, groups: Collection[int]) -> None:
         """Let those go on that were stopped. Raises as `census` does."""
         if stopped := self.to_stop(groups):
-            self.run(signalling("CONT", [-group for group in stopped]))
+            await self.run(signalling("CONT", [-group for group in stopped]))

@@ -1,4 +1,4 @@
-"""The checked arguments of one command."""
+"""The options of a command, and the one place where they are checked."""
 
 from __future__ import annotations
 
@@ -23,15 +23,54 @@ from environments.listener import LiveOutput, OutputCallback, listener
 
 StderrMode = Literal["merge", "separate"]
 StdinMode = Literal["open", "none", "consumed"]
-Command = str | Sequence[str | os.PathLike[str]]
+CommandText = str | Sequence[str | os.PathLike[str]]
 """Shell text, or a program and its arguments, which no shell takes apart."""
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
-class Call(NamedTuple):
-    """What `execute`, `execute_oneshot` or `start` was asked for."""
+class SharedOptions(TypedDict, total=False):
+    """The options of every command, in the session, beside it and in the background."""
 
-    command: str
+    cwd: str | None
+    """Directory to run this one command in; the session's own stays as it was. A relative one is taken from there, and
+    `~` is the target user's home. Where it cannot be entered, nothing runs. None is the session's."""
+    env: Mapping[str, str] | None
+    """Variables for this one command."""
+    user: str | int | None
+    """The user of the target to run as, by name or number. `execute` refuses it: its session is the target user's."""
+    session_env: bool
+    """Whether a command beside the session begins with what that has exported. Those of a session do anyway."""
+
+
+class CommandOptions(SharedOptions, total=False):
+    """The options of a command that is waited for, by `execute`, `execute_oneshot` and `session.execute`."""
+
+    timeout: float | None
+    """Seconds until the command's whole process tree is ended; None takes `settings.timeout`, `math.inf` sets no limit.
+    The start of the target is not counted, see `cancellation.start_limit`."""
+    stdin: str | bytes | None
+    """Input of the command; without it, the command reads end of file."""
+    stderr: StderrMode
+    """`"merge"` into the output in the order written, or `"separate"`."""
+    binary: bool
+    """Whether the output is wanted as bytes, too: `output_bytes` of the result, and what `on_output` receives."""
+    max_output_bytes: int | None
+    """Bytes of output to keep; None takes `settings.max_output_bytes`."""
+    on_output: OutputCallback | None
+    """Called in the caller's thread with each piece of output as it arrives. A function with a second argument that it
+    needs, or with one of the name `channel`, also receives `"stdout"` or `"stderr"`. What it raises ends the command,
+    and is raised. It may not call `execute` of the same session."""
+    interrupt: threading.Event | None
+    """Ends the command when it is set, as `interrupt()` does."""
+
+
+_NAMES = CommandOptions.__annotations__
+
+
+class Command(NamedTuple):
+    """A command with its options, checked."""
+
+    text: str
     cwd: str | None = None
     timeout: float = math.inf
     """Seconds; infinite for no limit."""
@@ -59,11 +98,7 @@ class Call(NamedTuple):
     @property
     def judged(self) -> str:
         """The shell text that hooks and rules judge: of a program and its arguments these, and not what runs them."""
-        return self.words or self.command
-
-    def at(self, cwd: str) -> Call:
-        """Return the same for another directory."""
-        return self._replace(cwd=cwd)
+        return self.words or self.text
 
     @property
     def is_cancelled(self) -> bool:
@@ -77,60 +112,47 @@ class Call(NamedTuple):
         return self.interrupt is not None or current_scope() is not None
 
 
-class CallArguments(TypedDict, total=False):
-    """What a command may be asked for with, see `BaseEnvironment.execute` and `execute_oneshot`."""
-
-    cwd: str | None
-    stdin: str | bytes | None
-    stderr: StderrMode
-    env: Mapping[str, str] | None
-    user: str | int | None
-    session_env: bool
-    binary: bool
-    max_output_bytes: int | None
-    on_output: OutputCallback | None
-    interrupt: threading.Event | None
-
-
-def checked_call(command: Command, timeout: float = math.inf, **arguments: Unpack[CallArguments]) -> Call:
-    """Check the arguments of a command.
+def checked(command: CommandText, limit: float = math.inf, **options: Unpack[CommandOptions]) -> Command:
+    """Check a command and its options.
 
     Args:
         command: Shell text, or a program and its arguments.
-        timeout: Seconds; infinite for no limit.
-        arguments: All others, see `Call`.
+        limit: Seconds of a command that says nothing of a time-out.
+        options: All others.
 
     Raises:
         TypeError: One of them is of a type that it cannot have.
         ValueError: One of them has a value that no backend can take.
     """
-    stderr = arguments.get("stderr", "merge")
+    if unknown := options.keys() - _NAMES.keys():
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}; a command has {', '.join(_NAMES)}")
+    stderr = options.get("stderr", "merge")
     if stderr not in ("merge", "separate"):
         raise ValueError(f"stderr is {stderr!r}; allowed: 'merge', 'separate'")
-    cwd, env, user = arguments.get("cwd"), arguments.get("env"), arguments.get("user")
+    cwd, env, user = options.get("cwd"), options.get("env"), options.get("user")
     if cwd is not None:
         check_directory(cwd)
-    limit, interrupt = arguments.get("max_output_bytes"), arguments.get("interrupt")
+    kept, interrupt, timeout = options.get("max_output_bytes"), options.get("interrupt"), options.get("timeout")
     if interrupt is not None and not callable(getattr(interrupt, "is_set", None)):
         raise TypeError(f"interrupt is of type {type(interrupt).__name__}; give a threading.Event")
-    return Call(
+    return Command(
         command_text(command),
         cwd,
-        check_seconds("timeout", timeout),
-        input_bytes(arguments.get("stdin")),
+        check_seconds("timeout", limit if timeout is None else timeout),
+        input_bytes(options.get("stdin")),
         stderr == "separate",
         checked_variables(env) if env else _NO_ENV,
         None if user is None else checked_user(user),
-        bool(arguments.get("session_env", False)),
-        bool(arguments.get("binary", False)),
-        None if limit is None else check_count("max_output_bytes", limit),
-        listener(arguments.get("on_output")),
+        bool(options.get("session_env", False)),
+        bool(options.get("binary", False)),
+        None if kept is None else check_count("max_output_bytes", kept),
+        listener(options.get("on_output")),
         interrupt,
         words="" if isinstance(command, str) else shlex.join(os.fspath(word) for word in command),
     )
 
 
-def command_text(command: Command) -> str:
+def command_text(command: CommandText) -> str:
     """Return a command as shell text.
 
     A program and its arguments are run by `command`, so that no alias, function or reserved word of that name is.

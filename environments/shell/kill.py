@@ -10,19 +10,19 @@ started since and carries no mark of ours at all; and in one of our own that beg
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from environments.result import CommandResult
-from environments.shell.crowd import MANY, Census
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.commands import TELL_TIME, TELL_TIME_ALONE, look, signalling
+from environments.shell.fork_bomb import MANY, Census
 from environments.shell.process_table import TICKS, ProcessTable, parse_time
 
 if TYPE_CHECKING:
-    from environments.shell.crowd import Crowd
+    from environments.shell.fork_bomb import Crowd
 
 KILL_LIMIT = 2.0
 """Seconds in which KILL must have ended everything. A process in an uninterruptible wait outlives it."""
@@ -46,8 +46,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.1
 class RunInTarget(Protocol):
     """Runs a command of our own in the target."""
 
-    def __call__(self, text: str, timeout: float = ...) -> CommandResult:
-        """Run shell text, and wait for it `timeout` seconds.
+    def __call__(self, text: str, timeout: float = ...) -> Awaitable[str]:
+        """Run shell text, wait for it `timeout` seconds, and return what it prints.
 
         Raises:
             TerminalError: The target does not answer.
@@ -98,7 +98,7 @@ class ProcessTree:
         self._alone = self._takes_strays = False
         self._groups = {quarry.shell_pid} if quarry.shell_pid else set()
 
-    def end(self, grace: float, running: bool = True) -> tuple[int, ...]:
+    async def end(self, grace: float, running: bool = True) -> tuple[int, ...]:
         """Send TERM, wait, send KILL, and wait again. A crowd, which would have no room to do anything, gets KILL.
 
         Args:
@@ -113,78 +113,78 @@ class ProcessTree:
         """
         self._shell_runs_it = self._shell_runs_it and running
         wake = self._quarry.wakes_shell
-        census = self._take_census()
+        census = await self._take_census()
         if not census.is_full:
-            if self._pass("TERM", wake):
-                self._wait(grace)
+            if await self._pass("TERM", wake):
+                await self._wait(grace)
             wake = False
-            census = self._take_census()
+            census = await self._take_census()
         if self._crowd and census.is_crowd:
-            self._end_crowd(self._crowd, wake)
-        left = self._kill()
-        if self._crowd and (running or self._known) and self._goes_on(self._crowd):
-            self._end_crowd(self._crowd, wake=False)
-            left = self._kill()
+            await self._end_crowd(self._crowd, wake)
+        left = await self._kill()
+        if self._crowd and (running or self._known) and await self._goes_on(self._crowd):
+            await self._end_crowd(self._crowd, wake=False)
+            left = await self._kill()
         return tuple(sorted(left))
 
-    def _goes_on(self, crowd: Crowd) -> bool:
+    async def _goes_on(self, crowd: Crowd) -> bool:
         """Return whether processes still become more: those of a bomb that had only begun, with no mark of ours."""
         if not (self._alone and crowd.is_ours):
             return False
         self._takes_strays = True
         first = looks = 0
-        while (strays := len(self._pass(""))) and looks <= GROWTH_LOOKS:
+        while (strays := len(await self._pass(""))) and looks <= GROWTH_LOOKS:
             first = first or strays
             if strays >= first + GROWTH or strays >= MANY:
                 return True
             looks += 1
-            time.sleep(_LONGEST_PAUSE)
+            await asyncio.sleep(_LONGEST_PAUSE)
         self._takes_strays, self._known = False, {}
         return False
 
-    def look(self) -> set[int]:
+    async def look(self) -> set[int]:
         """Return the process ids of what there is, and signal nothing. Raises as `end` does."""
-        self._take_census()
-        return self._pass("")
+        await self._take_census()
+        return await self._pass("")
 
-    def _take_census(self) -> Census:
+    async def _take_census(self) -> Census:
         """Count the processes, and see to it that none is started from here on where they may run out."""
-        census = self._crowd.census() if self._crowd else Census(0, None)
+        census = await self._crowd.census() if self._crowd else Census(0, None)
         is_ours = bool(self._crowd and self._crowd.is_ours)
         takes_all = is_ours and self._quarry.takes_strays
         self._alone = census.is_close or census.is_full or takes_all
         self._takes_strays = takes_all or (is_ours and census.is_full)
         return census
 
-    def kill_shell(self) -> None:
+    async def kill_shell(self) -> None:
         """Send KILL to the shell itself, which did not leave its command."""
         if self._quarry.shell_pid:
-            self._signal("KILL", [self._quarry.shell_pid])
+            await self._signal("KILL", [self._quarry.shell_pid])
 
-    def _end_crowd(self, crowd: Crowd, wake: bool) -> None:
+    async def _end_crowd(self, crowd: Crowd, wake: bool) -> None:
         """Stop the crowd, send KILL to what is found of it until nothing is, and let all others go on."""
         deadline = time.monotonic() + CROWD_LIMIT
-        with crowd.lock:
+        async with crowd.stopping():
             try:
-                while self._pass("KILL", wake, crowd.to_stop(self._groups), thaw=False):
+                while await self._pass("KILL", wake, crowd.to_stop(self._groups), thaw=False):
                     if time.monotonic() > deadline:
                         break
                     wake = False
-                    time.sleep(_FIRST_PAUSE)
+                    await asyncio.sleep(_FIRST_PAUSE)
             finally:
-                crowd.let_go(self._groups)
+                await crowd.let_go(self._groups)
 
-    def _wait(self, limit: float) -> None:
+    async def _wait(self, limit: float) -> None:
         deadline = time.monotonic() + limit
         pause, left = _FIRST_PAUSE, {0}
         while left and time.monotonic() < deadline:
-            time.sleep(pause)
+            await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
-            if self._alone and self._take_census().is_full:
+            if self._alone and (await self._take_census()).is_full:
                 return
-            left = self._pass("")
+            left = await self._pass("")
 
-    def _kill(self) -> set[int]:
+    async def _kill(self) -> set[int]:
         """Send KILL until nothing is found any more, and return what could not be ended.
 
         What forks and exits without end may not be found at a look although it is there, so that each look is at
@@ -193,17 +193,17 @@ class ProcessTree:
         deadline = time.monotonic() + KILL_LIMIT
         pause, looks, empty = _FIRST_PAUSE, 0, 0
         while empty < (EMPTY_LOOKS if self._restless else 1):
-            left = self._pass("KILL", freeze=[group for group in self._groups if group > 1])
+            left = await self._pass("KILL", freeze=[group for group in self._groups if group > 1])
             looks += 1
             empty = 0 if left else empty + 1
             if left:
                 if looks > LEAST_LOOKS and time.monotonic() > deadline:
                     return left
-                time.sleep(pause)
+                await asyncio.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
         return set()
 
-    def _pass(self, signal: str, wake: bool = False, freeze: Sequence[int] = (), thaw: bool = True) -> set[int]:
+    async def _pass(self, signal: str, wake: bool = False, freeze: Sequence[int] = (), thaw: bool = True) -> set[int]:
         """Look once, send `signal` (or nothing) to what is found, and return it.
 
         Args:
@@ -231,9 +231,10 @@ class ProcessTree:
             most=self._crowd.most_running if self._crowd else None,
         )
         patience = LOOK_TIMEOUT + LOOK_SHARE * len(self._known)
-        seen = self._ask(text, patience) or self._ask(text, patience)  # what looked may have been killed before it did
+        # What looked may have been killed before it did.
+        seen = await self._ask(text, patience) or await self._ask(text, patience)
         table = ProcessTable.parse(seen)
-        found = table.family(self._roots(table)) - table.own
+        found = table.family(await self._roots(table)) - table.own
         if shell and not quarry.ends_shell:
             found.discard(shell)
         moving = table.moving
@@ -242,35 +243,35 @@ class ProcessTree:
         self._known = {pid: table.rows[pid].started for pid in found}
         self._groups |= table.groups(found | ({running} if running else set())) - table.groups(table.own)
         if signal and (others := sorted(found - table.marked)):
-            self._signal(signal, others)
+            await self._signal(signal, others)
         return found | moving
 
-    def _roots(self, table: ProcessTable) -> set[int]:
+    async def _roots(self, table: ProcessTable) -> set[int]:
         """Return those that are the command's whatever they descend from."""
         remembered = {
             pid for pid, start in self._known.items() if pid in table.rows and table.rows[pid].started == start
         }
         likely = table.speaking | (table.strays - {FIRST} if self._takes_strays else frozenset())
         likely -= remembered | table.marked | table.ancestors(self._quarry.shell_pid or 0)
-        return remembered | table.marked | (likely & table.started_since(self._since()) if likely else set())
+        return remembered | table.marked | (likely & table.started_since(await self._since()) if likely else set())
 
-    def _since(self) -> float:
+    async def _since(self) -> float:
         """Return when the command began, in ticks of the clock by which the target tells starts of processes."""
         if self._began is None:
             self._began = math.inf
             if self._quarry.began < math.inf:
                 # A look takes long on a loaded machine, so that its own time says little about when the command began.
-                now = parse_time(self._ask(TELL_TIME_ALONE if self._alone else TELL_TIME, LOOK_TIMEOUT))
+                now = parse_time(await self._ask(TELL_TIME_ALONE if self._alone else TELL_TIME, LOOK_TIMEOUT))
                 runs_for = time.monotonic() - self._quarry.began
                 if now is not None:
                     self._began = math.floor(now - runs_for * TICKS)  # a start is told as a whole tick
         return self._began
 
-    def _signal(self, signal: str, targets: Sequence[int]) -> None:
+    async def _signal(self, signal: str, targets: Sequence[int]) -> None:
         for begin in range(0, len(targets), BATCH):
-            self._ask(signalling(signal, targets[begin : begin + BATCH]), LOOK_TIMEOUT)
+            await self._ask(signalling(signal, targets[begin : begin + BATCH]), LOOK_TIMEOUT)
 
-    def _ask(self, text: str, timeout: float) -> str:
+    async def _ask(self, text: str, timeout: float) -> str:
         if self._alone and self._crowd:
-            return self._crowd.run(text).output
-        return self._run(text, timeout=timeout).output
+            return await self._crowd.run(text)
+        return await self._run(text, timeout)

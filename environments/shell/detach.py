@@ -1,0 +1,209 @@
+"""Background children that hold a shell's output: their output reaches no later command.
+
+A shell whose last command left something that may print moves its own output: it writes into two pipes in the target,
+and another process, on a stream of its own, brings what comes out of them. What comes on the first stream from then on
+is read and dropped. When something is left once more, that process makes new pipes, and goes on to empty the old ones
+in the target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING
+
+from environments.errors import TerminalError
+from environments.loop import current, done_within, spawn
+from environments.shell.dialect.commands import outlet_argv, output_is_held
+from environments.shell.stream import Discard, Stream
+from environments.sink import Channel
+
+if TYPE_CHECKING:
+    from environments.shell.pool import Shells
+    from environments.shell.shell import Shell
+
+REPORT_LIMIT = 1.0
+"""Seconds for the state that the last command left behind. A plain sh may have nothing to report."""
+PIPES_LIMIT = 60.0
+"""Seconds for new pipes."""
+QUIET = 0.5
+"""Seconds without output after which the last words of a shell that has ended have come."""
+
+
+async def settle(shell: Shell, shells: Shells) -> None:
+    """Have a shell write where nothing of an earlier command can, if something is left that might print.
+
+    Raises:
+        BrokenPipeError: The shell has ended.
+        TerminalError: It could not be done.
+    """
+    await shell.report(REPORT_LIMIT)  # which is lost with the stream that it is on
+    was_noisy = shell.is_noisy
+    left = (await shell.ask(shell.dialect.asking_for_leftovers)).left
+    if (left or was_noisy or shell.is_noisy) and await _output_is_held(shell, shells):
+        await _redirect(shell, shells)
+    if left:
+        shell.tell(shell.dialect.new_leash())
+    shell.has_leftovers = shell.is_noisy = False
+
+
+async def _output_is_held(shell: Shell, shells: Shells) -> bool:
+    dialect = shell.dialect
+    text = output_is_held(shell.pid, shell.marker, (dialect.leash, dialect.leash_end), (dialect.out, dialect.err))
+    return (await shells.run_internal(text)).strip() != "free"
+
+
+async def _redirect(shell: Shell, shells: Shells) -> None:
+    stream = shell.stream
+    try:
+        if not isinstance(stream, Redirected):
+            word = os.urandom(8).hex()
+            bringer = await shells.open_process(outlet_argv(shell.marker, word))
+            stream = Redirected(shell, bringer, word)
+        directory = await stream.new_pipes()
+        shell.tell(shell.dialect.redirecting(directory))
+        stream.take_over()
+        await shell.ask(shell.dialect.asking_for_leftovers)  # which it answers through the pipes
+        stream.opened()
+    except BrokenPipeError:
+        if isinstance(stream, Redirected):
+            await stream.bringer.close()
+        raise TerminalError(
+            "a command left something in the background that prints, and its output could not be set apart; "
+            "send it to a file, or start it with `start`"
+        ) from None
+
+
+class Redirected(Stream):
+    """The stream of a shell that writes into pipes.
+
+    Args:
+        shell: The shell.
+        bringer: The process that brings what comes out of the pipes.
+        word: A word that nothing else prints.
+    """
+
+    def __init__(self, shell: Shell, bringer: Stream, word: str) -> None:
+        self.first, self.bringer = shell.stream, bringer
+        self._shell = shell
+        self._mark = b"\x1e" + word.encode() + b" "
+        self._seen: dict[Channel, bytes] | None = None
+        self._arrived = asyncio.Event()
+        self._last_read = 0.0
+        bringer.start(self)
+
+    def _begin(self) -> None:
+        """Do nothing: both streams are read already."""
+
+    async def new_pipes(self) -> str:
+        """Have new pipes made, and return their directory. What came out of the old ones has been read by then.
+
+        Raises:
+            BrokenPipeError: They could not be made.
+        """
+        self._seen = dict.fromkeys(Channel, b"")
+        self.bringer.write(b"next\n")
+        try:
+            async with asyncio.timeout(PIPES_LIMIT):
+                while not all(self._mark in text and text.endswith(b"\n") for text in self._seen.values()):
+                    if self.bringer.has_ended:
+                        raise BrokenPipeError
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        except TimeoutError:
+            raise BrokenPipeError from None
+        said, self._seen = self._seen[Channel.STDOUT], None
+        return said.removeprefix(self._mark).decode().rstrip("\n")
+
+    def opened(self) -> None:
+        """Note that the shell has the pipes open: they need no name any more."""
+        self.bringer.write(b"opened\n")
+
+    def take_over(self) -> None:
+        """Become the stream of the shell."""
+        if self._shell.stream is self:
+            return
+        self.ended = current().loop.create_future()
+        self.receiver = self._shell
+        self.first.receiver = _UntilEnd(self)
+        self._shell.stream = self
+        if self.first.has_ended:
+            self.first_ended()
+
+    # What arrives from the pipes.
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        """Take what comes out of the pipes, see `Receiver`."""
+        self._last_read = current().loop.time()
+        if self._seen is None:
+            self.receiver.data_received(channel, data)
+            return
+        text = self._seen[channel] + data
+        found = text.find(self._mark)
+        self._seen[channel] = text[found:] if found >= 0 else text[-len(self._mark) :]
+        self._arrived.set()
+
+    def stream_ended(self) -> None:
+        """Note the end of the process that brings the output, see `Receiver`."""
+        self._arrived.set()
+        if self._shell.stream is self:
+            self._end()
+
+    def first_ended(self) -> None:
+        """Note the end of the shell's process: its last words may still be in the pipes."""
+        spawn(self._end_when_quiet())
+
+    async def _end_when_quiet(self) -> None:
+        while (left := self._last_read + QUIET - current().loop.time()) > 0 and not self.has_ended:
+            await done_within(self.ended, left)
+        self._end()
+        await self.bringer.close()
+
+    # The rest is the first stream's.
+
+    def write(self, data: bytes) -> None:
+        """Send to the shell, see `Stream`. What it has left may hold its input open when it has ended."""
+        if self.first.has_ended:
+            raise BrokenPipeError
+        self.first.write(data)
+
+    async def drain(self) -> None:
+        """Wait until all is sent, see `Stream`."""
+        await self.first.drain()
+
+    def close_write(self) -> None:
+        """Let the shell see end of file, see `Stream`."""
+        self.first.close_write()
+
+    def pause(self) -> None:
+        """Stop reading, see `Stream`."""
+        self.bringer.pause()
+
+    def resume(self) -> None:
+        """Read on, see `Stream`."""
+        self.bringer.resume()
+
+    def unread(self) -> int | None:
+        """Return how much the shell has not read, see `Stream`."""
+        return self.first.unread()
+
+    async def exit_code(self, timeout: float) -> int | None:
+        """Return how the shell ended, see `Stream`."""
+        return await self.first.exit_code(timeout)
+
+    async def close(self) -> None:
+        """Give up both streams, see `Stream`."""
+        await self.first.close()
+        await self.bringer.close()
+        self._end()
+
+
+class _UntilEnd(Discard):
+    """Drops what comes on the first stream, and notes its end."""
+
+    def __init__(self, redirected: Redirected) -> None:
+        self._redirected = redirected
+
+    def stream_ended(self) -> None:
+        """Note the end, see `Receiver`."""
+        self._redirected.first_ended()

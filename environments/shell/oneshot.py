@@ -1,0 +1,132 @@
+"""Commands beside the session, each in a shell that is lent for it."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from environments.errors import CallCancelledError, StartStoppedError
+from environments.loop import Call, Pieces
+from environments.options import Command
+from environments.process import GRACE
+from environments.result import CommandResult
+from environments.shell.exported import Exported
+from environments.shell.output import Offered, Outcome, Output
+from environments.shell.pool import ATTEMPTS, Ending, Pool, Shells
+from environments.shell.request import Request, Where
+from environments.shell.run import NotBegunError, Running, outcome_of
+from environments.shell.target_user import IDENTITY, TargetUser
+
+if TYPE_CHECKING:
+    from environments.shell.environment import PersistentShellEnvironment
+
+
+class OneshotRunner:
+    """Runs one-shot commands.
+
+    Args:
+        env: The environment.
+        shells: The shells of the target.
+    """
+
+    def __init__(self, env: PersistentShellEnvironment, shells: Shells) -> None:
+        self._env = weakref.proxy(env)
+        self._shells = shells
+        self.running: set[Running] = set()
+        """The commands that run."""
+
+    async def execute(self, call: Call[Any], command: Command, user: TargetUser | None) -> Outcome | CommandResult:
+        """Run a command, see `BaseEnvironment.execute_oneshot`.
+
+        Args:
+            call: The caller's.
+            command: The command.
+            user: The user that it runs as; None is the target's own.
+        """
+        env, there = self._env, None
+        try:
+            if command.is_cancelled:
+                return CommandResult.never_ran(await self._directory(command))
+            there = await self.beside(command, user)
+            pool = self._shells.control_of(user) if command.is_own else self._shells.pool_of(user)
+            output = Output(env.output_limit(command), command.separate, call.pieces)
+            outcome, done = await self._until_begun(pool, there, output, user, command)
+        except (CallCancelledError, StartStoppedError):  # while it waited for a shell, or was on its way to one
+            if not command.is_cancelled:
+                raise
+            return CommandResult.never_ran(self._absolute(there.cwd or "") if there else "")
+        await env.complete(outcome, command, done)
+        outcome.cwd = self._absolute(there.cwd or "")
+        return outcome
+
+    async def _until_begun(
+        self, pool: Pool, there: Command, output: Output, user: TargetUser | None, command: Command
+    ) -> tuple[Outcome, Running]:
+        for _ in range(ATTEMPTS + 2):
+            try:
+                async with pool.lent() as shell:
+                    request = await self._env.requested(there, Where.SUBSHELL, user=user)
+                    running = Running(shell, request, output, GRACE, Ending(self._shells, user))
+                    self.running.add(running)
+                    try:
+                        if not self._env.life.is_open:
+                            running.interrupt()
+                        outcome = await outcome_of(running, output, command.timeout, command.interrupt)
+                        return outcome, running
+                    finally:
+                        self.running.discard(running)
+            except (NotBegunError, BrokenPipeError):
+                continue
+        raise self._shells.lost(await self._shells.why_lost() or "its shells end as soon as they are opened")
+
+    async def run_into(self, command: Command, pieces: Pieces, separate: bool) -> int:
+        """Run a command of our own, without a limit of time or of output, and return its exit code.
+
+        Args:
+            command: The command.
+            pieces: Takes the output.
+            separate: Whether stderr is kept apart.
+
+        Raises:
+            EnvironmentLostError: The target went away while it ran.
+        """
+        there = await self.beside(command._replace(separate=separate), None)
+        for _ in range(ATTEMPTS + 2):
+            try:
+                async with self._shells.control.lent() as shell:
+                    request: Request = await self._env.requested(there, Where.SUBSHELL)
+                    running = Running(shell, request, Offered(pieces, shell.stream), GRACE, Ending(self._shells))
+                    ended = await running.wait(math.inf)
+                    if running.reason:
+                        raise CallCancelledError("the scope was cancelled, and the command was ended")
+                    return await running.exit_code(ended)
+            except (NotBegunError, BrokenPipeError):
+                continue
+        raise self._shells.lost(await self._shells.why_lost() or "its shells end as soon as they are opened")
+
+    # The call, as a shell that is not the session's has to be asked.
+
+    async def beside(self, command: Command, user: TargetUser | None) -> Command:
+        """Return a command for a shell that is not the session's: with its directory, and the variables it is given."""
+        env = self._env
+        cwd = await self._directory(command)
+        exported = await env.session_of_execute.exported() if command.session_env else Exported()
+        if exported.known:
+            kept = {*command.env, *(IDENTITY if user else ())}
+            text = exported.taken_up_by(command.text, kept)
+            return command._replace(text=text, cwd=cwd, env={**exported.due, **command.env})
+        given = {} if command.is_own else env.passthrough.values()
+        return command._replace(cwd=cwd, env={**given, **command.env})
+
+    async def _directory(self, command: Command) -> str:
+        """Return its directory: a relative one is taken from that of the session."""
+        cwd = command.cwd
+        if cwd and (cwd.startswith("/") or cwd == "~" or cwd.startswith("~/")):
+            return cwd
+        here: str = await self._env.session_of_execute.variable("PWD", sourced=not command.is_own)
+        return posixpath.join(here, cwd or "") if cwd else here
+
+    def _absolute(self, cwd: str) -> str:
+        return self._shells.home + cwd[1:] if cwd == "~" or cwd.startswith("~/") else cwd

@@ -1,0 +1,270 @@
+"""One command in one shell: its wait, its time limit, its interrupt, and the end of all its processes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from environments.cancellation import current_scope
+from environments.errors import EnvironmentLostError, TerminalError
+from environments.log import logger
+from environments.loop import current, done_within, spawn
+from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
+from environments.shell.output import Outcome, Output
+from environments.shell.request import Request, Where
+from environments.shell.shell import Ended, Shell, State
+from environments.sink import Sink
+
+if TYPE_CHECKING:
+    import threading
+
+    from environments.shell.kill import ProcessTree
+    from environments.shell.pool import Ending
+
+LEAVE_LIMIT = 2.0
+"""Seconds a shell has to leave a command of which no process is left, before it is killed itself."""
+EXIT_LIMIT = 5.0
+"""Seconds for the exit code of a shell that ended without a message."""
+SIGNAL_LIMIT = 0.3
+"""Seconds for that of a shell that announced 0: it does so too when a signal ends it, and what it left may hold its end
+up."""
+SKIP_MARGIN = 256 * 1024
+"""Bytes brought beyond what is kept of an output's end, for what the shell itself sends there."""
+INTERRUPT_POLL = 0.05
+"""Seconds between looks at an event that may end a command."""
+
+log = logger(__name__)
+
+
+class NotBegunError(EnvironmentLostError):
+    """A shell ended before it began a command, and nothing of that was run."""
+
+    def __init__(self) -> None:
+        super().__init__("the shell that was to run the command had been killed from outside; nothing was run")
+
+
+class Running:
+    """A request that a shell runs.
+
+    Args:
+        shell: The shell.
+        request: The request.
+        sink: Takes its output.
+        grace: Seconds between TERM and KILL.
+        ending: Ends its processes.
+
+    Raises:
+        BrokenPipeError: The shell is gone, and has received nothing that it could run.
+    """
+
+    def __init__(self, shell: Shell, request: Request, sink: Sink, grace: float, ending: Ending) -> None:
+        self.shell, self.where, self.grace = shell, request.where, grace
+        self.ended: Ended | None = None
+        self.reason: str | None = None
+        """Why it is being ended, `timeout` or `interrupt`; None while it is not."""
+        self.survivors: tuple[int, ...] = ()
+        self._sink, self._ending = sink, ending
+        self._is_abandoned = False
+        self._loop = current().loop
+        self._woken: asyncio.Future[None] = self._loop.create_future()
+        self._over: asyncio.Event | None = None
+        self.began = time.monotonic()
+        self.marker = shell.send(request, sink, self._end)
+
+    def _end(self, ended: Ended) -> None:
+        self.ended = ended
+        if self._over:
+            self._over.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._woken.done():
+            self._woken.set_result(None)
+
+    def interrupt(self, reason: str = "interrupt") -> None:
+        """Have it ended. Without effect if it has ended or is being ended."""
+        if self.ended is None and self.reason is None:
+            self.reason = reason
+            self._wake()
+
+    def abandon(self) -> None:
+        """Take it for interrupted, as it is being ended along with everything else of its environment."""
+        if self.ended is None and self.reason is None:
+            self.reason, self._is_abandoned = "interrupt", True
+
+    async def wait(self, limit: float, event: threading.Event | None = None) -> Ended:
+        """Wait for its end, or end it when its time is up, it is interrupted, or this wait is cancelled.
+
+        Args:
+            limit: Seconds; infinite for no limit.
+            event: Interrupts it when it is set.
+
+        Raises:
+            TerminalError: It could not be ended.
+        """
+        timers: list[asyncio.Handle] = []
+        if limit < MOST_SECONDS:
+            timers.append(self._loop.call_later(max(0.0, limit), self.interrupt, "timeout"))
+        if event:
+            timers.append(self._loop.call_soon(self._look_at, event, timers))
+        scope = current_scope()
+        try:
+            if scope:
+                with scope.calling(lambda: current().soon(self.interrupt)):
+                    await self._woken
+            else:
+                await self._woken
+            if self.reason:
+                await self._cut_short()
+        except asyncio.CancelledError:
+            await self._abandoned()
+            raise
+        finally:
+            for timer in timers:
+                timer.cancel()
+        return self.ended or Ended(None)
+
+    def _look_at(self, event: threading.Event, timers: list[asyncio.Handle]) -> None:
+        if event.is_set():
+            self.interrupt()
+        elif self.ended is None:
+            timers[-1] = self._loop.call_later(INTERRUPT_POLL, self._look_at, event, timers)
+
+    async def _abandoned(self) -> None:
+        """End it for a caller that has left. The loop sees to it even if this is cancelled once more."""
+        if self.ended is None:
+            self.reason = self.reason or "interrupt"
+            await done_within(spawn(self._cut_short_quietly()), MOST_SECONDS)
+
+    async def _cut_short_quietly(self) -> None:
+        try:
+            await self._cut_short()
+        except TerminalError as error:
+            log.debug("an abandoned command could not be ended: %s", error)
+
+    async def _cut_short(self) -> None:
+        """End it: all of its processes first, and the shell itself if it does not leave the command then."""
+        if self._is_abandoned or (self.ended is not None and not self.where.ends_shell):
+            return
+        self._over = asyncio.Event()
+        if isinstance(self._sink, Output):
+            self._sink.is_ending = True
+        self.shell.stream.resume()  # a process may have to print before it can end
+        tree, was_killed = self.tree(), False
+        try:
+            self.survivors = await tree.end(self.grace)
+            if not await self._is_over_in(LEAVE_LIMIT):
+                was_killed = True
+                await tree.kill_shell()
+                await self._is_over_in(LEAVE_LIMIT)
+        finally:
+            if self.ended is None or was_killed or not self.shell.dialect.can_leave:
+                self.shell.give_up()
+            else:
+                self.shell.sync_first = True  # the signal may reach it behind the command's end
+        if self.survivors:
+            log.warning("%s processes of a command could not be ended: %s", *_listed(self.survivors))
+
+    async def _is_over_in(self, limit: float) -> bool:
+        assert self._over
+        if self.ended is None:
+            try:
+                async with asyncio.timeout(limit):
+                    await self._over.wait()
+            except TimeoutError:
+                pass
+        return self.ended is not None
+
+    def tree(self) -> ProcessTree:
+        """Return what finds and ends its processes."""
+        from environments.shell.kill import Quarry  # most commands end by themselves
+
+        shell, ends_shell = self.shell, self.where.ends_shell
+        return self._ending.tree(
+            Quarry(
+                shell.marker if ends_shell else self.marker,
+                type(shell.dialect),
+                shell.pid,
+                wakes_shell=self.where is Where.MAIN,
+                ends_shell=ends_shell,
+                began=self.began,
+            )
+        )
+
+    async def exit_code(self, ended: Ended) -> int:
+        """Return the exit code of a command that ended by itself.
+
+        Raises:
+            NotBegunError: Its shell ended before it began.
+            EnvironmentLostError: The target is gone, or its shell was killed.
+        """
+        if ended.exit_code is None:
+            return await self._code_of_silent()
+        if ended.exit_code == 0 and self.shell.state is State.ENDED:
+            return await self.shell.stream.exit_code(SIGNAL_LIMIT) or 0
+        return ended.exit_code
+
+    async def _code_of_silent(self) -> int:
+        """Return the exit code of a shell that ended without a message."""
+        shell, ending = self.shell, self._ending
+        code = await shell.stream.exit_code(EXIT_LIMIT)
+        loss = await ending.why_lost()
+        if code is None or loss:
+            raise ending.lost(loss, shell)
+        if not shell.has_begun:
+            raise NotBegunError
+        # Had it been the command itself, nothing of it would be left.
+        if code == KILLED_EXIT_CODE and not self.where.ends_shell:
+            tree = self.tree()
+            if await tree.look():
+                self.survivors = await tree.end(self.grace, running=False)
+                raise EnvironmentLostError(
+                    "the shell that ran the command was killed from outside. What the command had done by then is "
+                    "done, its other processes were ended, and it was not run again"
+                )
+        return code
+
+
+MOST_SECONDS = 1e8
+"""Seconds that are no limit."""
+
+
+async def outcome_of(running: Running, output: Output, limit: float, event: threading.Event | None) -> Outcome:
+    """Wait for a request, and return what came of it.
+
+    Args:
+        running: The request.
+        output: Its output.
+        limit: Seconds until it is ended.
+        event: Interrupts it when it is set.
+
+    Raises:
+        EnvironmentLostError: The target went away while it ran, with the output so far.
+        NotBegunError: Its shell ended before it began.
+    """
+    output.stream = stream = running.shell.stream
+    skipper = stream.skipper if not output.calls_back else None
+    if skipper:  # the middle of a large output, which no caller sees
+        size = output.stdout.limit // 2 + SKIP_MARGIN
+        skipper.keep_ends(size, lambda channel, size: current().soon(output.skip, channel, size))
+    try:
+        ended = await running.wait(limit, event)
+        if reason := running.reason:
+            code = TIMEOUT_EXIT_CODE if reason == "timeout" else INTERRUPT_EXIT_CODE
+            outcome = Outcome(output, code, reason, running.survivors)
+        else:
+            outcome = Outcome(output, await running.exit_code(ended), None, running.survivors)
+    except EnvironmentLostError as error:
+        error.output = output.stdout.text().text
+        raise
+    finally:
+        if skipper:
+            skipper.keep_all()
+    outcome.seconds = time.monotonic() - running.began
+    return outcome
+
+
+def _listed(survivors: tuple[int, ...]) -> tuple[int, str]:
+    listed = ", ".join(map(str, survivors[:20]))
+    return len(survivors), f"{listed}, ..." if len(survivors) > 20 else listed

@@ -1,0 +1,65 @@
+"""Processes that the commands of one scope have left running. They end with the scope."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+from environments.errors import TerminalError
+from environments.loop import run
+from environments.process import GRACE
+from environments.shell.kill import Quarry
+from environments.shell.lifecycle import answered
+from environments.shell.pool import Ending
+
+if TYPE_CHECKING:
+    from environments.shell.kill import ProcessTree
+    from environments.shell.pool import Shells
+    from environments.shell.process import ShellProcess
+    from environments.shell.run import Running
+    from environments.shell.shell import Shell
+
+
+class ScopeProcesses:
+    """Notes, for one environment, how the processes are found that the commands of a scope have left.
+
+    Args:
+        shells: The shells of the environment.
+    """
+
+    def __init__(self, shells: Shells) -> None:
+        self._shells = weakref.proxy(shells)
+        self._shell: Shell | None = None
+        self._markers: list[str] = []
+        self._trees: list[ProcessTree] = []
+        self._processes: list[ShellProcess] = []
+
+    async def add_command(self, running: Running) -> None:
+        """Note a command that has ended. What holds its leash is looked for now: later the shell has another."""
+        shell = self._shell = running.shell
+        self._markers.append(running.marker)
+        if shell.has_leftovers:
+            tree = Ending(self._shells).tree(Quarry(running.marker, type(shell.dialect), shell.pid))
+            try:
+                if await tree.look():
+                    self._trees.append(tree)
+            except TerminalError as error:  # the marker is looked for again
+                self._shells.life.postpone(error)
+
+    def add_process(self, process: ShellProcess) -> None:
+        """Note a command that runs in the background."""
+        self._processes.append(process)
+
+    def end(self) -> None:
+        """End all of them, see `Remains`."""
+        run(lambda _: self._end())
+
+    async def _end(self) -> None:
+        for process in self._processes:
+            await process.ended_by_us()
+        for tree in self._trees:
+            await tree.end(GRACE, running=False)
+        markers = "\n".join(self._markers)
+        if self._shell and not await answered(self._shells.has_no_process, markers, ()):
+            quarry = Quarry(markers, type(self._shell.dialect))
+            await Ending(self._shells).tree(quarry).end(GRACE, running=False)
