@@ -119,7 +119,6 @@ def test_a_start_that_fails_or_is_stopped_is_recorded_with_its_command(path: Pat
     stop = threading.Event()
 
     class Slow(LocalEnvironment):
-
         def start_target(self) -> None:
             if self.settings.task_id == "fails":
                 raise TerminalError("there is no such thing")
