@@ -161,13 +161,12 @@ class Dialect(ABC):
         given = "".join(exports.values())
         return f"{{ {unset}{given}}} 2>/dev/null\n:\n{command}"
 
-    def opening(self, cwd: str | None, nowhere: str | None, old_cwd: str) -> str:
-        """Return what follows on the definitions and on an earlier state: where to start, and that it runs.
+    def entering(self, cwd: str | None, nowhere: str | None) -> str:
+        """Return what follows on the definitions: where to start. An earlier state could be in the way of that.
 
         Args:
             cwd: The directory to start in; None is where the process starts.
             nowhere: A name to make a directory by that is removed at once, in which to be if `cwd` cannot be entered.
-            old_cwd: The directory before that, where `cd -` goes; empty is none.
         """
         failed = f"{self.words}_p"
         text = f"{failed}=0\n"
@@ -177,8 +176,17 @@ class Dialect(ABC):
                 place = f'"${{TMPDIR:-/tmp}}/{nowhere}"'
                 away += f"; mkdir -m 700 -- {place} && {self.call} cd -- {place} && rmdir -- {place} && {failed}=2"
             text += f"{self.call} cd -- {directory_word(cwd)} || {{ {away}; }}\n"
-        if old_cwd:
-            text += f"OLDPWD={shlex.quote(old_cwd)}\n"
+        return text
+
+    def opening(self, old_cwd: str) -> str:
+        """Return what follows on an earlier state: that the shell runs.
+
+        Args:
+            old_cwd: The directory before that which it is in, where `cd -` goes; empty is none.
+        """
+        failed, text = f"{self.words}_p", ""
+        if old_cwd:  # which may be read-only
+            text += f"{self.call} eval {shlex.quote(f'OLDPWD={shlex.quote(old_cwd)}')} 2>/dev/null || :\n"
         values = " ".join(f'"${{{name}-}}"' for name in ("HOME", *WATCHED))
         form = "%s\\0" * (1 + len(WATCHED))
         ready = f"'{self._head(Kind.READY)}%s\\0{self.name}\\0%s\\0{form}'"

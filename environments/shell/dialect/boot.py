@@ -119,8 +119,11 @@ class Prelude:
 
         def whole(dialect: Dialect) -> str:
             restoring = dialect.restoring(state, functions=functions)
-            opening = dialect.opening(cwd, nowhere, state.variables.get("OLDPWD", ""))
-            return "\n".join([dialect.definitions(), restoring, dialect.exporting(exports), dialect.first(), opening])
+            opening = dialect.opening(state.variables.get("OLDPWD", ""))
+            entering = dialect.entering(cwd, nowhere)
+            exporting = dialect.exporting(exports)
+            home = exporting if cwd and cwd.startswith("~") else ""  # which may be another user's
+            return "\n".join([dialect.definitions(), home, entering, restoring, exporting, dialect.first(), opening])
 
         if self._known:
             dialect = self._dialects[self._known.name]

@@ -119,3 +119,37 @@ def test_a_command_may_run_in_directories_of_all_names_with_variables_of_its_own
     process = env.start("pwd; echo $A", cwd="-", env={"A": "started"})
     process.wait(30)
     assert process.read() == f"{env.cwd}/-\nstarted\n"
+
+
+def test_read_only_places_brick_no_session(env: BaseEnvironment) -> None:
+    for name in ("PWD", "OLDPWD"):
+        with env.session(name) as session:
+            session.execute(f"cd /usr; readonly {name}; exit 3", timeout=60)
+            assert session.execute("pwd", timeout=60).output == "/usr\n", name
+            assert session.execute("cd / 2>/dev/null; /bin/pwd", timeout=60).output == "/\n", name
+
+
+def test_a_signal_to_the_idle_shell_ends_no_command_that_did_not_run(bash_or_sh: BaseEnvironment) -> None:
+    for signal in ("TERM", "HUP", "INT", "KILL") * 3:
+        pid = bash_or_sh.execute("echo $$").output.strip()
+        bash_or_sh.execute_oneshot(f"kill -{signal} {pid}")
+        assert bash_or_sh.execute("echo ran", timeout=60).output == "ran\n", signal
+
+
+def test_a_shell_that_ends_behind_one_line_answers_for_no_other(env: BaseEnvironment) -> None:
+    for _ in range(20):
+        env.execute("set -t; :", timeout=60)
+        assert env.execute("echo ran", timeout=60).output == "ran\n"
+
+
+def test_a_command_that_makes_its_shell_useless_costs_its_own_limit_at_most(env: BaseEnvironment) -> None:
+    env.execute("export KEPT=1")
+    for command in (
+        "set -n",
+        "ulimit -n 3",
+        "alias if='echo nope'; :",
+        "for v in $(compgen -A arrayvar); do unset $v; done",
+    ):
+        env.execute(command, timeout=1)
+        env.execute("unalias -a", timeout=60)
+        assert env.execute("echo $KEPT", timeout=60).output == "1\n", command
