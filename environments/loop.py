@@ -48,8 +48,9 @@ FORKED = "this process was forked in the middle of the call, which is its parent
 
 log = logger(__name__)
 
-callback_of: ContextVar[tuple[object, ...]] = ContextVar("hermes_callback_of", default=())
-"""The sessions whose commands' callbacks the current thread or task runs, one within the other."""
+callback_of: ContextVar[tuple[Call[Any], ...]] = ContextVar("hermes_callback_of", default=())
+"""The calls whose callbacks the current thread or task runs, one within the other. One that was left does not count:
+an exception may have kept it from being taken out."""
 
 
 class Pausable(Protocol):
@@ -484,9 +485,9 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Channel, by
     return call.result()
 
 
-def calling_back(call: Call[Any]) -> holding[tuple[object, ...]]:
+def calling_back(call: Call[Any]) -> holding[tuple[Call[Any], ...]]:
     """Return what marks a block as the callback of a call, so that it waits for no turn in the call's own session."""
-    return holding(callback_of, (*callback_of.get(), call.session))
+    return holding(callback_of, (*callback_of.get(), call))
 
 
 def waits_for(work: Callable[..., Awaitable[Any]]) -> Callable[[_Method], _Method]:

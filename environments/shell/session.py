@@ -108,7 +108,10 @@ class Session:
     def check_outside(self, call: Call[Any], what: str) -> None:
         """Raise TerminalError if the caller's own command has its turn, so that it would wait for itself."""
         owner = self._owner
-        if (owner and owner.owner == call.owner and not owner.left) or self in callback_of.get():
+        callers = [each for each in callback_of.get() if each.session is self]
+        if owner and owner.owner == call.owner:
+            callers.append(owner)
+        if not all(each.left for each in callers):
             raise TerminalError(
                 f"{what} was called while this thread runs a command in the same session, such as from on_output; call "
                 "or await execute_oneshot, which runs beside it"
