@@ -129,11 +129,11 @@ def test_read_only_places_brick_no_session(env: BaseEnvironment) -> None:
             assert session.execute("cd / 2>/dev/null; /bin/pwd", timeout=60).output == "/\n", name
 
 
-def test_a_signal_to_the_idle_shell_ends_no_command_that_did_not_run(bash_or_sh: BaseEnvironment) -> None:
+def test_a_signal_to_the_idle_shell_ends_no_command_that_did_not_run(env: BaseEnvironment) -> None:
     for signal in ("TERM", "HUP", "INT", "KILL") * 3:
-        pid = bash_or_sh.execute("echo $$").output.strip()
-        bash_or_sh.execute_oneshot(f"kill -{signal} {pid}")
-        assert bash_or_sh.execute("echo ran", timeout=60).output == "ran\n", signal
+        pid = env.execute("echo $$").output.strip()
+        env.execute_oneshot(f"kill -{signal} {pid}")
+        assert env.execute("echo ran", timeout=60).output == "ran\n", signal
 
 
 def test_a_shell_that_ends_behind_one_line_answers_for_no_other(env: BaseEnvironment) -> None:
