@@ -467,7 +467,7 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Channel, by
                         _hand_over(thread, call.pieces, on_piece)
                 except Exception:  # of the callback, which ends the work before it is raised
                     thread.leave(call)
-                    while not (call.done or thread.has_ended):
+                    while not (call.done or thread.has_ended or thread in _of_parents):
                         bell.acquire(True, SLICE)
                     raise
             elif done and call.error is None:
