@@ -77,6 +77,8 @@ class Pieces:
         self._paused: Pausable | None = None
         self._dropped = False
         self._drained: asyncio.Future[None] | None = None
+        self.holds_turn = True
+        """True if the session waits until the output was received; the reader of a stream may take it much later."""
 
     def offer(self, channel: Channel, data: bytes, stream: Pausable) -> None:
         """Queue output. Called on the loop."""
@@ -101,7 +103,7 @@ class Pieces:
 
     async def drained(self) -> None:
         """Wait until the callback has received everything, or nothing takes it any more. Called on the loop."""
-        if self._size > 0 and not self._dropped:
+        if self.holds_turn and self._size > 0 and not self._dropped:
             self._drained = self._drained or current().loop.create_future()
             await self._drained
 

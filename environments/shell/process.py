@@ -84,6 +84,11 @@ class Processes:
             process.send(shell, request, Ending(shells, user))
             if where.takes_input:
                 await shell.begun()
+        except asyncio.CancelledError:  # the command may have begun
+            self.running.add(process)
+            process.follow(self.running.discard)
+            await shielded(spawn(process.ended_by_us()))
+            raise
         except BaseException as error:
             shell.give_up()
             release(shell)

@@ -177,11 +177,12 @@ class Waiting:
 
     def take(self) -> list[Piece]:
         """Return the output that waits."""
-        if not self.call.pieces:
-            return []
-        taken = self.call.pieces.take()
-        self._thread.soon(self.call.pieces.taken, sum(len(data) for _, data in taken))
-        return taken
+        return self.call.pieces.take() if self.call.pieces else []
+
+    def note_taken(self, pieces: list[Piece]) -> None:
+        """Note that output was received: there is room for more."""
+        if self.call.pieces is not None:
+            self._thread.soon(self.call.pieces.taken, sum(len(data) for _, data in pieces))
 
     async def end(self, cancel: Callable[[], object] | None = None) -> None:
         """Cancel the work, and wait for its end, whatever cancels the task meanwhile.
@@ -230,6 +231,7 @@ async def awaited(
                     for channel, data in pieces:
                         if inspect.isawaitable(told := on_piece(channel, data)):
                             await told
+                waiting.note_taken(pieces)
                 await checkpoint()  # a command that prints quickly leaves other tasks their turn
             elif waiting.call.done:
                 break
@@ -256,8 +258,7 @@ def in_scope(scope: CancelScope, work: Work[T]) -> Work[T]:
     """Return work that is done in a scope, which ends with the scope of the caller."""
 
     async def scoped(call: Call[T]) -> T:
-        linked = contextlib.nullcontext() if scope is current_scope() else ended_in_scope(scope.cancel)
-        with linked, scope.active():
+        with ended_in_scope(scope.cancel), scope.active():
             return await work(call)
 
     return scoped
@@ -267,7 +268,6 @@ async def in_thread(
     function: Callable[[], T],
     *,
     limiter: anyio.CapacityLimiter | None = None,
-    scope: CancelScope | None = None,
     undo: Callable[[T], object] | None = None,
 ) -> T:
     """Call a function on a worker thread, and return its result. Cancelled, its scope ends it, and it is waited for.
@@ -276,18 +276,17 @@ async def in_thread(
         function: The function. It sees the context variables of the task. The task's event loop awaits the coroutines
             of its callbacks, see `awaited_at_home`.
         limiter: Bounds how many work at once; None is no bound.
-        scope: Its scope, cancelled with the task; None makes one, which ends with that of the caller.
         undo: Ends the result of a function that ended as the task was cancelled.
     """
-    chosen = scope or scope_of_caller()
+    scope = scope_of_caller()
 
     async def work(call: Call[T]) -> T:
         if undo:
             call.undo = partial(in_worker, undo)
         return await in_worker(function)
 
-    async with limiter or anyio.CapacityLimiter(1):
-        return await awaited(in_scope(chosen, work), cancel=chosen.cancel)
+    async with limiter or contextlib.nullcontext():
+        return await awaited(in_scope(scope, work), cancel=scope.cancel)
 
 
 class _InnerScope(CancelScope):

@@ -7,10 +7,10 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
 from anyio.lowlevel import checkpoint
 
@@ -20,7 +20,7 @@ from environments.execution import starts_end_with
 from environments.listener import ChannelName, channel_name
 from environments.loop import QUEUED, Call, current, in_worker, work_of
 from environments.observation.observation import UNOBSERVED
-from environments.options import Command, CommandOptions, CommandText, StderrMode
+from environments.options import Command, CommandOptions, CommandText, SharedOptions, StderrMode
 from environments.sink import Channel
 from hermes_env.aio.calls import (
     Waiting,
@@ -103,15 +103,12 @@ def _result(outcome: Any, binary: bool) -> CommandResult:  # noqa: ANN401
     return result
 
 
-class StreamArguments(TypedDict, total=False):
+class StreamArguments(SharedOptions, total=False):
     """The options of a command of a stream, see `BaseEnvironment.execute`."""
 
-    cwd: str | None
     timeout: float | None
     stdin: str | bytes | None
     stderr: StderrMode
-    env: Mapping[str, str] | None
-    user: str | int | None
     max_output_bytes: int | None
     interrupt: threading.Event | None
 
@@ -190,7 +187,10 @@ class Commands(ABC):
                 work = self._work(run, self.sync._session_call(command, binary=binary, **arguments))
             else:
                 work = partial(_in_thread, partial(self.sync.execute, command, **arguments), scope)
-            return Waiting(in_scope(scope, work), object(), wants_pieces=True)
+            waiting = Waiting(in_scope(scope, work), object(), wants_pieces=True)
+            if waiting.call.pieces is not None:
+                waiting.call.pieces.holds_turn = False
+            return waiting
 
         return OutputStream(begin, BytesPiece) if binary else OutputStream(begin, TextPiece)
 
@@ -286,8 +286,10 @@ class OutputStream(Generic[PieceT]):
 
     async def _read(self, waiting: Waiting) -> None:
         self._has_ended = waiting.call.done  # nothing is printed behind that
-        for channel, data in waiting.take():
+        pieces = waiting.take()
+        for channel, data in pieces:
             self._add(channel, self._decoder.decoded(channel, data))
+        waiting.note_taken(pieces)
         if self._has_ended:
             for channel, text in self._decoder.rest():
                 self._add(channel, text)

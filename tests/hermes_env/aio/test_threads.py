@@ -1,0 +1,108 @@
+"""The coroutines of the loop thread, awaited: no thread for each call, and nothing of the caller's loop on that one."""
+
+from __future__ import annotations
+
+import threading
+
+import anyio
+import pytest
+import sniffio
+from targets.awaiting import on_both, until
+from targets.processes import having
+
+from environments import CommandResult, TerminalError
+from environments.approvals import CommandRequest
+from environments.loop import Call
+from hermes_env.aio import AsyncEnvironment
+from hermes_env.aio.calls import awaited
+
+pytestmark = pytest.mark.anyio
+
+
+def workers() -> set[str]:
+    return {each.name for each in threading.enumerate() if each.name.startswith("hermes-worker")}
+
+
+@on_both
+async def test_commands_that_are_awaited_at_once_need_no_thread_each(env: AsyncEnvironment) -> None:
+    await env.execute("true")
+    before = workers()
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(env.execute_oneshot, "sleep 0.3")
+            group.start_soon(env.execute, "true")
+        await until(lambda: env.busy)
+        process = await env.start("cat")
+        group.start_soon(process.expect, "word")
+        group.start_soon(process.wait)
+        await process.write("word\n")
+        await process.close_stdin()
+        assert len(workers() - before) <= 2  # a pattern is looked for on one
+
+
+@on_both
+async def test_a_hook_and_a_plain_command_beside_it_do_not_wait_for_each_other(env: AsyncEnvironment) -> None:
+    asked, answered = anyio.Event(), anyio.Event()
+
+    async def ask(request: CommandRequest) -> None:
+        asked.set()
+        await answered.wait()
+
+    async with AsyncEnvironment("local", before_command=ask) as other, anyio.create_task_group() as group:
+        group.start_soon(other.execute, "true")
+        await asked.wait()
+        assert (await env.execute("echo on")).output == "on\n"
+        answered.set()
+
+
+@on_both
+async def test_the_library_of_the_caller_is_not_that_of_the_loop_thread(anyio_backend: str) -> None:
+    async def library(_: Call[str]) -> str:
+        return sniffio.current_async_library()
+
+    assert sniffio.current_async_library() == anyio_backend
+    assert await awaited(library) == "asyncio"
+
+
+@on_both
+async def test_a_task_of_a_callback_is_refused_to_wait_for_its_own_command(env: AsyncEnvironment) -> None:
+    async def run(piece: str) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(refused)
+
+    async def refused() -> None:
+        with pytest.raises(TerminalError, match="await execute_oneshot"):
+            await env.execute("true")
+        results.append(await env.execute_oneshot("echo beside"))
+
+    results: list[CommandResult] = []
+    await env.execute("echo out", on_output=run)
+    assert [each.output for each in results] == ["beside\n"]
+
+
+async def test_the_output_that_comes_quickly_leaves_other_tasks_their_turn(env: AsyncEnvironment) -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.sleep(0)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(count)
+        await env.execute("head -c 50000000 /dev/zero", binary=True, on_output=lambda _: None)
+        group.cancel_scope.cancel()
+    assert turns > 20
+
+
+@on_both
+async def test_a_start_in_a_shell_that_is_ready_leaves_no_process_when_it_is_cancelled(
+    env: AsyncEnvironment, nap: str
+) -> None:
+    for delay in (0, 0.0003, 0.0006, 0.001, 0.0015, 0.002, 0.003):
+        await env.execute_oneshot("true")
+        with anyio.move_on_after(delay):
+            await (await env.start(f"sleep {nap}")).kill()
+        await anyio.sleep(0.05)
+        assert not having(nap)
