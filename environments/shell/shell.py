@@ -192,7 +192,7 @@ class Shell:
         self._begin(self.number + 1, sink, waiting, on_end)
         self.number += 1
         takes_input = request.where.takes_input
-        doubtful = self._lags or self.is_noisy or self.has_leftovers or self.dialect.on_terminal
+        doubtful = self._lags or self.is_noisy or self.has_leftovers
         announced = not takes_input and (doubtful or self.stream.unread() is None)
         self.has_begun = False
         if takes_input:

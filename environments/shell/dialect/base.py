@@ -34,7 +34,6 @@ class Dialect(ABC):
         nonce: What its messages begin with.
         marker: What the marker variable begins with for its commands.
         words: What our names in it begin with, which no user's does.
-        on_terminal: Whether it speaks on a terminal, which its commands read from, while its script comes elsewhere.
     """
 
     name: ClassVar[str]
@@ -52,11 +51,10 @@ class Dialect(ABC):
     can_leave: ClassVar[bool]
     """Whether the shell can leave a command that is to end, and go on. Otherwise it ends with it."""
 
-    def __init__(self, nonce: str, marker: str, words: str, on_terminal: bool = False) -> None:
+    def __init__(self, nonce: str, marker: str, words: str) -> None:
         self.nonce = nonce
         self.marker = marker
         self.words = words
-        self.on_terminal = on_terminal
 
     # What differs.
 
@@ -206,7 +204,7 @@ class Dialect(ABC):
             number: Which of its requests it is, from 1 on.
             announced: Whether the shell is to say where the output begins.
         """
-        before = self.exporting(request.exports, unless_set=True) + self._lending_terminal()
+        before = self.exporting(request.exports, unless_set=True)
         before += self._saying_begin(number, request.separate) if announced else ""
         if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
             before += f"{self.call} trap : {SURVIVED};"
@@ -269,14 +267,6 @@ class Dialect(ABC):
     def _saying_begin(self, number: int, separate: bool = False) -> str:
         said = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0'"
         return "".join(f"{said} >&{end};" for end in ((self.err, self.out) if separate else (self.out,)))
-
-    def _lending_terminal(self) -> str:
-        """Return what makes the terminal, if it is on one, as a command wants it. It leaves line breaks as they are."""
-        return f"{self.stty} sane -onlcr <&{self.out} >/dev/null 2>&1 || :;" if self.on_terminal else ""
-
-    def _silencing_terminal(self) -> str:
-        """Return what keeps it from an echo, and from changing what the shell says, while no command runs."""
-        return f"{self.stty} raw -echo <&{self.out} >/dev/null 2>&1 || :\n" if self.on_terminal else ""
 
     def _mark(self, number: str) -> str:
         return f'{self.call} export {MARKER_VARIABLE}="{self.marker}{number}/"'

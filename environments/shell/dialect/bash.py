@@ -101,7 +101,7 @@ class Bash(BashState):
         number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
         end = self._say(Kind.END, number, code, left)
         aside = f"{end} >&{Fd.ERR}\n" if how == "separate" else ""
-        look = self._silencing_terminal() + self._look_for_leftovers()
+        look = self._look_for_leftovers()
         if where != Where.MAIN.value:
             # A command that fails may not have read all of its input, which must not be taken for script.
             leave = f'[[ "{code}" = 0 ]] || \\builtin exit\n' if where == Where.ATTACHED.value else ""
@@ -117,7 +117,7 @@ class Bash(BashState):
         look = f"\\exec {Fd.LEASH}>&-; \\builtin read -t 0 -u {Fd.LEASH_END}\n"
         said = self._say(kind, f"$(({self.words}[{Item.NUMBER}]++))", code, "$?")
         ready = f"{self._mark(self._value(Item.NUMBER))}\n{self._hold_leash()}"
-        return f"{self._silencing_terminal()}{look}{said} >&{Fd.OUT}\n{ready}\n"
+        return f"{look}{said} >&{Fd.OUT}\n{ready}\n"
 
     def _beginning(self) -> str:
         """Return what says BEGIN of a command that can change nothing: read byte by byte, a call of it is shorter."""
@@ -158,10 +158,8 @@ class Bash(BashState):
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
         number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
-        quiet = (
-            f"\\exec 1>&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}\n\\builtin trap - EXIT DEBUG ERR\n{self._silencing_terminal()}"
-        )
-        aside = "" if self.on_terminal else f"{self._say(Kind.EXIT, number, code, left)} >&{Fd.ERR}\n"
+        quiet = f"\\exec 1>&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}\n\\builtin trap - EXIT DEBUG ERR\n"
+        aside = f"{self._say(Kind.EXIT, number, code, left)} >&{Fd.ERR}\n"
         said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{Fd.OUT}\n"
         return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{aside}{said}"
 
@@ -203,7 +201,7 @@ class Bash(BashState):
 
     def _is_usual_fork(self, request: Request) -> bool:
         """Whether `_forking` runs a request. The user's own commands never are in a shell that they could change."""
-        bare = not (request.separate or request.stdin_file or request.env or request.exports or self.on_terminal)
+        bare = not (request.separate or request.stdin_file or request.env or request.exports)
         return bare and request.where is Where.SUBSHELL and request.cwd is not None
 
     def _forking(self) -> str:
@@ -243,8 +241,7 @@ class Bash(BashState):
     def _redirections(self, request: Request) -> str:
         err = f"2>&{Fd.ERR}" if request.separate else "2>&1"
         if not request.where.takes_input:
-            usual = Fd.OUT if self.on_terminal else Fd.NULL_IN
-            return f"<&{Fd.STDIN if request.stdin_file else usual} >&{Fd.OUT} {err}"
+            return f"<&{Fd.STDIN if request.stdin_file else Fd.NULL_IN} >&{Fd.OUT} {err}"
         return f">&{Fd.OUT} {err}"
 
     def _finishing(self, request: Request) -> str:

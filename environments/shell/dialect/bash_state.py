@@ -73,7 +73,7 @@ class BashState(Dialect, ABC):
         hide = f"if [[ ${{{self.words}@a}} = *x* ]]; then \\builtin export -n {self.words}; fi"
         parts = f"{hide};{head};{exports};\\builtin printf '\\0';{functions};\\builtin printf '\\0%s\\0' \"{number}\""
         plain = f"{{ {parts}; }} >&{Fd.ERR}\n"
-        if how == "merge" and not self.on_terminal:
+        if how == "merge":
             return plain
         # What is left of a command may write there as well, and nothing comes between the bytes of one short write.
         line = f'\\builtin printf \'{self._head(Kind.PIECE)}%s\\0%s\\0%s\\0\' "{number}" $part "$l" >&{Fd.ERR}'

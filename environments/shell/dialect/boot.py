@@ -30,50 +30,21 @@ stty raw -echo
 printf ok
 """
 """On a terminal bash would be interactive by its stderr, and other shells by their stdout: none of them may be."""
-_BEST_APART = """\
-if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc -m; fi
-exec sh -m"""
-_BOOT_APART = f"""\
-case ${{TERM:-dumb}} in dumb) TERM=xterm-256color ;; esac
-export {MARKER_VARIABLE}="$0" TERM
-stty raw -echo && mkfifo -m 600 @SCRIPT@ || exit
-printf ok
-exec <@SCRIPT@
-rm -f @SCRIPT@
-read -r _ _ _ _ hermes_group _ </proc/$$/stat
-case $hermes_group in 0) trap '' TTOU ;; esac
-"""
-"""On a terminal from which a shell does not read its script it has job control only if that is asked for: control-C
-then reaches the command alone. Control-Z and `fg` are the user's. Where the terminal came from outside of the target's
-process ids, and is another group's, which has no number there, bash would be stopped as it takes it over."""
 _IS_BASH = '[ -n "${BASH_VERSION-}" ] && case $BASH_VERSION in [0-3].*|4.[0-3].*) false ;; esac'
 
 
-def boot_argv(marker: str, terminal: bool = False, scrub: bool = False, script: str | None = None) -> list[str]:
+def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> list[str]:
     """Return the program that becomes the best shell of the target. It is visible there, and holds nothing secret.
 
     Args:
         marker: What its marker variable begins with.
         terminal: Whether it is on a terminal.
         scrub: Whether of the target's variables it sees the harmless ones alone.
-        script: The pipe that it makes, and reads its script from in place of the terminal that it is on.
     """
     boot, best = (_BOOT_ON_TERMINAL, _BEST_ON_TERMINAL) if terminal else (_BOOT, _BEST)
-    if script is not None:
-        boot, best = _BOOT_APART.replace("@SCRIPT@", shlex.quote(script)), _BEST_APART
     if scrub:
         best = running_clean(f"/bin/sh -c {shlex.quote(best)}")
     return ["/bin/sh", "-c", boot + best, marker]
-
-
-def feeding_argv(marker: str, script: str) -> list[str]:
-    """Return the program that copies its input into such a pipe.
-
-    Args:
-        marker: What its marker variable begins with.
-        script: The pipe.
-    """
-    return ["/bin/sh", "-c", f'export {MARKER_VARIABLE}="$0"; exec cat >{shlex.quote(script)}', marker]
 
 
 class Prelude:
@@ -82,18 +53,15 @@ class Prelude:
     Args:
         marker: What the marker variable begins with for every command of this shell.
         known: Which kind of shell it is. When that is not known both kinds are sent, and each takes its own.
-        on_terminal: Whether it is on a terminal that its commands read from, see `Dialect`.
         byte_by_byte: Whether its script comes through a terminal, whose ways a reader of many bytes would change.
     """
 
-    def __init__(
-        self, marker: str, known: type[Dialect] | None, on_terminal: bool = False, byte_by_byte: bool = False
-    ) -> None:
+    def __init__(self, marker: str, known: type[Dialect] | None, byte_by_byte: bool = False) -> None:
         self.nonce = os.urandom(8).hex()
         self._known = known
         self._byte_by_byte = byte_by_byte
         words = f"_{os.urandom(2).hex()[:3]}"  # short, as it is read byte by byte
-        self._dialects = {name: kind(self.nonce, marker, words, on_terminal) for name, kind in DIALECTS.items()}
+        self._dialects = {name: kind(self.nonce, marker, words) for name, kind in DIALECTS.items()}
 
     def dialect(self, name: str) -> Dialect:
         """Return how to speak to the shell, once it has said what it is."""

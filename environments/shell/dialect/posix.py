@@ -22,8 +22,7 @@ _OPTION = re.compile(r"^set [-+]o (\S+)$", re.MULTILINE)
 class Posix(Dialect):
     """A POSIX shell. Its descriptors have one digit, so that ours are set anew for each command and given back then.
 
-    The shell's own output stays on the stream. What `set -x` says about our text is no message, and so dropped; on a
-    terminal, where it would be among the output, the shell's own stderr goes nowhere.
+    The shell's own output stays on the stream. What `set -x` says about our text is no message, and so dropped.
     """
 
     name = "sh"
@@ -43,7 +42,6 @@ class Posix(Dialect):
         texts = {name: self._finishing_text(name) for name in FINISHING_NAMES} | {"exit": self._farewell()}
         return "\n".join(
             [
-                *(["\\exec 2>/dev/null"] if self.on_terminal else []),
                 f"\\exec {_OUT}>&1 {_ERR}>&2",
                 *(f"{self._name(name)}={shlex.quote(text)}" for name, text in texts.items()),
                 self.new_leash(),
@@ -65,9 +63,7 @@ class Posix(Dialect):
     def _arm(self) -> str:
         """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
         text = f'\\eval "{self._value("exit")}"'
-        # A plain sh that does not read its script from the terminal would end without a word at control-C.
-        on_control_c = "; \\command trap '\\command exit 130' INT" if self.on_terminal else ""
-        return f"\\command trap '{text}' EXIT; \\command trap '\\command exit 124' USR1{on_control_c}\n"
+        return f"\\command trap '{text}' EXIT; \\command trap '\\command exit 124' USR1\n"
 
     def _next(self) -> str:
         """Return what gets ready for the next command."""
@@ -82,7 +78,7 @@ class Posix(Dialect):
         where, _, how = name.partition("_")
         number, code, left = self._value("i"), self._value("r"), self._value("h")
         first = f"\\command unset {self._name('c')}\n"
-        first += self._silencing_terminal() + self._look_for_leftovers()
+        first += self._look_for_leftovers()
         end = self._say(Kind.END, number, code, left)
         aside = f"{end} >&{_ERR}\n" if how == "separate" else ""
         if where != Where.MAIN.value:
@@ -105,7 +101,7 @@ class Posix(Dialect):
         exports = "\\command export -p; \\command printf 'umask '; \\command umask"
         text = (
             f"{{ \\command printf '{self._head(Kind.STATE)}%s\\0\\0\\0' \"{number}\"; {exports}; "
-            f"\\command printf '\\0'; \\command set +o; {end}; }} >&{_OUT if self.on_terminal else _ERR} 2>/dev/null\n"
+            f"\\command printf '\\0'; \\command set +o; {end}; }} >&{_ERR} 2>/dev/null\n"
         )
         return text if how == "merge" else f'if [ "{self._value("h")}" = 0 ]; then {text}fi\n'
 
@@ -115,7 +111,7 @@ class Posix(Dialect):
         # While no command runs, its end is that of none: the number is the next command's already.
         idle = f"case ${{{self._name('c')}+x}} in x) ;; *) {self._name('i')}=0 ;; esac\n"
         first = f"{self._name('r')}=$? {self._name('h')}=0\n{_ITS_OWN_COMMAND}\n{idle}"
-        head = f"{first}\\command trap - EXIT\n{self._silencing_terminal()}"
+        head = f"{first}\\command trap - EXIT\n"
         aside = f"{self._say(Kind.EXIT, number, code, left)} >&{_ERR}\n"
         said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{_OUT}\n"
         return f"{head}{self._report('merge')}{aside}{said}"
@@ -143,8 +139,7 @@ class Posix(Dialect):
     def _redirections(self, request: Request) -> str:
         stdin = ""
         if not request.where.takes_input:
-            usual = "0<&1 " if self.on_terminal else "0</dev/null "
-            stdin = "0<&4 4<&- " if request.stdin_file else usual
+            stdin = "0<&4 4<&- " if request.stdin_file else "0</dev/null "
         err = _ERR if request.separate else _OUT
         ends = f'{_LEASH}<"{self._value("l")}" {_LEASH_END}>&-'
         return f"{stdin}{_OUT}>&1 {_ERR}>&2 1>&{_OUT} 2>&{err} {ends}"
