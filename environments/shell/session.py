@@ -192,7 +192,12 @@ class Session:
                 await call.pieces.drained()  # until then its callback takes it for the running one
         finally:
             self.running = None
-            await shielded(spawn(self._command_ended(shell, command, held)))
+            if (
+                shell.state is State.IDLE and self._keeps_shell and not self._is_nowhere
+            ):  # as mostly: nothing to wait for
+                self._take_over(shell, command)
+            else:
+                await shielded(spawn(self._command_ended(shell, command, held)))
         await env.complete(outcome, command, running)
         outcome.cwd = shell.variables.get("PWD", "")
         if self._lost:
@@ -315,20 +320,25 @@ class Session:
         """
         if shell.state is State.ENDED:
             await shell.report()
-        values = dict(shell.variables)
-        self._note_doubtful(values)
-        stays = command.cwd is not None or (self._is_nowhere and "hermes-" in values.get("PWD", ""))
-        if stays:  # it ran in a directory of its own, which the session does not keep
-            values |= {name: self.variables.get(name, "") for name in ("PWD", "OLDPWD")}
-        self.variables = values
+        stays = self._take_over(shell, command)
         if self._shell is not shell:
             return
         if not shell.is_idle or not self._keeps_shell or (self._is_nowhere and stays):
             await self._end()
             if held and shell.sent_last_words:
                 self._state = with_variables_of(self._state, held, command.env)
-        elif shell.has_leftovers:
+
+    def _take_over(self, shell: Shell, command: Command) -> bool:
+        """Note the variables that a command has left. Returns whether the session stays in its directory."""
+        values = dict(shell.variables)
+        self._note_doubtful(values)
+        stays = command.cwd is not None or (self._is_nowhere and "hermes-" in values.get("PWD", ""))
+        if stays:  # it ran in a directory of its own, which the session does not keep
+            values |= {name: self.variables.get(name, "") for name in ("PWD", "OLDPWD")}
+        self.variables = values
+        if shell.is_idle and shell.has_leftovers and self._shell is shell:
             spawn(self._settle_soon(shell))
+        return stays
 
     def _note_doubtful(self, values: Mapping[str, str]) -> None:
         """Keep apart what a script's tool call made of the variables that decide which code a later script runs."""
