@@ -448,8 +448,7 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Channel, by
             program, or no thread can be started.
     """
     thread = current()
-    me = _thread.get_ident()
-    if me == thread.thread:
+    if thread.is_mine:
         raise TerminalError("a call that waits was made on the loop's own thread")
     bell = _thread.allocate_lock()
     bell.acquire()
@@ -458,7 +457,7 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Channel, by
         if bell.locked():  # the loop alone releases it
             bell.release()
 
-    call = Call(work, me, wake, on_piece is not None)
+    call = Call(work, _thread.get_ident(), wake, on_piece is not None)
     try:
         thread.loop.call_soon_threadsafe(thread.begin, call)
         while True:

@@ -70,8 +70,6 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
     """Whether what a process printed may arrive after a later request was sent."""
     has_reserve: ClassVar[bool] = True
     """Whether a shell waits in the target for what has to be done when no process can be started there."""
-    control_timeout: ClassVar[float] = CONTROL_LIMIT
-    """Seconds that a command of our own may take."""
     target_stays: ClassVar[bool] = False
     """Whether the target is the same after every loss, such as a host to which the link was dropped."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import posixpath
 import weakref
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.loop import Call, Pieces
@@ -21,6 +23,10 @@ from environments.shell.target_user import IDENTITY, TargetUser
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
+    from environments.shell.stream import Stream
+    from environments.sink import Sink
+
+T = TypeVar("T")
 
 
 class OneshotRunner:
@@ -52,7 +58,11 @@ class OneshotRunner:
             there = await self.beside(command, user)
             pool = self._shells.control_of(user) if command.is_own else self._shells.pool_of(user)
             output = Output(env.output_limit(command), command.separate, call.pieces)
-            outcome, done = await self._until_begun(pool, there, output, user, command)
+
+            async def wait(running: Running) -> tuple[Outcome, Running]:
+                return await outcome_of(running, output, command.timeout, command.interrupt), running
+
+            outcome, done = await self._until_begun(pool, there, user, lambda _: output, wait)
         except (CallCancelledError, StartStoppedError):  # while it waited for a shell, or was on its way to one
             if not command.is_cancelled:
                 raise
@@ -62,19 +72,25 @@ class OneshotRunner:
         return outcome
 
     async def _until_begun(
-        self, pool: Pool, there: Command, output: Output, user: TargetUser | None, command: Command
-    ) -> tuple[Outcome, Running]:
+        self,
+        pool: Pool,
+        there: Command,
+        user: TargetUser | None,
+        sink_on: Callable[[Stream], Sink],
+        wait: Callable[[Running], Awaitable[T]],
+    ) -> T:
+        """Send a command to a shell, and to another one if that had ended before it began. Return what `wait` does."""
         for _ in range(ATTEMPTS + 2):
             try:
                 async with pool.lent() as shell:
-                    request = await self._env.requested(there, Where.SUBSHELL, user=user)
-                    running = Running(shell, request, output, GRACE, Ending(self._shells, user))
+                    request: Request = await self._env.requested(there, Where.SUBSHELL, user=user)
+                    sink = sink_on(shell.stream)
+                    running = Running(shell, request, sink, GRACE, Ending(self._shells, user))
                     self.running.add(running)
                     try:
                         if not self._env.life.is_open:
                             running.interrupt()
-                        outcome = await outcome_of(running, output, command.timeout, command.interrupt)
-                        return outcome, running
+                        return await wait(running)
                     finally:
                         self.running.discard(running)
             except (NotBegunError, BrokenPipeError):
@@ -93,18 +109,14 @@ class OneshotRunner:
             EnvironmentLostError: The target went away while it ran.
         """
         there = await self.beside(command._replace(separate=separate), None)
-        for _ in range(ATTEMPTS + 2):
-            try:
-                async with self._shells.control.lent() as shell:
-                    request: Request = await self._env.requested(there, Where.SUBSHELL)
-                    running = Running(shell, request, Offered(pieces, shell.stream), GRACE, Ending(self._shells))
-                    ended = await running.wait(math.inf)
-                    if running.reason:
-                        raise CallCancelledError("the scope was cancelled, and the command was ended")
-                    return await running.exit_code(ended)
-            except (NotBegunError, BrokenPipeError):
-                continue
-        raise self._shells.lost(await self._shells.why_lost() or "its shells end as soon as they are opened")
+
+        async def wait(running: Running) -> int:
+            ended = await running.wait(math.inf)
+            if running.reason:
+                raise CallCancelledError("the scope was cancelled, and the command was ended")
+            return await running.exit_code(ended)
+
+        return await self._until_begun(self._shells.control, there, None, partial(Offered, pieces), wait)
 
     # The call, as a shell that is not the session's has to be asked.
 
@@ -126,7 +138,7 @@ class OneshotRunner:
         if cwd and (cwd.startswith("/") or cwd == "~" or cwd.startswith("~/")):
             return cwd
         here: str = await self._env.session_of_execute.variable("PWD", sourced=not command.is_own)
-        return posixpath.join(here, cwd or "") if cwd else here
+        return posixpath.join(here, cwd) if cwd else here
 
     def _absolute(self, cwd: str) -> str:
         return self._shells.home + cwd[1:] if cwd == "~" or cwd.startswith("~/") else cwd

@@ -99,9 +99,8 @@ class Shells:
         """The kind of shell the target has, once one has been opened."""
         self.home = ""
         """The home directory of the target's user."""
-        slots = asyncio.Semaphore(env.max_streams - 1) if env.max_streams else None
-        self._slots, self._most = slots, env.max_streams or 0
-        self.pool = Pool(self, None, slots)
+        self._slots = asyncio.Semaphore(env.max_streams - 1) if env.max_streams else None
+        self.pool = Pool(self, None, self._slots)
         self._of_users: dict[TargetUser, Pool] = {}
         self.control = Control(self, None)
         self._control_of_users: dict[TargetUser, Control] = {}
@@ -439,7 +438,7 @@ class Pool:
         """Keep a shell for the next borrower, if it is fit for one."""
         is_current = self._shells.is_current(shell)
         if is_current and shell.has_leftovers:
-            self._parked[shell] = spawn(self._watch(shell))
+            self.park(shell)
         elif is_current and not shell.is_noisy and len(self._idle) < IDLE_LIMIT:
             self._idle.append(shell)
         else:

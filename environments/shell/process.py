@@ -27,7 +27,7 @@ from environments.result import KILLED_EXIT_CODE
 from environments.shell.output import Delivery
 from environments.shell.pool import Ending
 from environments.shell.request import Request, Where
-from environments.shell.run import SIGNAL_LIMIT, Running
+from environments.shell.run import MOST_SECONDS, SIGNAL_LIMIT, Running
 from environments.shell.shell import Shell
 from environments.shell.unread import UnreadOutput, search_for
 from environments.sink import ReadableSink
@@ -85,8 +85,7 @@ class Processes:
             if where.takes_input:
                 await shell.begun()
         except asyncio.CancelledError:  # the command may have begun
-            self.running.add(process)
-            process.follow(self.running.discard)
+            self._follow(process)
             await shielded(spawn(process.ended_by_us()))
             raise
         except BaseException as error:
@@ -95,10 +94,13 @@ class Processes:
             if isinstance(error, BrokenPipeError):
                 raise await self._killed() from error
             raise
+        self._follow(process)
+        call.undo = ShellProcess.ended_by_us
+        return process
+
+    def _follow(self, process: ShellProcess) -> None:
         self.running.add(process)
         process.follow(self.running.discard)
-        call.undo = _kill
-        return process
 
     async def _killed(self) -> EnvironmentLostError:
         if loss := await self._shells.why_lost():
@@ -107,10 +109,6 @@ class Processes:
             "the shell that was to run a background command was killed from outside. Whether the command had begun is "
             "not known, and it was not run again"
         )
-
-
-async def _kill(process: ShellProcess) -> None:
-    await process.ended_by_us()
 
 
 class ShellProcess(Process):
@@ -188,48 +186,6 @@ class ShellProcess(Process):
             self.running_command.reason = "sweep"
             await self.running_command.tree().end(self._grace, running=False)
 
-    async def send_input(self, data: bytes) -> None:
-        """Write to the command, and wait until all is on its way."""
-        if self.done.done():
-            raise BrokenPipeError("the process has ended")
-        if self._input_closed:
-            raise BrokenPipeError("its input was closed" if self._takes_input else _NO_INPUT)
-        self._shell.stream.write(data)
-        draining = spawn(self._shell.stream.drain())
-        try:
-            await asyncio.wait((draining, self.done), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            draining.cancel()
-
-    async def end_input(self) -> None:
-        """Let the command see end of file."""
-        if not self._input_closed:
-            self._input_closed = not self._is_on_terminal
-            with contextlib.suppress(BrokenPipeError):
-                self._shell.stream.close_write()
-
-    async def ended(self, timeout: float | None) -> None:
-        """Wait for the end, for at most `timeout` seconds."""
-        if timeout is None or timeout > 1e8:
-            await shielded(self.done)
-        else:
-            await done_within(self.done, timeout)
-
-    async def take(self) -> str:
-        """Return what has come since the last call."""
-        if self._given_sink is None:
-            return self._unread.take(final=self.done.done())
-        if isinstance(self._given_sink, ReadableSink):
-            return await in_worker(self._given_sink.take, self.done.done())
-        return ""
-
-    async def add_callback(self, callback: Callable[[int | None], object]) -> None:
-        """Have a function called at the end, or at once if it has ended."""
-        if self.done.done():
-            await in_worker(self._call, callback)
-        else:
-            self._callbacks.append(callback)
-
     def _call(self, callback: Callable[[int | None], object]) -> None:
         try:
             callback(None if self._error else self._exit_code)
@@ -250,7 +206,11 @@ class ShellProcess(Process):
     @on_loop
     async def read(self) -> str:
         """Return what has come, see `Process`."""
-        return await self.take()
+        if self._given_sink is None:
+            return self._unread.take(final=self.done.done())
+        if isinstance(self._given_sink, ReadableSink):
+            return await in_worker(self._given_sink.take, self.done.done())
+        return ""
 
     @on_loop
     async def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
@@ -274,12 +234,24 @@ class ShellProcess(Process):
         if not isinstance(data, (bytes, bytearray)):
             check_text("data", data)
         raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
-        await self.send_input(raw)
+        if self.done.done():
+            raise BrokenPipeError("the process has ended")
+        if self._input_closed:
+            raise BrokenPipeError("its input was closed" if self._takes_input else _NO_INPUT)
+        self._shell.stream.write(raw)
+        draining = spawn(self._shell.stream.drain())
+        try:
+            await asyncio.wait((draining, self.done), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            draining.cancel()
 
     @on_loop
     async def close_stdin(self) -> None:
         """Let the command see end of file, see `Process`."""
-        await self.end_input()
+        if not self._input_closed:
+            self._input_closed = not self._is_on_terminal
+            with contextlib.suppress(BrokenPipeError):
+                self._shell.stream.close_write()
 
     def poll(self) -> int | None:
         """Return the exit code, see `Process`."""
@@ -295,13 +267,19 @@ class ShellProcess(Process):
     @on_loop
     async def wait(self, timeout: float | None = None) -> int | None:
         """Wait for the end, see `Process`."""
-        await self.ended(timeout)
+        if timeout is None or timeout >= MOST_SECONDS:
+            await shielded(self.done)
+        else:
+            await done_within(self.done, timeout)
         return self.poll()
 
     @on_loop
     async def add_done_callback(self, callback: Callable[[int | None], object]) -> None:
         """Have a function called at the end, see `Process`."""
-        await self.add_callback(callback)
+        if self.done.done():
+            await in_worker(self._call, callback)
+        else:
+            self._callbacks.append(callback)
 
     @on_loop
     async def kill(self) -> None:

@@ -238,17 +238,16 @@ class Threaded(Stream):
         """Send bytes, see `Stream`."""
         if self._is_closed or self._is_broken:
             raise BrokenPipeError("the stream is closed")
-        self._unsent += 1
-        self._sent.clear()
         self._send(lambda: self._stream.write(data))
 
     def close_write(self) -> None:
         """Send end of file, see `Stream`."""
         if not self._is_closed:
-            self._unsent += 1
             self._send(self._stream.close_write)
 
     def _send(self, send: Callable[[], object]) -> None:
+        self._unsent += 1
+        self._sent.clear()
         self._sending.put(send)
         if self._writer is None:
             self._writer = threading.Thread(target=self._write, name="hermes-write", daemon=True)
@@ -286,7 +285,6 @@ class Threaded(Stream):
     def resize(self, terminal: Terminal) -> None:
         """Change the size of the terminal, see `Stream`."""
         self._send(lambda: self._stream.resize(terminal))
-        self._unsent += 1
 
     async def exit_code(self, timeout: float) -> int | None:
         """Return how the process ended, see `Stream`."""

@@ -47,7 +47,6 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     streams_lag = True
     has_reserve = False
     look_interval = 60.0
-    control_timeout = CONTROL_TIMEOUT
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
