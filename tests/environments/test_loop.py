@@ -1411,6 +1411,17 @@ def child_of(act):
 def ended(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
+FORKED_IN_A_CALLBACK = f"""{FORKED}
+from environments.sink import Channel
+
+children = []
+
+async def work(call):
+    call.pieces.offer(Channel.STDOUT, b"x", None)
+    while not children:
+        await asyncio.sleep(0)
+    return "value"
+"""
 
 
 class TestForks:
@@ -1513,16 +1524,6 @@ class TestForks:
     def test_in_a_child_forked_in_a_callback_the_call_fails_and_its_parents_goes_on(self) -> None:
         script = """
             from environments import TerminalError
-            from environments.sink import Channel
-
-            children = []
-
-            async def work(call):
-                call.pieces.offer(Channel.STDOUT, b"x", None)
-                while not children:
-                    await asyncio.sleep(0)
-                return "value"
-
             def fork(channel, data):
                 children.append(os.fork())
 
@@ -1535,20 +1536,10 @@ class TestForks:
             say("exit code", ended(*children))
         """
         lines = [f"child: {loop.FORKED}", "child right", "exit code 0", "parent value"]
-        assert sorted(told_by(FORKED, script)) == sorted(lines)
+        assert sorted(told_by(FORKED_IN_A_CALLBACK, script)) == sorted(lines)
 
     def test_in_a_child_forked_in_a_callback_that_raises_there_the_error_comes(self) -> None:
         script = """
-            from environments.sink import Channel
-
-            children = []
-
-            async def work(call):
-                call.pieces.offer(Channel.STDOUT, b"x", None)
-                while not children:
-                    await asyncio.sleep(0)
-                return "value"
-
             def fork(channel, data):
                 children.append(os.fork())
                 if children == [0]:
@@ -1561,7 +1552,7 @@ class TestForks:
                 os._exit(0)
             say("exit code", ended(*children))
         """
-        assert sorted(told_by(FORKED, script)) == ['"child\'s" right', "exit code 0", "parent value"]
+        assert sorted(told_by(FORKED_IN_A_CALLBACK, script)) == ['"child\'s" right', "exit code 0", "parent value"]
 
 
 class TestTheEndOfTheProgram:

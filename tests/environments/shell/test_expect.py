@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable
 
 import pytest
+from targets.pause_log import PauseLog
 
 from environments import (
     BaseEnvironment,
@@ -95,23 +96,10 @@ def test_a_pattern_sees_what_stands_before_and_is_looked_for_once_more_at_the_en
     _on_loop(work, "1\n22\n333")
 
 
-class Tap:
-    """What an output does to its stream."""
-
-    def __init__(self) -> None:
-        self.turns: list[str] = []
-
-    def pause(self) -> None:
-        self.turns.append("pause")
-
-    def resume(self) -> None:
-        self.turns.append("resume")
-
-
 @pytest.mark.parametrize("search", [TextSearch("needle"), PatternSearch(re.compile("n[e]+dle"))])
 def test_what_is_about_to_be_dropped_is_looked_at_before(search: Search) -> None:
     async def work(output: UnreadOutput) -> None:
-        output.stream = tap = Tap()
+        output.stream = tap = PauseLog()
         looking = spawn(output.take_to(search, FOREVER))
         await asyncio.sleep(0)
         for piece in (b"x" * 99, b"needle", b"y" * 1000):  # whoever waits cannot look in between
@@ -128,7 +116,7 @@ def test_what_is_about_to_be_dropped_is_looked_at_before(search: Search) -> None
 
 def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None:
     async def work(output: UnreadOutput) -> None:
-        output.stream = tap = Tap()
+        output.stream = tap = PauseLog()
         looking = spawn(output.take_to(TextSearch("needle"), FOREVER))
         await asyncio.sleep(0)
         for _ in range(3):
@@ -144,7 +132,7 @@ def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None
 
 def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
     async def work(output: UnreadOutput) -> None:
-        output.stream = tap = Tap()
+        output.stream = tap = PauseLog()
         looking = spawn(output.take_to(TextSearch("needle"), FOREVER))
         await asyncio.sleep(0)
         output.add(Channel.STDOUT, b"x" * 1000)

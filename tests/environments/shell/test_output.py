@@ -6,6 +6,7 @@ import threading
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from targets.pause_log import PauseLog
 
 from environments.capture import BoundedCapture, LiveText
 from environments.loop import QUEUED, run
@@ -104,19 +105,6 @@ def test_what_a_shell_says_of_a_command_that_is_ended_is_left_out() -> None:
     assert output.stdout.text().text == "Killed\na\nb\n"
 
 
-class Tap:
-    """What a delivery does to its stream."""
-
-    def __init__(self) -> None:
-        self.turns: list[str] = []
-
-    def pause(self) -> None:
-        self.turns.append("pause")
-
-    def resume(self) -> None:
-        self.turns.append("resume")
-
-
 class SlowSink:
     """A sink that takes a piece when it may."""
 
@@ -138,7 +126,7 @@ class SlowSink:
 
 
 def test_a_sink_takes_all_in_order_and_the_stream_is_paused_while_it_is_slow() -> None:
-    sink, tap, errors = SlowSink(), Tap(), []
+    sink, tap, errors = SlowSink(), PauseLog(), []
 
     async def work(_: object) -> None:
         delivery = Delivery(sink, lambda: errors.append(delivery.error))
@@ -161,7 +149,7 @@ def test_a_sink_takes_all_in_order_and_the_stream_is_paused_while_it_is_slow() -
 
 
 def test_the_first_error_of_a_sink_is_told_and_ends_what_it_is_given() -> None:
-    sink, tap, errors = SlowSink(ValueError("full")), Tap(), []
+    sink, tap, errors = SlowSink(ValueError("full")), PauseLog(), []
 
     async def work(_: object) -> None:
         delivery = Delivery(sink, lambda: errors.append(delivery.error))
