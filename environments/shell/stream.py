@@ -265,7 +265,8 @@ class Threaded(Stream):
 
     def _note_sent(self) -> None:
         self._unsent -= 1
-        self._may_read.set()
+        if self._polls:
+            self._may_read.set()
         if self._unsent == 0 or self._is_broken:
             self._sent.set()
 

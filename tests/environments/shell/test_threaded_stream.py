@@ -1,0 +1,67 @@
+"""A blocking stream on the loop thread, by two threads."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+
+from environments.loop import Call, run
+from environments.shell.stream import Chunk, Discard, Terminal, Threaded
+from environments.sink import Channel
+
+
+class Echo:
+    """A blocking stream that brings back what is written to it."""
+
+    def __init__(self) -> None:
+        self._chunks: queue.SimpleQueue[Chunk] = queue.SimpleQueue()
+
+    def read(self, timeout: float | None) -> Chunk | None:
+        try:
+            return self._chunks.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+    def write(self, data: bytes) -> None:
+        self._chunks.put(Chunk(Channel.STDOUT, data))
+
+    def close_write(self) -> None:
+        self._chunks.put(Chunk(Channel.STDOUT, b""))
+
+    def resize(self, terminal: Terminal) -> None:
+        pass
+
+    def exit_code(self, timeout: float) -> int | None:
+        return 0
+
+    def close(self) -> None:
+        self.close_write()
+
+
+class Kept(Discard):
+    def __init__(self) -> None:
+        self.data = b""
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        self.data += data
+
+
+def test_one_that_is_paused_stays_so_when_it_is_written_to() -> None:
+    async def work(_: Call[None]) -> None:
+        stream, kept = Threaded(Echo()), Kept()
+        stream.start(kept)
+        stream.write(b"first")
+        while kept.data != b"first":
+            await asyncio.sleep(0.001)
+        stream.pause()
+        for _each in range(20):  # of which the read that was under way may bring one
+            stream.write(b"x")
+            await stream.drain()
+        assert len(kept.data) <= len(b"first") + 1
+        stream.resume()
+        while kept.data != b"first" + b"x" * 20:
+            await asyncio.sleep(0.001)
+        await stream.close()
+        assert stream.has_ended
+
+    run(work)
