@@ -11,6 +11,7 @@ import _thread
 import asyncio
 import atexit
 import contextlib
+import heapq
 import itertools
 import os
 import threading
@@ -38,10 +39,11 @@ SLICE = 1.0
 system call that waits does not end that call: its handler runs when the wait is over."""
 STOP_LIMIT = 10.0
 """Seconds that the end of the program waits for the loop's last work."""
-IDLE_LIMIT = 10.0
+IDLE_LIMIT = 2.0
 """Seconds after which an idle worker thread ends."""
 KEPT_WORKERS = 2
-"""Idle worker threads that stay: Python 3.12 starts no thread any more while the program ends."""
+"""Worker threads that stay when they are idle, those that were made first: Python 3.12 starts no thread any more while
+the program ends."""
 
 AT_THE_END = "the program is at its end, and everything that it ran was ended"
 FORKED = "this process was forked in the middle of the call, which is its parent's"
@@ -319,19 +321,20 @@ class Workers:
     def __init__(self, thread: LoopThread) -> None:
         self._thread = thread
         self._numbers = itertools.count(1)
-        self._idle: deque[Worker] = deque()
+        self._idle: list[Worker] = []
+        """A heap: the worker that was made first is used first, so that the last ones become idle and end."""
 
     async def run(self, work: Callable[..., T], *args: object) -> T:
         """Run a function, see `LoopThread.in_worker`."""
         answer: asyncio.Future[T] = self._thread.loop.create_future()
-        worker = self._idle.pop() if self._idle else self._new()
+        worker = heapq.heappop(self._idle) if self._idle else self._new()
         worker.job = (copy_context(), work, args, answer)
         worker.is_idle = False
         worker.wake.release()
         return await answer
 
     def _new(self) -> Worker:
-        worker = Worker(self, f"hermes-worker-{next(self._numbers)}")
+        worker = Worker(self, next(self._numbers))
         try:
             worker.start()
         except RuntimeError as error:
@@ -340,9 +343,9 @@ class Workers:
 
     def ended(self, worker: Worker, answer: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
         """Note what a function has returned. On the loop."""
-        self._idle.append(worker)
-        if len(self._idle) > KEPT_WORKERS:
-            self._thread.loop.call_later(IDLE_LIMIT, self._end_idle)
+        heapq.heappush(self._idle, worker)
+        if worker.number > KEPT_WORKERS:
+            self._thread.loop.call_later(IDLE_LIMIT, self._end_idle, worker)
         if answer.done():
             return
         if error is None:
@@ -352,9 +355,11 @@ class Workers:
         else:
             answer.set_exception(error)
 
-    def _end_idle(self) -> None:
-        if len(self._idle) > KEPT_WORKERS and time.monotonic() - self._idle[0].idle_since >= IDLE_LIMIT - 0.1:
-            self._idle.popleft().wake.release()  # without a job it ends
+    def _end_idle(self, worker: Worker) -> None:
+        if worker in self._idle and time.monotonic() - worker.idle_since >= IDLE_LIMIT - 0.1:
+            self._idle.remove(worker)
+            heapq.heapify(self._idle)
+            worker.wake.release()  # without a job it ends
 
     def report(self, worker: Worker, answer: asyncio.Future[Any], value: object, error: BaseException | None) -> None:
         """Have the loop note the end of a function. In the worker's thread."""
@@ -364,15 +369,19 @@ class Workers:
 class Worker(threading.Thread):
     """One thread, which waits for its next function."""
 
-    def __init__(self, workers: Workers, name: str) -> None:
-        super().__init__(name=name, daemon=True)
+    def __init__(self, workers: Workers, number: int) -> None:
+        super().__init__(name=f"hermes-worker-{number}", daemon=True)
         self._workers = workers
+        self.number = number
         self.wake = _thread.allocate_lock()
         self.wake.acquire()
         self.job: tuple[Context, Callable[..., Any], tuple[Any, ...], asyncio.Future[Any]] | None = None
         self.idle_since = 0.0
         self.is_idle = False
         """True while it waits for its next function."""
+
+    def __lt__(self, other: Worker) -> bool:
+        return self.number < other.number
 
     def run(self) -> None:
         """Run one function after another, until it is woken without one."""
