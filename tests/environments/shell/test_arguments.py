@@ -105,7 +105,7 @@ def test_of_a_file(env: BaseEnvironment) -> None:
 
 
 def test_of_a_process_that_was_started(env: BaseEnvironment) -> None:
-    process = env.start("cat")
+    process = env.start("cat; sleep 1")  # that it goes on when its input has been closed
     with pytest.raises(TypeError, match="data"):
         process.write(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="rows"):
