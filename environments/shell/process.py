@@ -234,10 +234,10 @@ class ShellProcess(Process):
         if not isinstance(data, (bytes, bytearray)):
             check_text("data", data)
         raw = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
-        if self._input_closed:  # the caller's own doing comes first, as that may have ended the command
-            raise BrokenPipeError("its input was closed" if self._takes_input else _NO_INPUT)
         if self.done.done():
             raise BrokenPipeError("the process has ended")
+        if self._input_closed:
+            raise BrokenPipeError("its input was closed" if self._takes_input else _NO_INPUT)
         self._shell.stream.write(raw)
         draining = spawn(self._shell.stream.drain())
         try:
