@@ -2,52 +2,94 @@
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Awaitable, Callable
 
 import pytest
+from targets.heard import LIMIT, Heard
 
-from environments.shell.stream import Terminal
+from environments import BaseEnvironment
+from environments.loop import run
+from environments.shell.stream import Stream, Terminal
 from environments.sink import Channel
 
 
-def test_a_reader_is_woken_when_the_stream_is_closed(shared):
-    shared.execute("true")
-    stream = shared.open_stream(["/bin/sh"])
-    assert stream.read(0.05) is None
-    assert stream.exit_code(0.05) is None
-    chunks = []
-    reader = threading.Thread(target=lambda: chunks.append(stream.read(None)))
-    reader.start()
-    stream.close()
-    reader.join(30)
-    assert not reader.is_alive()
-    assert chunks[0].data == b""
-    with pytest.raises(BrokenPipeError):
-        stream.write(b"x")
-    stream.close()
+def with_stream(
+    env: BaseEnvironment,
+    work: Callable[[Stream, Heard], Awaitable[None]],
+    *argv: str,
+    terminal: Terminal | None = None,
+) -> None:
+    """Run a program in the container, and do some work on the loop with its stream."""
+    env.execute("true")
+    stream = env.open_stream(argv, terminal)
+
+    async def worked() -> None:
+        heard = Heard()
+        stream.start(heard)
+        try:
+            await work(stream, heard)
+        finally:
+            await stream.close()
+
+    run(lambda _: worked())
+
+
+def test_a_stream_that_is_closed_ends_and_takes_nothing_more(shared):
+    async def work(stream: Stream, heard: Heard) -> None:
+        assert await stream.exit_code(0.05) is None
+        assert not heard.ends
+        await stream.close()
+        assert heard.ends == 1
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"x")
+        await stream.close()
+        assert heard.ends == 1
+
+    with_stream(shared, work, "/bin/sh")
 
 
 def test_streams_are_kept_apart_and_end_with_the_exit_code(shared):
-    shared.execute("true")
-    stream = shared.open_stream(["/bin/sh", "-c", "cat; echo problem >&2; kill -s TERM $$"])
-    stream.write(b"\0\xff" * 100_000)
-    stream.close_write()
-    got = dict.fromkeys(Channel, b"")
-    while chunk := stream.read(30):
-        if not chunk.data:
-            break
-        got[chunk.channel] += chunk.data
-    assert got == {Channel.STDOUT: b"\0\xff" * 100_000, Channel.STDERR: b"problem\n"}
-    assert stream.exit_code(30) == 128 + 15
-    stream.close()
+    async def work(stream: Stream, heard: Heard) -> None:
+        stream.write(b"\0\xff" * 100_000)
+        stream.close_write()
+        await heard.until(lambda: heard.ends)
+        assert heard.data == {Channel.STDOUT: b"\0\xff" * 100_000, Channel.STDERR: b"problem\n"}
+        assert await stream.exit_code(LIMIT) == 128 + 15
+
+    with_stream(shared, work, "/bin/sh", "-c", "cat; echo problem >&2; kill -s TERM $$")
+
+
+def test_a_paused_stream_holds_its_process_back_and_loses_nothing(shared):
+    size = 20_000_000
+
+    async def work(stream: Stream, heard: Heard) -> None:
+        await heard.until(lambda: heard.out)
+        stream.pause()
+        brought = len(heard.out)
+        assert await stream.exit_code(1) is None, "the process waits for its reader"
+        assert len(heard.out) == brought < size
+        stream.resume()
+        await heard.until(lambda: heard.ends)
+        assert len(heard.out) == size
+        assert await stream.exit_code(LIMIT) == 0
+
+    with_stream(shared, work, "/bin/sh", "-c", f"head -c {size} /dev/zero")
+
+
+def test_a_process_that_reads_no_more_is_told_and_holds_nothing_up(shared):
+    async def work(stream: Stream, heard: Heard) -> None:
+        stream.write(b"x" * 20_000_000)
+        await stream.drain()
+        await heard.until(lambda: heard.ends)
+        assert await stream.exit_code(LIMIT) == 3
+
+    with_stream(shared, work, "/bin/sh", "-c", "exit 3")
 
 
 def test_nothing_that_a_terminal_prints_at_once_is_lost(shared):
-    shared.execute("true")
+    async def work(stream: Stream, heard: Heard) -> None:
+        await heard.until(lambda: heard.ends)
+        assert heard.out == b"first\r\n"
+
     for _ in range(10):
-        stream = shared.open_stream(["/bin/echo", "first"], Terminal())
-        text = b""
-        while (chunk := stream.read(30)) and chunk.data:
-            text += chunk.data
-        stream.close()
-        assert text == b"first\r\n"
+        with_stream(shared, work, "/bin/echo", "first", terminal=Terminal())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import queue
 import socket
 import threading
@@ -16,16 +17,15 @@ from docker.transport.basehttpadapter import BaseHTTPAdapter
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
+from environments.docker.dial import DialError, DialledSocket
 from environments.starting import current_start
 
 if TYPE_CHECKING:
     from requests import PreparedRequest, Response
     from requests.adapters import BaseAdapter
+    from urllib3.response import HTTPResponse
 
-    from environments.docker.wire import StreamSocket
-
-    Dialled = StreamSocket | socket.socket
-    Dial = Callable[[], Dialled]
+Dial = Callable[[], socket.socket]
 
 SPARE = 8
 """Dialled connections that may wait for a request: one for each process that is being started at the same time."""
@@ -170,18 +170,24 @@ class _DialledConnection(HTTPConnection):
     def __init__(self, dial: Dial, timeout: float | None = None) -> None:
         super().__init__("localhost", timeout=timeout)
         self._dial = dial
-        self._dialled: Dialled | None = None
 
     def connect(self) -> None:
         """Dial."""
-        self._dialled = self.sock = self._dial()
+        self.sock = self._dial()
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the next request can go over it."""
-        if isinstance(self._dialled, socket.socket):
-            return super().is_connected
-        return self.sock is not None and self._dialled is not None and self._dialled.is_quiet
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override]  # as in urllib3
+        """Read the answer to a request.
+
+        Raises:
+            DialError: There is none, as no engine was reached.
+        """
+        dialled = self.sock
+        try:
+            return super().getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            if isinstance(dialled, DialledSocket) and (trouble := dialled.trouble):
+                raise DialError(trouble) from error
+            raise
 
 
 def forget_versions() -> None:

@@ -19,7 +19,7 @@ from environments.docker.whereabouts import container_address, container_target
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.stream import BlockingStream, Terminal
+from environments.shell.stream import Stream, Terminal
 from environments.shell.target_user import TargetUser, find_user
 from environments.starting import current_start
 from environments.target import Target
@@ -109,7 +109,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
         finally:
             self._api = api  # also when it was closed while this went on, so that it is closed once more
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> BlockingStream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the container, see `StreamOpener`. Its environment holds what `docker_env` says."""
         return self._opened(argv, terminal, self._user)
 
@@ -117,12 +117,12 @@ class ContainerEnvironment(PersistentShellEnvironment):
         """Look for a user, see `PersistentShellEnvironment`. The engine can start a process as anybody."""
         return find_user(user, self.run_control, self.settings.env, by_engine=True)
 
-    def open_stream_as(self, user: TargetUser, argv: Sequence[str], terminal: Terminal | None = None) -> BlockingStream:
+    def open_stream_as(self, user: TargetUser, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process as another user, see `PersistentShellEnvironment`."""
         # The engine knows the groups of one who has a name. A number without one would be in root's.
         return self._opened(user.becoming(argv), terminal, user.name or f"{user.uid}:{user.gid}")
 
-    def _opened(self, argv: Sequence[str], terminal: Terminal | None, user: str) -> BlockingStream:
+    def _opened(self, argv: Sequence[str], terminal: Terminal | None, user: str) -> Stream:
         api, container = self._target()
         with reported("no process can be started in the container"):
             made = api.exec_create(

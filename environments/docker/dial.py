@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
+import select
+import socket
 
-from environments.docker.wire import DialError, StreamSocket
 from environments.errors import EnvironmentStartError
+from environments.loop import current, run
 from environments.shell.host import Host
+from environments.shell.outgoing import Outgoing
+from environments.shell.pool import opened
+from environments.shell.stream import Stream
+from environments.sink import Channel
+
+READ_SIZE = 256 * 1024
+"""Bytes that are taken from the client at a time, and that may wait for it before the stream is paused."""
+_MOST_SAID = 4096
+"""Bytes of complaints that are kept."""
+_EXIT_LIMIT = 5.0
+"""Seconds for the exit code of what leads to the engine, once it has ended."""
 
 NO_PROGRAM = 127
 # A shell that nobody logs in to may have less on its PATH than a person sees there. Podman has the same command.
@@ -22,17 +37,145 @@ _NOT_RUNNING = re.compile(r"cannot connect|connection refused|no such file|is th
 _TOO_OLD = re.compile(r"dial-stdio.*not a|unknown (command|flag)|unrecognized command|usage:", re.IGNORECASE)
 
 
-def dial(host: Host) -> StreamSocket:
+class DialError(ConnectionError):
+    """The engine on another machine cannot be reached. It says why, and what helps."""
+
+
+def dial_error(error: BaseException | None) -> DialError | None:
+    """Return the error of that kind which another one was raised for, if there is one; docker-py wraps it."""
+    while error:
+        if isinstance(error, DialError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+class DialledSocket(socket.socket):
+    """The client's end of a pair of sockets, of which the other is joined to a stream to the engine's host."""
+
+    joint: _Joint
+
+    @property
+    def trouble(self) -> str:
+        """Why no engine has ever answered, once it has come to its end; empty if one has."""
+        return self.joint.trouble
+
+    @property
+    def has_lost_link(self) -> bool:
+        """Whether it has come to its end because the link to the host did: then no exit code is known there."""
+        return self.joint.has_lost_link
+
+    def shutdown(self, how: int) -> None:
+        """Shut it down, see `socket.socket`; both ways, so that the stream is closed."""
+        super().shutdown(how)
+        if how == socket.SHUT_RDWR:
+            current().soon(self.joint.leave)
+
+
+def dial(host: Host) -> DialledSocket:
     """Return a new connection to the engine of a host, which nothing has been asked over.
 
     Raises:
         DialError: The host cannot be reached, or no process can be started there.
     """
     try:
-        stream = host.open_stream(["/bin/sh", "-c", _DIAL])
+        return run(lambda _: _dialled(host))
     except EnvironmentStartError as error:
         raise DialError(str(error)) from error
-    return StreamSocket(stream, lambda exit_code, said: _complaint(host, exit_code, said))
+
+
+async def _dialled(host: Host) -> DialledSocket:
+    stream = await opened(host.open_stream, ["/bin/sh", "-c", _DIAL])
+    ours, theirs = socket.socketpair()
+    dialled = DialledSocket(fileno=theirs.detach())
+    dialled.joint = _Joint(host, stream, ours)
+    return dialled
+
+
+class _Joint:
+    """Hands bytes on between a stream to the engine's host and our end of a pair of sockets."""
+
+    def __init__(self, host: Host, stream: Stream, ours: socket.socket) -> None:
+        self.trouble = ""
+        self.has_lost_link = False
+        self._host = host
+        self._stream = stream
+        self._ours = ours
+        ours.setblocking(False)
+        self._loop = current().loop
+        self._outgoing = Outgoing(ours.fileno(), lambda: ours.shutdown(socket.SHUT_WR))
+        self._draining: asyncio.Task[None] | None = None
+        self._said = b""
+        self._has_answered = False
+        stream.start(self)
+        self._loop.add_reader(ours, self._readable)
+
+    def _readable(self) -> None:
+        """Hand on what the client asks."""
+        try:
+            data = self._ours.recv(READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._loop.remove_reader(self._ours)
+        self._sending = self._loop.create_task(self._send(data))
+
+    async def _send(self, data: bytes) -> None:
+        if data:
+            with contextlib.suppress(BrokenPipeError):
+                self._stream.write(data)
+                await self._stream.drain()
+            if not self._stream.has_ended:
+                self._loop.add_reader(self._ours, self._readable)
+        elif _hung_up(self._ours):
+            await self._stream.close()
+        else:
+            self._stream.close_write()
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        """Hand on what the engine answers, and keep what the program there complains of."""
+        if channel is Channel.STDERR:
+            self._said = (self._said + data)[:_MOST_SAID]
+            return
+        self._has_answered = True
+        with contextlib.suppress(BrokenPipeError):
+            self._outgoing.write(data)
+        if len(self._outgoing) > READ_SIZE and self._draining is None:
+            self._stream.pause()
+            self._draining = self._loop.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        await self._outgoing.drain()
+        self._draining = None
+        self._stream.resume()
+
+    def stream_ended(self) -> None:
+        """Say why, and let the client see the end."""
+        self._ending = self._loop.create_task(self._end())
+
+    async def _end(self) -> None:
+        code = await self._stream.exit_code(_EXIT_LIMIT)
+        self.has_lost_link = code is None
+        if not self._has_answered:
+            self.trouble = _complaint(self._host, code, self._said.decode("utf-8", "replace").strip())
+        await self._outgoing.drain()
+        self._outgoing.close()
+        self._loop.remove_reader(self._ours)
+        self._ours.close()
+        await self._stream.close()
+
+    def leave(self) -> None:
+        """Close the stream, as the client has left."""
+        self._outgoing.close()
+        self._leaving = self._loop.create_task(self._stream.close())
+
+
+def _hung_up(connected: socket.socket) -> bool:
+    """Whether the other end was closed, and not its half alone."""
+    poll = select.poll()
+    poll.register(connected, 0)  # what tells of the end is always told
+    return bool(poll.poll(0))
 
 
 def _complaint(host: Host, exit_code: int | None, said: str) -> str:

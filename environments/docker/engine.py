@@ -12,9 +12,8 @@ from requests.exceptions import RequestException
 
 from environments.docker.address import SSH, UNIX, engine_address, engine_host, unreachable
 from environments.docker.connections import BreakableClient, dial_unix, forget_versions
-from environments.docker.dial import dial
+from environments.docker.dial import dial, dial_error
 from environments.docker.stream import ENGINE_ERRORS
-from environments.docker.wire import dial_error
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
 from environments.shell.host import Host, host_of

@@ -14,7 +14,7 @@ from environments.docker.memory import now_there, ran_out
 from environments.docker.stream import ENGINE_ERRORS
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
-from environments.shell.stream import BlockingStream, Terminal
+from environments.shell.stream import Stream, Terminal
 from environments.starting import current_start
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class JoinedEnvironment(ContainerEnvironment):
             return f"it does not run ({state['Status']}); start it with `docker start {self._name}`"
         return None
 
-    def _opened(self, argv: Sequence[str], terminal: Terminal | None, user: str) -> BlockingStream:
+    def _opened(self, argv: Sequence[str], terminal: Terminal | None, user: str) -> Stream:
         """Start a process in the container that was joined, and not in its successor."""
         api, container = self._target()
         with self._asking_for(container):

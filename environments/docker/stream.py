@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import struct
-import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from docker.errors import DockerException
 from requests.exceptions import RequestException
 
-from environments.docker.wire import SocketWire, StreamSocket, Wire
+from environments.docker.dial import DialledSocket
 from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.loop import in_worker
+from environments.shell.socket_stream import SocketStream
 from environments.shell.stream import Chunk, Terminal
 from environments.sink import Channel
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 RESIZE_LIMIT = 5.0
 """Seconds for a new terminal to exist: the engine answers before it has started the process."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
+_KEEPALIVE_IDLE = 30
+"""Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
 
 ENGINE_ERRORS = (DockerException, RequestException, OSError)
 """All that docker-py raises: its own errors, and those of the HTTP library under it."""
@@ -62,11 +65,11 @@ class FrameDecoder:
         return [Chunk(channel, b"".join(parts)) for channel, parts in pieces]
 
 
-class ExecStream:
-    """A process in a container, as the wire that the engine joins its standard streams to.
+class ExecStream(SocketStream):
+    """A process in a container, as the socket that the engine joins its standard streams to.
 
     Args:
-        api: The engine.
+        api: The engine. The constructor waits for it, so that it belongs on a worker thread.
         exec_id: An exec that was created and not started.
         terminal: The size of its terminal, if it was created with one.
 
@@ -79,13 +82,8 @@ class ExecStream:
         self._api = api
         self._id = exec_id
         self._decoder = None if terminal else FrameDecoder()
-        self._read_lock = threading.Lock()
-        self._write_lock = threading.Lock()
-        self._ended = self._closed = False
-        self._ready: deque[Chunk] = deque()
-        connection = api.exec_start(exec_id, tty=terminal is not None, socket=True)
-        self._wire, early, self._release = _take_over(connection)
-        self._take(early)
+        connected, early, self._free = _take_over(api.exec_start(exec_id, tty=terminal is not None, socket=True))
+        super().__init__(connected, early)
         if terminal:
             self._await_terminal(terminal)
 
@@ -95,72 +93,49 @@ class ExecStream:
             try:
                 self._resize(terminal)
             except ENGINE_ERRORS as error:
-                if self.exit_code(0) is not None:  # it has ended, and what it printed can be read
+                if not self._is_running():  # it has ended, and what it printed can be read
                     return
                 if time.monotonic() > deadline:
-                    self.close()
+                    self._free()
                     raise EnvironmentStartError(f"the terminal could not be set up: {error}") from error
                 time.sleep(_FIRST_PAUSE)
             else:
                 return
 
-    def read(self, timeout: float | None) -> Chunk | None:
-        """Wait for bytes, see `Stream.read`."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        with self._read_lock:
-            while True:
-                if self._ready:
-                    return self._ready.popleft()
-                if self._ended or self._closed:
-                    return Chunk(Channel.STDOUT, b"")
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                try:
-                    data = self._wire.receive(left)
-                except OSError:  # the link broke, and what the process printed last with it
-                    data = b""
-                if data is None:
-                    return None
-                self._ended = not data
-                self._take(data)
+    def _is_running(self) -> bool:
+        with contextlib.suppress(*ENGINE_ERRORS):
+            return bool(self._api.exec_inspect(self._id)["Running"])
+        return True
 
     def _take(self, data: bytes) -> None:
-        if data:
-            self._ready.extend(self._decoder.feed(data) if self._decoder else [Chunk(Channel.STDOUT, data)])
-
-    def write(self, data: bytes) -> None:
-        """Send all of `data`, see `Stream.write`."""
-        with self._write_lock:
-            try:
-                self._wire.sendall(data)
-            except OSError as error:
-                raise BrokenPipeError(error.errno, "the process in the container does not read any more") from error
+        for channel, part in self._decoder.feed(data) if self._decoder else [Chunk(Channel.STDOUT, data)]:
+            self.receiver.data_received(channel, part)
 
     def close_write(self) -> None:
         """Let the process see end of file: close our half of the socket, or type control-D on a terminal."""
         if self._decoder is None:
             self.write(b"\x04")
-            return
-        with self._write_lock, contextlib.suppress(OSError):
-            self._wire.shutdown(socket.SHUT_WR)
+        else:
+            super().close_write()
 
-    def resize(self, terminal: Terminal) -> None:
+    async def resize(self, terminal: Terminal) -> None:
         """Change the size of the terminal, if there is one and its process has not ended."""
         if self._decoder is None:
             with contextlib.suppress(*ENGINE_ERRORS):
-                self._resize(terminal)
+                await in_worker(self._resize, terminal)
 
     def _resize(self, terminal: Terminal) -> None:
         self._api.exec_resize(self._id, height=terminal.rows, width=terminal.columns)
 
-    def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended, see `Stream.exit_code`. None at once when the link is known to be gone."""
-        if self._wire.is_broken:  # it may have ended for that
+    async def exit_code(self, timeout: float) -> int | None:
+        """Return how the process ended, see `Stream`. None at once when the link is known to be gone."""
+        if isinstance(self._socket, DialledSocket) and self._socket.has_lost_link:  # it may have ended for that
             return None
         deadline = time.monotonic() + timeout
         pause = _FIRST_PAUSE
         while True:
             try:
-                state = self._api.exec_inspect(self._id)
+                state = await in_worker(self._api.exec_inspect, self._id)
             except ENGINE_ERRORS:  # with the container its execs are gone
                 return None
             if not state["Running"]:
@@ -168,21 +143,15 @@ class ExecStream:
                 return code if isinstance(code, int) else None
             if time.monotonic() > deadline:
                 return None
-            time.sleep(pause)
+            await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def close(self) -> None:
-        """Close the socket. The engine lets the process see end of file, and does not end it."""
-        with contextlib.suppress(OSError):
-            self._wire.shutdown(socket.SHUT_RDWR)  # wakes a reader and a writer, so that the locks are free soon
-        with self._read_lock, self._write_lock:
-            if not self._closed:
-                self._closed = True
-                self._release()
+    def _release(self) -> None:
+        self._free()
 
 
-def _take_over(connection: object) -> tuple[Wire, bytes, Callable[[], None]]:
-    """Return what is under docker-py's answer, what came on it already, and what frees it all.
+def _take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], None]]:
+    """Return the socket under docker-py's answer, what came on it already, and what frees it all.
 
     docker-py has read the answer's header through a buffer, and that may have taken in the process's first bytes.
     """
@@ -190,12 +159,12 @@ def _take_over(connection: object) -> tuple[Wire, bytes, Callable[[], None]]:
     raw: Any = getattr(connection, "_sock", None)
     owners: list[Any] = [owner for owner in (response, connection, raw) if owner is not None]
 
-    def release() -> None:
+    def free() -> None:
         for owner in owners:
             owner.close()
 
-    if type(raw) not in (socket.socket, StreamSocket) or response is None:
-        release()
+    if type(raw) not in (socket.socket, DialledSocket) or response is None:
+        free()
         raise UnsupportedError(
             "backend 'docker' reaches an engine through a Unix socket, plain TCP or SSH, not through TLS; set "
             "DOCKER_HOST=ssh://user@host, or over=ssh (TERMINAL_OVER) and ssh_host"
@@ -203,8 +172,17 @@ def _take_over(connection: object) -> tuple[Wire, bytes, Callable[[], None]]:
     try:
         raw.setblocking(False)
         early: bytes = response.raw._fp.fp.peek()
-        raw.setblocking(True)
+        _check_when_silent(raw)
     except BaseException:  # of a client whose requests were broken off meanwhile
-        release()
+        free()
         raise
-    return raw if type(raw) is StreamSocket else SocketWire(raw), early, release
+    return raw, early, free
+
+
+def _check_when_silent(connected: socket.socket) -> None:
+    if connected.family == socket.AF_UNIX:
+        return
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE)

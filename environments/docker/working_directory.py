@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING
 
 from docker.errors import APIError
 
-from environments.docker.stream import ExecStream
-
 if TYPE_CHECKING:
     from docker import APIClient
 
-LIMIT = 20.0
-"""Seconds for a directory to be made."""
 _MADE_BY_USER = """\
 d=$1
 case $d in
@@ -67,13 +63,5 @@ def _archive(path: PurePosixPath, uid: int, gid: int) -> bytes:
 
 
 def _printed(api: APIClient, container: str, cwd: str) -> str:
-    made = api.exec_create(container, ["/bin/sh", "-c", _MADE_BY_USER, "sh", cwd], stdin=True, stderr=False)
-    stream = ExecStream(api, made["Id"], None)
-    try:
-        stream.close_write()
-        parts = []
-        while (chunk := stream.read(LIMIT)) and chunk.data:
-            parts.append(chunk.data)
-        return b"".join(parts).decode("utf-8", "surrogateescape")
-    finally:
-        stream.close()
+    made = api.exec_create(container, ["/bin/sh", "-c", _MADE_BY_USER, "sh", cwd], stderr=False)
+    return bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")

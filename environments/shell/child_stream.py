@@ -17,6 +17,7 @@ from typing import IO, Protocol
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, done_within, shielded
+from environments.shell.outgoing import Outgoing
 from environments.shell.stream import Stream, Terminal
 from environments.sink import Channel
 
@@ -72,12 +73,9 @@ class ChildStream(Stream):
         self._channels: dict[int, Channel] = {}
         self._input = -1
         self._end_of_child = -1
-        self._unsent = bytearray()
-        self._is_at_end = self._is_closed = self._is_paused = False
-        """Whether the input ends behind what is unsent; the stream was closed; reading is paused."""
+        self._is_closed = self._is_paused = False
         self._size = PIPE_SIZE
         self._resting: asyncio.TimerHandle | None = None
-        self._room: asyncio.Event | None = None
         self._has_terminal = terminal is not None
         self._files: tuple[IO[bytes], ...] = ()
         try:
@@ -116,7 +114,7 @@ class ChildStream(Stream):
     ) -> None:
         ours, theirs = os.openpty()
         try:
-            _set_size(ours, terminal)  # before there is anything that may ask for it
+            set_size(ours, terminal)  # before there is anything that may ask for it
             wrapped = ["/bin/sh", "-c", _OPEN_TERMINAL, os.ttyname(theirs), *argv]
             self._child = subprocess.Popen(
                 wrapped, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=cwd, start_new_session=True
@@ -138,6 +136,7 @@ class ChildStream(Stream):
 
     def _begin(self) -> None:
         self._loop = current().loop
+        self._outgoing = Outgoing(self._input, self._end_input)
         self._code: asyncio.Future[int] = self._loop.create_future()
         if self._end_of_child >= 0:
             self._loop.add_reader(self._end_of_child, self._child_ended)
@@ -250,44 +249,18 @@ class ChildStream(Stream):
 
     def write(self, data: bytes) -> None:
         """Send bytes, see `Stream`."""
-        if self._input < 0 or self._is_at_end:
-            raise BrokenPipeError(errno.EPIPE, "the stream is closed")
-        if not self._unsent:
-            with contextlib.suppress(BlockingIOError):
-                data = data[os.write(self._input, data) :]
-            if not data:
-                return
-            self._loop.add_writer(self._input, self._writable)
-        self._unsent += data
-
-    def _writable(self) -> None:
-        try:
-            del self._unsent[: os.write(self._input, self._unsent[:LARGE_PIPE_SIZE])]
-        except BlockingIOError:
-            return
-        except OSError:  # it does not read any more
-            self._unsent.clear()
-        if not self._unsent:
-            self._loop.remove_writer(self._input)
-            if self._room:
-                self._room.set()
-            if self._is_at_end:
-                self._end_input()
+        self._outgoing.write(data)
 
     async def drain(self) -> None:
         """Wait until all is sent, see `Stream`."""
-        if self._unsent:
-            self._room = asyncio.Event()
-            await self._room.wait()
+        await self._outgoing.drain()
 
     def close_write(self) -> None:
         """Send end of file: close the pipe, or type control-D on a terminal."""
         if self._has_terminal:
             self.write(b"\x04")
-        elif not self._is_at_end and self._input >= 0:
-            self._is_at_end = True
-            if not self._unsent:
-                self._end_input()
+        else:
+            self._outgoing.close_write()
 
     def _end_input(self) -> None:
         self._files[0].close()
@@ -300,12 +273,12 @@ class ChildStream(Stream):
         if self._input < 0:
             return 0
         in_pipe = fcntl.ioctl(self._input, termios.FIONREAD, bytes(4))
-        return int.from_bytes(in_pipe, sys.byteorder) + len(self._unsent)
+        return int.from_bytes(in_pipe, sys.byteorder) + len(self._outgoing)
 
-    def resize(self, terminal: Terminal) -> None:
+    async def resize(self, terminal: Terminal) -> None:
         """Change the terminal's size, see `Stream`."""
         if self._has_terminal and not self._is_closed:
-            _set_size(self._input, terminal)
+            set_size(self._input, terminal)
 
     # The end.
 
@@ -318,11 +291,7 @@ class ChildStream(Stream):
         if not self._is_closed:
             self.pause()
             self._is_closed = True
-            if self._unsent:
-                self._loop.remove_writer(self._input)
-                self._unsent.clear()
-            if self._room:
-                self._room.set()
+            self._outgoing.close()
             may_kill = True
             if not self._code.done():
                 try:
@@ -341,5 +310,6 @@ class ChildStream(Stream):
         self._end()
 
 
-def _set_size(descriptor: int, terminal: Terminal) -> None:
+def set_size(descriptor: int, terminal: Terminal) -> None:
+    """Set the size of a terminal."""
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", terminal.rows, terminal.columns, 0, 0))

@@ -296,7 +296,7 @@ class ShellProcess(Process):
         size = Terminal.checked(rows, columns)
         if not self.done.done():
             with contextlib.suppress(OSError, ValueError):  # it ends just now
-                self._shell.stream.resize(size)
+                await self._shell.stream.resize(size)
 
 
 def _without(wanted: str | re.Pattern[str], output: UnreadOutput) -> str:

@@ -131,7 +131,7 @@ class Stream(ABC):
         """Return how many written bytes the process has left unread, also when it has ended; None if unknown."""
         return None
 
-    def resize(self, terminal: Terminal) -> None:  # noqa: B027
+    async def resize(self, terminal: Terminal) -> None:  # noqa: B027
         """Change the size of the process's terminal, if it has one."""
 
     @abstractmethod
@@ -283,8 +283,8 @@ class Threaded(Stream):
         """Read on, see `Stream`."""
         self._may_read.set()
 
-    def resize(self, terminal: Terminal) -> None:
-        """Change the size of the terminal, see `Stream`."""
+    async def resize(self, terminal: Terminal) -> None:
+        """Change the size of the terminal, see `Stream`. It comes behind what was written."""
         self._send(lambda: self._stream.resize(terminal))
 
     async def exit_code(self, timeout: float) -> int | None:

@@ -119,8 +119,8 @@ class FaultyStream(Stream):
     def resume(self) -> None:
         self._stream.resume()
 
-    def resize(self, terminal: Terminal) -> None:
-        self._stream.resize(terminal)
+    async def resize(self, terminal: Terminal) -> None:
+        await self._stream.resize(terminal)
 
     async def exit_code(self, timeout: float) -> int | None:
         return None if self._is_cut else await self._stream.exit_code(timeout)

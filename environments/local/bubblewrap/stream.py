@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from environments.local.bubblewrap.sandbox import Sandbox
-from environments.shell.child_stream import ChildStream
+from environments.shell.child_stream import ChildStream, set_size
 from environments.shell.stream import Terminal
 from environments.sink import Channel
 
@@ -36,7 +36,7 @@ class SandboxStream(ChildStream):
         self._files = (open(child.terminal, "r+b", 0),)  # noqa: SIM115
         self._input = child.terminal
         self._channels = {child.terminal: Channel.STDOUT}
-        self.resize(terminal)
+        set_size(child.terminal, terminal)
 
     def _watch_child(self) -> None:
         self._end_of_child = self._sandboxed.watch()

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from targets.heard import LIMIT, Heard
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, run
@@ -17,38 +18,8 @@ from environments.shell.child_stream import LARGE_PIPE_SIZE, ChildStream
 from environments.shell.stream import Terminal
 from environments.sink import Channel
 
-LIMIT = 60.0
-"""Seconds by which everything must have come."""
 MUCH = 2_000_000
 """Bytes that fit into no pipe."""
-
-
-class Heard:
-    """What a stream brings, see `Receiver`."""
-
-    def __init__(self) -> None:
-        self.data = dict.fromkeys(Channel, b"")
-        self.ends = 0
-        self._changed = asyncio.Event()
-
-    def data_received(self, channel: Channel, data: bytes) -> None:
-        assert not self.ends
-        self.data[channel] += data
-        self._changed.set()
-
-    def stream_ended(self) -> None:
-        self.ends += 1
-        self._changed.set()
-
-    @property
-    def out(self) -> bytes:
-        return self.data[Channel.STDOUT]
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(LIMIT):
-            while not holds():
-                self._changed.clear()
-                await self._changed.wait()
 
 
 @pytest.fixture(params=["by a descriptor", "by a thread"])
@@ -266,7 +237,7 @@ def test_close_waits_only_a_while_for_a_child_that_may_not_be_killed(
 def test_on_a_terminal_of_a_size(notices: str) -> None:
     async def conversation(stream: ChildStream, heard: Heard) -> None:
         await heard.until(lambda: heard.out == b"30 90\r\n")
-        stream.resize(Terminal(20, 40))
+        await stream.resize(Terminal(20, 40))
         stream.write(b"go\n")
         await heard.until(lambda: heard.out.endswith(b"20 40\r\n"))
         assert stream.unread() is None
@@ -275,7 +246,7 @@ def test_on_a_terminal_of_a_size(notices: str) -> None:
         assert heard.out.endswith(b"end\r\n")
         assert heard.data[Channel.STDERR] == b""
         assert await stream.exit_code(LIMIT) == 6
-        stream.resize(Terminal(20, 40))
+        await stream.resize(Terminal(20, 40))
 
     talk("stty -echo; stty size; read -r word; stty size; cat; echo end >&2; exit 6", conversation, Terminal(30, 90))
 
