@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 from benchmarks.engine import Engine, Goals, rows_of
-from benchmarks.measure import clocked
+from benchmarks.measure import clocked, in_turn
 from benchmarks.peers.peer import HERMES_AGENT, INSPECT_AI, SWE_REX, opened_peers
 from benchmarks.peers.scripts import PRINTING
-from benchmarks.raw_process import PipedProcess
-from benchmarks.table import Row
+from benchmarks.raw_process import NOTHING, PipedProcess
+from benchmarks.table import OURS, RAW, Row
 from benchmarks.tool_calls import socket_times
-from environments import create_environment
+from benchmarks.very_text import VeryText
+from environments import BaseEnvironment, create_environment
 
 PLACE = {"place": "local"}
 
@@ -42,3 +45,37 @@ def rows() -> Iterator[Row]:
                 goals=Goals(command=4, call=1.5, script=1),
             )
         )
+        yield _reported(env)
+        yield _beside_computing(env, bash)
+
+
+def _reported(env: BaseEnvironment) -> Row:
+    """Measure a command beside its very text: what our Python adds to what bash has to do."""
+    with VeryText("true") as bash:
+        measured = in_turn(
+            {RAW: clocked(bash.run), OURS: clocked(lambda: env.execute("true"))}, seconds=2, least_rounds=200
+        )
+    raw_is = "the very text to a bash, until all is reported"
+    return Row.of('execute("true"), state reported, local', measured, goal=1.2, raw_is=raw_is)
+
+
+def _beside_computing(env: BaseEnvironment, bash: PipedProcess) -> Row:
+    """Measure a command while another thread computes, for whose interpreter lock each hand-over waits."""
+    ended = threading.Event()
+
+    def compute() -> None:
+        while not ended.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    with contextlib.ExitStack() as ending:
+        ending.callback(thread.join)
+        ending.callback(ended.set)
+        measured = in_turn(
+            {RAW: clocked(lambda: bash.round_trip(NOTHING)), OURS: clocked(lambda: env.execute("true"))},
+            seconds=3,
+            least_rounds=50,
+        )
+    raw_is = "a line to one bash there, beside the same thread"
+    return Row.of('execute("true"), beside a thread that computes, local', measured, raw_is=raw_is)

@@ -1,13 +1,15 @@
-"""Very many environments at once."""
+"""Very many environments at once: each with a thread of its caller's, and all awaited by one."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.fresh_process import in_fresh_process
 from benchmarks.measure import Times, timed
@@ -15,29 +17,52 @@ from benchmarks.memory import resident_bytes
 from benchmarks.raw_process import NOTHING, PipedProcess, RawProcess
 from benchmarks.table import Row
 from environments import BaseEnvironment, create_environment
+from hermes_env.aio import AsyncEnvironment
 
 COUNT = 200
+COUNTS = (1, 20, COUNT)
+"""Environments that are awaited at once."""
 ROUNDS = 5
 SECONDS = 1.0
 """How long all run commands in one round."""
 GOAL = 10_000
 """Commands a second."""
+AWAITED_GOAL = 1.25
+"""How many times the time of a caller's threads the same may take that is awaited."""
+MADE_GOAL = 0.5
+"""Seconds in which all are made, and run a command each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """What very many environments take, in a process of their own."""
 
-    first: float
-    """Seconds of the first command of each."""
+    made: Sequence[float]
+    """Seconds in which all were made and ran a command each, in some rounds."""
+    raw_made: Sequence[float]
+    """The same of as many bare shells."""
     memory: float
     """Bytes of each, in this process."""
     threads: float
     """Threads of each, in this process."""
+    descriptors: float
+    """Descriptors of each, in this process."""
     ours: Sequence[float]
     """Seconds for each command, of all together, in some rounds."""
     raw: Sequence[float]
     """The same of as many bare shells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """What commands take that are awaited in asyncio, by the number of environments, in a process of their own."""
+
+    ours: Mapping[int, Sequence[float]]
+    """Seconds for each command, of all together, in some rounds."""
+    by_threads: Mapping[int, Sequence[float]]
+    """The same where each environment has a thread of its caller's."""
+    threads: Mapping[int, int]
+    """Threads of the process while they are awaited."""
 
 
 def rows() -> Iterator[Row]:
@@ -45,8 +70,17 @@ def rows() -> Iterator[Row]:
     found = in_fresh_process(_measured)
     ours, raw = Times.of(found.ours), Times.of(found.raw)
     rates = f"{1 / ours.median:,.0f} commands/s (goal: {GOAL:,}), raw {1 / raw.median:,.0f}"
-    each = f"each takes {found.memory / 1e6:.2f} MB (goal: 0.1 MB) and {found.threads:.2g} threads (goal: none) here"
-    yield Row(what=f"first command of {COUNT}, local", ours=Times.of([found.first]))
+    each = (
+        f"each takes {found.memory / 1e6:.2f} MB (goal: 0.1 MB), {found.threads:.2g} threads (goal: none) and "
+        f"{found.descriptors:.2g} descriptors here"
+    )
+    yield Row(
+        what=f"make {COUNT} and run a command in each, local",
+        raw=Times.of(found.raw_made),
+        raw_is="as many bashes, and a line to each",
+        ours=Times.of(found.made),
+        limit=MADE_GOAL,
+    )
     yield Row(
         what=f"commands of {COUNT} at once, each, local",
         raw=raw,
@@ -55,6 +89,17 @@ def rows() -> Iterator[Row]:
         limit=1 / GOAL,
         note=f"{rates}; {each}",
     )
+    awaited = in_fresh_process(_awaited)
+    for count in COUNTS:
+        took = Times.of(awaited.ours[count])
+        yield Row(
+            what=f"commands of {count} at once, each, awaited in asyncio, local",
+            raw=Times.of(awaited.by_threads[count]),
+            raw_is="the same environments, each with a thread of its caller's",
+            ours=took,
+            goal=AWAITED_GOAL,
+            note=f"{1 / took.median:,.0f} commands/s, {awaited.threads[count]} threads",
+        )
 
 
 def seconds_each(actions: Sequence[Callable[[], object]], seconds: float = SECONDS) -> float:
@@ -92,13 +137,71 @@ def raw_of(bash: RawProcess) -> Callable[[], object]:
 def _measured() -> Found:
     with contextlib.ExitStack() as opened:
         opened.enter_context(create_environment("local")).execute("true")
-        memory, threads = resident_bytes(), threading.active_count()
+        memory, threads, descriptors = resident_bytes(), threading.active_count(), _descriptors()
         envs = [opened.enter_context(create_environment("local")) for _ in range(COUNT)]
-        first = timed(lambda: [env.execute("true") for env in envs])
+        for env in envs:
+            env.execute("true")
         grown, started = resident_bytes() - memory, threading.active_count() - threads
+        held = _descriptors() - descriptors
         shells = [opened.enter_context(PipedProcess(["bash", "--norc", "--noprofile"])) for _ in range(COUNT)]
-        ours, raw = [], []
+        ours, raw, made, raw_made = [], [], [], []
         for _ in range(ROUNDS):
+            raw_made.append(_made_bare())
+            made.append(_made())
             raw.append(seconds_each([raw_of(bash) for bash in shells]))
             ours.append(seconds_each([command_of(env) for env in envs]))
-        return Found(first / COUNT, grown / COUNT, started / COUNT, ours, raw)
+        return Found(made, raw_made, grown / COUNT, started / COUNT, held / COUNT, ours, raw)
+
+
+def _descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
+def _made() -> float:
+    with contextlib.ExitStack() as opened:
+        return timed(lambda: [opened.enter_context(create_environment("local")).execute("true") for _ in range(COUNT)])
+
+
+def _made_bare() -> float:
+    bash = ["bash", "--norc", "--noprofile"]
+    with contextlib.ExitStack() as opened:
+        return timed(lambda: [opened.enter_context(PipedProcess(bash)).round_trip(NOTHING) for _ in range(COUNT)])
+
+
+def _awaited() -> Awaited:
+    ours: dict[int, list[float]] = {}
+    by_threads: dict[int, list[float]] = {}
+    threads: dict[int, int] = {}
+    for count in COUNTS:
+        with contextlib.ExitStack() as opened:
+            envs = [opened.enter_context(create_environment("local")) for _ in range(count)]
+            for env in envs:
+                env.execute("true")
+            for _ in range(ROUNDS):
+                by_threads.setdefault(count, []).append(seconds_each([command_of(env) for env in envs]))
+        took, threads[count] = asyncio.run(_rounds(count))
+        ours[count] = took
+    return Awaited(ours, by_threads, threads)
+
+
+async def _rounds(count: int) -> tuple[list[float], int]:
+    async with contextlib.AsyncExitStack() as opened:
+        envs = [await opened.enter_async_context(AsyncEnvironment("local")) for _ in range(count)]
+        for env in envs:
+            await env.execute("true")
+        took = [await _seconds_each(envs) for _ in range(ROUNDS)]
+        return took, threading.active_count()
+
+
+async def _seconds_each(envs: Sequence[AsyncEnvironment]) -> float:
+    began = time.perf_counter()
+
+    async def work(env: AsyncEnvironment) -> int:
+        done = 0
+        while time.perf_counter() < began + SECONDS:
+            await env.execute("true")
+            done += 1
+        return done
+
+    done = sum(await asyncio.gather(*map(work, envs)))
+    return (time.perf_counter() - began) / done

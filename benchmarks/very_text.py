@@ -1,0 +1,85 @@
+"""The very text of a command, given to a bash alone: what a command costs without our Python."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import subprocess
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from environments.local import LocalEnvironment
+from environments.shell.stream import Stream, Terminal
+from environments.sources import load_settings
+
+_SILENCE = 0.3
+"""Seconds without output after which a bash has said all."""
+
+
+class _Overheard(LocalEnvironment):
+    """Notes what is written to the first shell."""
+
+    argv: Sequence[str] = ()
+    texts: tuple[bytes, ...] = ()
+
+    async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        stream = await super().open_stream(argv, terminal)
+        if not self.argv:
+            self.argv = argv
+            write = stream.write
+
+            def noted(data: bytes) -> None:
+                self.texts += (data,)
+                write(data)
+
+            stream.write = noted  # type: ignore[method-assign]
+        return stream
+
+
+class VeryText:
+    """A bash that is told what one of ours was told, and reports as that does."""
+
+    def __init__(self, command: str) -> None:
+        with _Overheard(load_settings("local")) as env:
+            env.execute(command)
+            env.execute(command)
+        *opening, _, self._text = env.texts
+        pipe = subprocess.PIPE
+        self._bash = subprocess.Popen(
+            env.argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True, env=dict(os.environ)
+        )
+        assert self._bash.stdin and self._bash.stdout and self._bash.stderr
+        self._stdin = self._bash.stdin
+        self._selector = selectors.DefaultSelector()
+        for stream in (self._bash.stdout, self._bash.stderr):
+            self._selector.register(stream, selectors.EVENT_READ)
+        for text in opening:
+            self._stdin.write(text)
+            self._read(_SILENCE)
+        self._stdin.write(self._text)
+        self._size = self._read(_SILENCE)
+
+    def _read(self, silence: float) -> int:
+        """Read until nothing comes any more, and return how many bytes came."""
+        size = 0
+        while ready := self._selector.select(silence):
+            size += sum(len(os.read(key.fd, 65536)) for key, _ in ready)
+        return size
+
+    def run(self) -> None:
+        """Run the command, and wait for all that bash reports of it."""
+        self._stdin.write(self._text)
+        size = 0
+        while size < self._size:
+            size += sum(len(os.read(key.fd, 65536)) for key, _ in self._selector.select(60))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._selector.close()
+        self._bash.kill()
+        self._bash.communicate()
