@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import copy
 import threading
 import time
@@ -9,20 +11,19 @@ from typing import TYPE_CHECKING
 
 from environments.cancellation import current_start_limit, ended_in_scope
 from environments.errors import CallCancelledError, StartStoppedError
+from environments.loop import current
 from environments.plain_number import plain_number
 from environments.starting import is_unwanted, reason_to_leave, stopped_error
 
 if TYPE_CHECKING:
-    from environments.pool.member import Member
+    from environments.pool.keeper import Member
 
 ASK_AGAIN = 0.05
 """Seconds between two looks at what can only be asked whether to stop."""
-LOOK_AGAIN = 0.5
-"""Seconds that a thread waits at a time: a control-C just before a wait begins is noticed only behind it."""
 
 
 class Borrower:
-    """Waits until somebody hands it an environment, or an error.
+    """Waits until it is handed an environment, or an error. All but `has_begun` is the loop thread's.
 
     Args:
         backend: The backend's name, for errors.
@@ -36,13 +37,13 @@ class Borrower:
         self.refusal: BaseException | None = None
         """Why the engine refused a start while it waited, if it did: it is told where the time is up."""
         self.has_begun = False
-        """Whether it has begun to use that."""
+        """Whether it has begun to use that. Its own thread says so."""
         self._backend = backend
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._interrupt = interrupt
         self._error: BaseException | None = None
-        self._look = threading.Event()
+        self._look = asyncio.Event()
 
     def hand(self, member: Member) -> None:
         """Hand it an environment."""
@@ -54,30 +55,25 @@ class Borrower:
         self._error = error
         self._look.set()
 
-    @property
-    def is_served(self) -> bool:
-        """Whether it has an answer."""
-        return self.member is not None or self._error is not None
-
-    def wait(self) -> Member:
+    async def wait(self) -> Member:
         """Wait for it.
 
         Raises:
-            StartStoppedError: The time was up, or the current thread's `start_limit`.
-            CallCancelledError: The interrupt was set, or the scope of the current thread was cancelled.
+            StartStoppedError: The time was up, or the `start_limit` of the call.
+            CallCancelledError: The interrupt was set, or the scope of the call was cancelled.
             BaseException: The error that it was told.
         """
         asks = self._interrupt is not None or current_start_limit() is not None
-        with ended_in_scope(self._look.set):
-            while True:
-                self._look.clear()
-                if self.is_served:
-                    break
-                left = LOOK_AGAIN if self._deadline is None else self._deadline - time.monotonic()
-                if left <= 0:
+        with ended_in_scope(lambda: current().soon(self._look.set)):
+            while self.member is None and self._error is None:
+                left = None if self._deadline is None else self._deadline - time.monotonic()
+                if left is not None and left <= 0:
                     raise self._too_late() from self.refusal
                 self._check()
-                self._look.wait(min(left, ASK_AGAIN if asks else LOOK_AGAIN))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(ASK_AGAIN, left or ASK_AGAIN) if asks else left):
+                        await self._look.wait()
+                self._look.clear()
         if self.member is None:
             assert self._error
             raise _copied(self._error) from self._error

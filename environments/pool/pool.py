@@ -14,12 +14,11 @@ from environments.arguments import check_count, check_patience, check_seconds
 from environments.base import BaseEnvironment
 from environments.cancellation import check_scope
 from environments.errors import TerminalError
+from environments.loop import current, run
 from environments.pool.borrower import Borrower
-from environments.pool.keeper import Keeper
-from environments.pool.member import Recipe
+from environments.pool.keeper import Keeper, PoolStats
+from environments.pool.recipe import Recipe
 from environments.pool.start_limits import StartLimits, start_place
-from environments.pool.stats import PoolStats
-from environments.pool.stock import Stock
 from environments.settings import EnvironmentSettings
 
 
@@ -64,14 +63,12 @@ class Pool:
         self.settings = recipe.settings
         """What its environments have in common."""
         self._pid = os.getpid()
-        self._closing = threading.RLock()
-        self._stock = Stock(min, max, idle)
         place = start_place(recipe.backend, recipe.settings)
         limits = StartLimits.of(recipe.backend, start_rate, max_starting)
-        self._keeper = Keeper(self._stock, recipe, place, limits, uses)
+        self._keeper = Keeper(recipe, place, limits, min, max, idle, uses)
         atexit.register(self.close)  # behind the import of the backend, whose environments are ended before otherwise
         if min:
-            self._keeper.begin()
+            current().soon(self._keeper.begin)
 
     @contextlib.contextmanager
     def environment(
@@ -95,37 +92,27 @@ class Pool:
         if timeout is not None:
             timeout = check_patience(timeout)
         check_scope()
-        self._keeper.begin()
         borrower = Borrower(self.settings.env, timeout, interrupt)
         try:
-            env = self._borrowed(borrower)
+            env = run(lambda _: self._keeper.lend(borrower))
             borrower.has_begun = True
             yield env
         finally:
             if self._is_ours:
                 self._keeper.take_back(borrower)
 
-    def _borrowed(self, borrower: Borrower) -> BaseEnvironment:
-        self._stock.ask(borrower)
-        self._keeper.wake()
-        while not (member := borrower.wait()).env.is_ready:
-            self._keeper.replace(member, borrower)
-        return member.env
-
     def stats(self) -> PoolStats:
         """Return how many environments there are, and what they do."""
         self._check_process()
-        return self._stock.stats()
+        return run(lambda _: self._keeper.stats())
 
     def close(self) -> None:
         """Remove all environments, also those that are lent or being started, and return when they are gone.
 
         Those who wait for one are told. Safe to call twice, and from any thread. In a forked child it does nothing.
         """
-        if not self._is_ours:
-            return
-        with self._closing:
-            self._keeper.close()
+        if self._is_ours:
+            run(lambda _: self._keeper.close())
             atexit.unregister(self.close)
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,17 +31,19 @@ class StartLimits:
 
 
 class StartPlace:
-    """Where targets are started: counts what is under way there, and knows for how long it refuses."""
+    """Where targets are started: counts what is under way there, and knows for how long it refuses.
+
+    The methods are called on the loop thread.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._under_way = 0
         self._last = -math.inf
         self._refusals = 0
         self._of_one_wave = 0
         """How many starts are under way that had begun before it refused: if it refuses them, too, that is no news."""
         self._closed_until = -math.inf
-        self._watchers: set[Callable[[], None]] = set()
+        self._watchers: set[Callable[[], object]] = set()
 
     def begin(self, limits: StartLimits) -> float:
         """Begin a start if it may begin now; `end` is to follow.
@@ -53,19 +54,18 @@ class StartPlace:
         Returns:
             0 if it has begun; else after how many seconds to ask again, which is infinite where a start has to end.
         """
-        with self._lock:
-            if limits.at_once is not None and self._under_way >= limits.at_once:
-                return math.inf
-            now = time.monotonic()
-            free = max(self._closed_until, self._last + 1 / limits.rate if limits.rate else -math.inf)
-            if now < free:
-                return free - now
-            # Where it has refused, one start finds out whether it still does.
-            if self._refusals and self._under_way:
-                return math.inf
-            self._last = now
-            self._under_way += 1
-            return 0.0
+        if limits.at_once is not None and self._under_way >= limits.at_once:
+            return math.inf
+        now = time.monotonic()
+        free = max(self._closed_until, self._last + 1 / limits.rate if limits.rate else -math.inf)
+        if now < free:
+            return free - now
+        # Where it has refused, one start finds out whether it still does.
+        if self._refusals and self._under_way:
+            return math.inf
+        self._last = now
+        self._under_way += 1
+        return 0.0
 
     def end(self, refused: bool | None) -> int:
         """Note that a start has ended.
@@ -76,49 +76,35 @@ class StartPlace:
         Returns:
             How often in a row it has refused.
         """
-        with self._lock:
-            self._under_way -= 1
-            if self._of_one_wave:
-                self._of_one_wave -= 1
-            elif refused:
-                self._of_one_wave = self._under_way
-                self._refusals += 1
-                self._closed_until = time.monotonic() + delay(self._refusals)
-            if refused is False:
-                self._refusals = 0
-            refusals = self._refusals
-            watchers = list(self._watchers)
-        for watcher in watchers:
+        self._under_way -= 1
+        if self._of_one_wave:
+            self._of_one_wave -= 1
+        elif refused:
+            self._of_one_wave = self._under_way
+            self._refusals += 1
+            self._closed_until = time.monotonic() + delay(self._refusals)
+        if refused is False:
+            self._refusals = 0
+        for watcher in list(self._watchers):
             watcher()
-        return refusals
+        return self._refusals
 
-    def watch(self, callback: Callable[[], None]) -> None:
+    def watch(self, callback: Callable[[], object]) -> None:
         """Have `callback` called whenever a start has ended, until `unwatch`."""
-        with self._lock:
-            self._watchers.add(callback)
+        self._watchers.add(callback)
 
-    def unwatch(self, callback: Callable[[], None]) -> None:
+    def unwatch(self, callback: Callable[[], object]) -> None:
         """Call it no more."""
-        with self._lock:
-            self._watchers.discard(callback)
+        self._watchers.discard(callback)
 
 
-_lock = threading.Lock()
 _places: dict[tuple[str, str, str], StartPlace] = {}
 
 
 def start_place(backend: type[BaseEnvironment], settings: EnvironmentSettings) -> StartPlace:
     """Return the place where targets of these settings are started; there is one for each engine, host or service."""
     key = (settings.env, settings.over or "", backend.start_place(settings))
-    with _lock:
-        return _places.setdefault(key, StartPlace())
+    return _places.setdefault(key, StartPlace())
 
 
-def _forget() -> None:
-    """In a forked child: what is under way is the parent's."""
-    global _lock  # noqa: PLW0603 - it may be in a state that only the parent can get it out of
-    _lock = threading.Lock()
-    _places.clear()
-
-
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_places.clear)  # what is under way is the parent's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -142,7 +143,7 @@ def test_one_that_a_service_has_lost_is_not_lent(make) -> None:
     with pool.environment() as env:
         assert env.execute("echo works").output == "works\n"
     assert idle(pool, 1)
-    (member,) = pool._stock.idle_members()
+    (member,) = pool._keeper._idle
     member.env.is_lost = True
     with pool.environment() as env:
         assert env is not member.env and env.execute("echo works").output == "works\n"
@@ -202,20 +203,44 @@ def test_closing_ends_what_is_lent_idle_or_starting_and_tells_those_who_wait(moo
     assert until(lambda: running_threads() <= before), running_threads() - before
 
 
-def test_a_close_that_is_cut_short_is_taken_up_by_the_next(moody, mood, monkeypatch: pytest.MonkeyPatch) -> None:
+class Alarm(BaseException):
+    """What a signal's handler raises."""
+
+
+def test_a_close_goes_on_when_its_caller_is_cut_short(moody, mood, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = moody(min=1)
     assert idle(pool, 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(MoodyEnvironment, "cleanup", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+    may_end = threading.Event()
+    cleanup = MoodyEnvironment.cleanup
+    monkeypatch.setattr(MoodyEnvironment, "cleanup", lambda env: may_end.wait(LONG) and cleanup(env))
+
+    def rings(*_: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, rings)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(Alarm):
             pool.close()
+    finally:
+        signal.signal(signal.SIGALRM, before)
     assert mood.up == 1
+    may_end.set()
+    assert until(lambda: mood.up == 0), "nobody has called it again"
     pool.close()
-    assert mood.up == pool.stats().ending == 0
+    assert pool.stats().ending == 0
 
 
-def interrupted(_: object) -> None:
-    raise KeyboardInterrupt
+def test_a_start_that_raises_anything_is_told_to_the_one_who_waits(moody, mood, monkeypatch) -> None:
+    def leaves(_: object) -> None:
+        raise SystemExit("a callback has called sys.exit")
+
+    pool = moody(max=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(MoodyEnvironment, "prepare", leaves)
+        with pytest.raises(SystemExit, match="a callback"), pool.environment(LONG):
+            pass
+    assert Borrower(pool).join() == "works\n"
 
 
 def test_nothing_is_left_behind_a_pool(make) -> None:
@@ -227,11 +252,12 @@ def test_nothing_is_left_behind_a_pool(make) -> None:
     assert (stats.idle, stats.lent, stats.starting, stats.ending, stats.waiting) == (0, 0, 0, 0, 0)
 
 
-def test_a_pool_without_anything_to_do_has_one_thread(make) -> None:
+def test_a_pool_without_anything_to_do_has_no_thread_of_its_own(make) -> None:
     before = running_threads()
     pool = make(min=8, max=8)
     assert idle(pool, 8)
-    assert until(lambda: [each.name for each in running_threads() - before] == ["hermes-pool"])
+    kept = {"hermes-loop", "hermes-worker-1", "hermes-worker-2"}
+    assert until(lambda: {each.name for each in running_threads() - before} <= kept)
 
 
 def test_a_forked_child_ends_nothing_of_its_parents(make) -> None:

@@ -1,12 +1,11 @@
-"""One environment of a pool, and how each is made."""
+"""How each environment of a pool is made."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from environments.base import BaseEnvironment
@@ -14,17 +13,6 @@ from environments.factory import environment_of
 from environments.registry import backend_class
 from environments.settings import EnvironmentSettings
 from environments.task_settings import TaskSettings
-
-
-@dataclass(eq=False, slots=True)
-class Member:
-    """An environment of a pool."""
-
-    env: BaseEnvironment
-    uses: int = 0
-    """How many borrowers have had it."""
-    idle_since: float = field(default_factory=time.monotonic)
-    """When it was last ready for a borrower, on the monotonic clock."""
 
 
 class Recipe:
@@ -50,7 +38,7 @@ class Recipe:
         self._name = f"{self.settings.task_id}-{secrets.token_hex(3)}"
         self._numbers = itertools.count(1)
 
-    def make(self) -> Member:
+    def make(self) -> BaseEnvironment:
         """Make one. Nothing of it is started yet."""
         task = f"{self._name}-{next(self._numbers)}"
-        return Member(environment_of(replace(self.settings, task_id=task), **self._hooks))
+        return environment_of(replace(self.settings, task_id=task), **self._hooks)
