@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from code_execution.interruption import Interruption
@@ -18,6 +19,7 @@ from code_execution.script_run import Limits, Tools, TransportName
 from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
 from environments.listener import TextCallback
+from environments.loop import in_worker, run, shielded, spawn
 from environments.manager import get_environment
 from hermes_tools import script_tools
 from rpc import ToolCallCallback, ToolErrors
@@ -96,9 +98,24 @@ def execute_code(
     with_servers = tools is None if mcp_servers is None else mcp_servers
     servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
     callbacks = Callbacks(before_script, before_tool_call, on_output, on_tool_call)
-    call = ScriptCall(env, code, argv, limits, handlers, servers, Interruption(interrupt), callbacks)
-    with observed_script(env, code, limits, tools, argv, record) as seen:
-        return came_of_script(seen, call.result())
+    interruption = Interruption(interrupt)
+    call = ScriptCall(env, code, argv, limits, handlers, servers, interruption, callbacks)
+
+    def result() -> ExecutionResult:
+        with observed_script(env, code, limits, tools, argv, record) as seen:
+            return came_of_script(seen, call.result())
+
+    return run(lambda _: _in_worker(result, interruption))
+
+
+async def _in_worker(work: Callable[[], ExecutionResult], interruption: Interruption) -> ExecutionResult:
+    """Run a script from a worker thread. What is raised in the thread that waits for it interrupts the script."""
+    running = spawn(in_worker(work))
+    try:
+        return await shielded(running)
+    except asyncio.CancelledError:
+        interruption.come()
+        raise
 
 
 def _checked_environment(env: object) -> BaseEnvironment:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
@@ -27,8 +26,6 @@ COMMAND_LIMIT = 60.0
 """Seconds for each command that comes before the script."""
 SHORTEST = 1.0
 """Seconds that such a command has at least."""
-LOOK_INTERVAL = 0.05
-"""Seconds between looks at whether anybody waits still."""
 _SAYS_MORE = (EnvironmentLostError, EnvironmentStartError, UnsupportedError)
 """Errors that say more than that time was over, or that nobody waits."""
 
@@ -61,8 +58,8 @@ class Preparation:
         Raises:
             StartStoppedError: It was over, or nobody waited any more, before the target was up.
         """
-        asked = self._interruption.has_come if self._interruption.may_come else None
-        with start_limit(max(0.0, self.deadline - time.monotonic()), interrupted=asked):
+        left = max(0.0, self.deadline - time.monotonic())
+        with start_limit(left, interrupted=self._interruption.has_come):
             yield
 
     def now(self, doing: str) -> None:
@@ -86,8 +83,7 @@ class Preparation:
         while True:
             self._check()
             left = self.deadline - time.monotonic()
-            pause = LOOK_INTERVAL if self._interruption.may_come else left
-            if wait((future,), min(left, pause, threading.TIMEOUT_MAX)).done:
+            if wait((future,), min(left, self._interruption.pause)).done:
                 return future.result()
 
     def done(self) -> None:

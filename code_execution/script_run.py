@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,8 +51,6 @@ Tools = Mapping[str, Callable[..., object]]
 TOOLS = STUB.removesuffix(".py")
 """What a script that calls tools mostly has in it."""
 _STAGING = "getting the script into the target"
-INTERRUPT_POLL = 0.05
-"""Seconds between looks at what may end a script, which can't be waited for together with it."""
 
 
 class NotBegunError(Exception):
@@ -277,8 +274,7 @@ class ScriptRun:
                     return None
                 self._warmth.withdraw(directory)
                 withdrawn, patience = True, time.monotonic() + PATIENCE
-            pause = INTERRUPT_POLL if self._interruption.may_come else threading.TIMEOUT_MAX
-            process.wait(max(0.0, min(deadline - now, patience - now, pause)))
+            process.wait(max(0.0, min(deadline - now, patience - now, self._interruption.pause)))
         return None
 
     def _result(self, process: Process, ended_by_us: Status | None, began: float) -> ExecutionResult:

@@ -9,15 +9,12 @@ from targets.moments import check_moments, trials
 from targets.operations import OF_A_BACKEND, OPERATIONS
 
 _FILES = "the local part of a file is handled in the caller's thread: an open file is lost"
-_SCRIPTS = "a script is still driven by the caller's thread"
 FOUND = {
     "read_bytes": _FILES,
     "put_file": _FILES,
     "get_file": _FILES,
     "put_dir": _FILES,
     "get_dir": _FILES,
-    "execute_code": _SCRIPTS,
-    "execute_code with a tool call": _SCRIPTS,
 }
 """Operations that do not hold yet at every moment, by the reason. Their calls are still the caller's thread's own."""
 
