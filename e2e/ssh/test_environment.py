@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -153,23 +152,6 @@ def oneshots(env: BaseEnvironment, count: int) -> list[str]:
     for thread in threads:
         thread.join()
     return outputs
-
-
-def test_a_stream_ends_with_the_signal_or_the_exit_code_and_all_output(server: SSHServer) -> None:
-    with connect(server) as env:
-        env.execute("true")
-        for name in ("KILL", "SEGV", "TERM"):
-            stream = env.open_stream(["/bin/sh", "-c", f"kill -{name} $$"])
-            assert stream.exit_code(30) == 128 + signal.Signals[f"SIG{name}"]
-            stream.close()
-        stream = env.open_stream(["/bin/sh", "-c", "sleep 1000 & printf '%100000s' $!; exit 5"])
-        output = b""
-        while (chunk := stream.read(30)) and chunk.data:
-            output += chunk.data
-        assert env.execute(f"kill {output.decode().strip()}").exit_code == 0, "it is not waited for"
-        assert len(output) == 100_000
-        assert stream.exit_code(30) == 5
-        stream.close()
 
 
 # Losing the link.

@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import orphans_in
 from environments.shell.listing import environments_on
-from environments.shell.stream import BlockingStream, Terminal
+from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
 from environments.ssh.advice import Login
 from environments.ssh.config import Route, resolve
@@ -116,7 +116,7 @@ class SSHEnvironment(PersistentShellEnvironment):
             current_start().tell(f"connecting to {self._route}")
             self._connect()
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> BlockingStream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process on the host, see `StreamOpener`."""
         channel = self._open_channel()
         try:
@@ -227,39 +227,37 @@ class SSHEnvironment(PersistentShellEnvironment):
 
         Nothing has been run yet when it fails, so that going on elsewhere runs nothing twice.
         """
-        with self._link_lock:
-            if self._stopped:
-                raise EnvironmentStartError(CLEANED_UP)
-            self._close_links([link for link in self._links if link.loss()])
-            for link in list(self._links):
-                try:
-                    return link.open_channel()
-                except paramiko.ChannelException:
-                    continue
-                except LINK_ERRORS:
-                    self._close_links([link])
-            link = self._connect()
+        tried: list[Link] = []
+        while True:
+            link, is_new = self._other_link(tried)
             try:
                 return link.open_channel()
             except LINK_ERRORS as error:
-                raise EnvironmentStartError(
-                    f"the SSH server {link.route} opened no session: {error}; check MaxSessions there"
-                ) from error
+                if not isinstance(error, paramiko.ChannelException):
+                    self._close_link(link)
+                if is_new:
+                    raise EnvironmentStartError(
+                        f"the SSH server {link.route} opened no session: {error}; check MaxSessions there"
+                    ) from error
+            tried.append(link)
 
     def _open_tcp(self, host: str, port: int) -> paramiko.Channel:
         """Open a channel to a port that the host can reach. It takes no session of the server's."""
         try:
-            return self._live_link().open_tcp(host, port)
+            return self._other_link()[0].open_tcp(host, port)
         except paramiko.ChannelException:
             raise
         except LINK_ERRORS:  # the connection may have dropped just now
-            return self._live_link().open_tcp(host, port)
+            return self._other_link()[0].open_tcp(host, port)
 
-    def _live_link(self) -> Link:
+    def _other_link(self, tried: Collection[Link] = ()) -> tuple[Link, bool]:
+        """Return the first connection that was not tried yet, or a new one, and whether it is new."""
         with self._link_lock:
             if self._stopped:
                 raise EnvironmentStartError(CLEANED_UP)
-            return next((link for link in self._links if not link.loss()), None) or self._connect()
+            self._close_links([link for link in self._links if link.loss()])
+            link = next((link for link in self._links if link not in tried), None)
+            return (link, False) if link else (self._connect(), True)
 
     def _connect(self) -> Link:
         assert self._route
@@ -267,6 +265,11 @@ class SSHEnvironment(PersistentShellEnvironment):
         link = Link(self._route, login)
         self._links.append(link)
         return link
+
+    def _close_link(self, link: Link) -> None:
+        with self._link_lock:
+            if link in self._links:
+                self._close_links([link])
 
     def _close_links(self, links: list[Link]) -> None:
         for link in list(links):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import signal
 import socket
-import threading
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST
 from paramiko.packet import Packetizer
 
 from environments.errors import EnvironmentStartError
+from environments.loop import current, in_worker, spawn
 from environments.ssh.advice import Login, explained
 from environments.ssh.config import Route
 from environments.ssh.host_keys import check_host_keys, lookup_name, lookup_port
@@ -65,7 +67,7 @@ def _exit_status(channel: int, name: str) -> paramiko.Message:
 
 
 class Link:
-    """A connection to the host of a route, with those that lead to it.
+    """A connection to the host of a route, with those that lead to it. It is made and closed in a worker thread.
 
     Args:
         route: Where to connect to.
@@ -78,14 +80,15 @@ class Link:
     def __init__(self, route: Route, login: Login) -> None:
         self.route = route
         self._silence: str | None = None
-        self._closing = threading.Event()
+        self._socket: socket.socket
+        """What the connections lead over, in the end."""
+        self._pinging: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as opened:
             self.transport = self._connect(route, login, opened)
             self._opened = opened.pop_all()
         assert isinstance(self.transport.packetizer, _Packets)
         self._packets = self.transport.packetizer
-        self._watcher = threading.Thread(target=self._watch, name="hermes-ssh-keepalive", daemon=True)
-        self._watcher.start()
+        current().soon(current().loop.call_later, KEEPALIVE, self._watch, self._packets.count)
 
     def loss(self) -> str | None:
         """Say why the connection is gone, or None while it is there."""
@@ -109,9 +112,7 @@ class Link:
 
     def close(self) -> None:
         """Close the connection and all its channels."""
-        self._closing.set()
         self._opened.close()
-        self._watcher.join()
 
     def _connect(self, route: Route, login: Login, opened: contextlib.ExitStack) -> paramiko.Transport:
         client = paramiko.SSHClient()
@@ -120,7 +121,7 @@ class Link:
             wire = self._wire(route, opened)
             opened.callback(wire.close)
             opened.callback(_disconnect, client)
-            with current_start().aborting(partial(break_off, wire)):
+            with self._breakable():
                 _log_in(client, route, login, wire)
         except (*LINK_ERRORS, ValueError) as error:
             tried = client.get_transport()
@@ -130,36 +131,41 @@ class Link:
         assert transport
         return transport
 
+    def _breakable(self) -> AbstractContextManager[None]:
+        """Return a context in which whatever waits for a connection fails when the start is stopped."""
+        return current_start().aborting(partial(break_off, self._socket))
+
     def _wire(self, route: Route, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
         if route.via:
             nearer = self._connect(route.via, Login(), opened)
             there, here = (route.host, route.port), ("127.0.0.1", 0)
-            with current_start().aborting(nearer.close):
+            with self._breakable():
                 return nearer.open_channel("direct-tcpip", there, here, timeout=CONNECT_TIMEOUT)
         if route.proxy_command:
-            return proxied(route.proxy_command, opened)
-        wire = connected(route.host, route.port)
+            self._socket = proxied(route.proxy_command, opened)
+            return self._socket
+        self._socket = wire = connected(route.host, route.port)
         # Without it each small message waits for the answer to the one before: 47 ms a command become 5.
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return wire
 
-    def _watch(self) -> None:
-        """Close the connection once the server has given no sign of life for too long."""
-        count, silent = self._packets.count, 0
-        ping: threading.Thread | None = None
-        while not self._closing.wait(KEEPALIVE) and self.transport.is_active():
-            if count != self._packets.count:
-                count, silent = self._packets.count, 0
-                continue
-            silent += 1
-            if silent > MISSED:
-                self._silence = f"{self.route} has not answered for {silent * KEEPALIVE:.0f} s"
-                self.transport.close()
-            elif ping is None or not ping.is_alive():
-                ping = threading.Thread(target=self._ping, name="hermes-ssh-ping", daemon=True)
-                ping.start()
-        if ping:
-            ping.join()
+    def _watch(self, count: int, silent: int = 0) -> None:
+        """Close the connection once the server has given no sign of life for too long. On the loop.
+
+        Args:
+            count: How many messages had come when it was looked at before.
+            silent: How often in a row none had come.
+        """
+        if not self.transport.is_active():
+            return
+        silent = silent + 1 if count == self._packets.count else 0
+        if silent > MISSED:
+            self._silence = f"{self.route} has not answered for {silent * KEEPALIVE:.0f} s"
+            spawn(in_worker(self.transport.close))
+            return
+        if silent and (self._pinging is None or self._pinging.done()):
+            self._pinging = spawn(in_worker(self._ping))
+        current().loop.call_later(KEEPALIVE, self._watch, self._packets.count, silent)
 
     def _ping(self) -> None:
         with contextlib.suppress(*LINK_ERRORS):

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
-import math
 import shlex
 import threading
-import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import paramiko
+from paramiko.common import cMSG_CHANNEL_WINDOW_ADJUST
 
 from environments.errors import EnvironmentStartError
-from environments.shell.stream import Chunk, Terminal
+from environments.log import logger
+from environments.loop import current, done_within, in_worker, spawn
+from environments.shell.stream import Stream, Terminal
 from environments.sink import Channel
 
 WINDOW = 2 * 1024 * 1024
-"""Bytes the server may send before we have read any. paramiko's buffer is only cheap to read when read whole."""
-_PIECE = 256 * 1024
-"""Bytes given to paramiko at once: of what it is given it copies the rest with each packet of 32 KB."""
+"""Bytes that the server may send before any are read. Reading paramiko's buffer is only cheap when it is read whole."""
+_ROOM = WINDOW // 8
+"""Bytes after which the server is told that they were read."""
+_PACKET = 32 * 1024
+"""Bytes given to paramiko at once, which it sends as one packet."""
 DRAIN = 0.5
 """Seconds of silence after the process's end that count as the end of its output: the server sends how it ended at
 once, but the end of the channel only when nobody holds its pipe open any more, which a daemon does for hours."""
+CLOSE_LIMIT = 1.0
+"""Seconds that `close` waits until the server has been told: a link that stalls takes nothing more."""
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-./,:;=")
 LINK_ERRORS = (OSError, EOFError, paramiko.SSHException)
 """What paramiko raises when the connection is gone."""
+
+log = logger(__name__)
 
 
 def remote_command(argv: Sequence[str]) -> str:
@@ -40,22 +50,36 @@ def remote_command(argv: Sequence[str]) -> str:
     return f"exec /bin/sh -c 'eval \"$(printf %b \"$0\")\"' '{packed}'"
 
 
-class _ProcessEnd(threading.Event):
-    """Is set when the process has ended, notes when that was, and sets another event with it."""
+class _Bell(threading.Event):
+    """Has the loop look at a stream, in place of an event that paramiko's thread sets with each packet.
 
-    def __init__(self, news: threading.Event) -> None:
+    Args:
+        look: Called on the loop, once for all that has arrived by then.
+    """
+
+    def __init__(self, look: Callable[[], object]) -> None:
         super().__init__()
-        self._news = news
-        self.moment = math.inf
+        self._look = look
+        self._rings = False
+        self._soon = current().soon
 
     def set(self) -> None:
-        self.moment = min(self.moment, time.monotonic())
-        super().set()
-        self._news.set()
+        if not self._rings:
+            self._rings = True
+            self._soon(self._answer)
+
+    def clear(self) -> None:
+        pass
+
+    def _answer(self) -> None:
+        self._rings = False  # first: what arrives while the loop looks rings again
+        self._look()
 
 
-class SSHStream:
-    """A process on the other side of a channel.
+class SSHStream(Stream):
+    """A process on the other side of a channel. It is made in a worker thread, as it waits for the server's answers.
+
+    No thread waits for what arrives. Whatever is sent may wait for the window or the socket, and is sent by a worker.
 
     Args:
         channel: A new channel of the kind `session`.
@@ -68,14 +92,13 @@ class SSHStream:
 
     def __init__(self, channel: paramiko.Channel, argv: Sequence[str], terminal: Terminal | None = None) -> None:
         self._channel = channel
-        self._terminal = terminal is not None
-        self._read_lock = threading.Lock()
-        self._last_read = 0.0
-        # One event for both outputs and the exit status: paramiko sets it when any of them has something new.
-        self._news = threading.Event()
-        channel.status_event = self._end = _ProcessEnd(self._news)
-        channel.in_buffer.set_event(self._news)
-        channel.in_stderr_buffer.set_event(self._news)
+        self._has_terminal = terminal is not None
+        self._is_paused = self._is_closed = self._is_broken = self._is_at_end = False
+        """Whether reading is paused; the stream was closed; sending has failed; the input was ended."""
+        self._unsent: deque[Callable[[], object]] = deque()
+        self._sender: asyncio.Task[None] | None = None
+        self._room = 0
+        self._quiet: asyncio.TimerHandle | None = None
         try:
             if terminal:
                 channel.get_pty("xterm-256color", terminal.columns, terminal.rows)
@@ -88,69 +111,156 @@ class SSHStream:
                 "no ForceCommand or PermitTTY stands against it"
             ) from error
 
-    def read(self, timeout: float | None) -> Chunk | None:
-        """Wait for bytes, see `Stream.read`."""
-        deadline = math.inf if timeout is None else time.monotonic() + timeout
-        with self._read_lock:
-            while True:
-                self._news.clear()
-                over = self._channel.closed or (self._end.is_set() and self._channel.eof_received)
-                if chunk := self._received():
-                    return chunk
-                now = time.monotonic()
-                drained = max(self._end.moment, self._last_read) + DRAIN
-                if over or now >= drained:
-                    return Chunk(Channel.STDOUT, b"")
-                if now >= deadline:
-                    return None
-                until = min(deadline, drained)
-                self._news.wait(None if until == math.inf else until - now)
+    def _begin(self) -> None:
+        self._loop = current().loop
+        self._code: asyncio.Future[int | None] = self._loop.create_future()
+        bell = _Bell(self._look)
+        self._channel.status_event = bell
+        self._channel.in_buffer.set_event(bell)
+        self._channel.in_stderr_buffer.set_event(bell)
+        self._loop.call_soon(self._look)
 
-    def _received(self) -> Chunk | None:
-        try:
-            if self._channel.recv_ready():
-                chunk = Chunk(Channel.STDOUT, self._channel.recv(WINDOW))
-            elif self._channel.recv_stderr_ready():
-                chunk = Chunk(Channel.STDERR, self._channel.recv_stderr(WINDOW))
-            else:
-                return None
-        except LINK_ERRORS:  # it also tells the server that there is room again
-            return Chunk(Channel.STDOUT, b"")
-        self._last_read = time.monotonic()
-        return chunk
+    # Reading.
+
+    def _look(self) -> None:
+        """Take what has arrived, and note the ends of the process and of its output."""
+        channel = self._channel
+        has_ended = channel.closed or (channel.exit_status >= 0 and channel.eof_received)  # before the last bytes
+        self._note_exit()
+        if self.has_ended or self._is_paused:
+            return
+        has_read = self._read()
+        if self._is_paused or self._is_closed:  # by its receiver
+            return
+        if has_ended:
+            self._end()
+        elif self._code.done() and (has_read or self._quiet is None):
+            self._end_when_quiet()
+
+    def _note_exit(self) -> None:
+        status = self._channel.exit_status
+        if not self._code.done() and (status >= 0 or self._channel.closed):
+            self._code.set_result(status if status >= 0 else None)
+
+    def _read(self) -> bool:
+        """Hand on what has arrived, and return whether that is anything."""
+        size = 0
+        for channel, pipe in (
+            (Channel.STDOUT, self._channel.in_buffer),
+            (Channel.STDERR, self._channel.in_stderr_buffer),
+        ):
+            if not self._is_paused and not self._is_closed and (data := pipe.empty()):
+                size += len(data)
+                self.receiver.data_received(channel, data)
+        self._room += size
+        if self._room >= _ROOM and not self._channel.closed:
+            spawn(self._make_room(self._room))
+            self._room = 0
+        return size > 0
+
+    async def _make_room(self, size: int) -> None:
+        """Let the server send so many bytes more. `Channel.recv` would do so in the thread that reads."""
+        message = paramiko.Message()
+        message.add_byte(cMSG_CHANNEL_WINDOW_ADJUST)
+        message.add_int(self._channel.remote_chanid)
+        message.add_int(size)
+        with contextlib.suppress(*LINK_ERRORS):
+            await in_worker(self._channel.get_transport()._send_user_message, message)  # type: ignore[attr-defined]
+
+    def _end_when_quiet(self) -> None:
+        if self._quiet:
+            self._quiet.cancel()
+        self._quiet = self._loop.call_later(DRAIN, self._was_quiet)
+
+    def _was_quiet(self) -> None:
+        self._quiet = None
+        if not self._is_paused:
+            self._end()
+
+    def _end(self) -> None:
+        if self._quiet:
+            self._quiet.cancel()
+        super()._end()
+
+    def pause(self) -> None:
+        """Stop reading, see `Stream`. The server stops sending when the window is full."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """Read on, see `Stream`."""
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.call_soon(self._look)
+
+    # Sending.
 
     def write(self, data: bytes) -> None:
-        """Send all of `data`, see `Stream.write`."""
-        if self._end.is_set():  # the channel may stay open for what the process left behind
+        """Send bytes, see `Stream`."""
+        if self._code.done():  # the channel may stay open for what the process left behind
             raise BrokenPipeError(errno.EPIPE, "the process has ended")
-        try:
-            for start in range(0, len(data), _PIECE):
-                self._channel.sendall(data[start : start + _PIECE])
-        except LINK_ERRORS as error:
-            raise BrokenPipeError(errno.EPIPE, f"the channel is closed: {error}") from error
+        if self._is_closed or self._is_broken or self._is_at_end:
+            raise BrokenPipeError(errno.EPIPE, "the channel is closed")
+        self._send(partial(self._write, data))
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            sent = self._channel.send(bytes(rest[:_PACKET]))
+            if not sent:  # of a channel that is closed for what we send
+                raise BrokenPipeError(errno.EPIPE, "the channel is closed")
+            rest = rest[sent:]
 
     def close_write(self) -> None:
         """Let the process see end of file: end the channel's input, or type control-D on a terminal."""
-        if self._terminal:
+        if self._has_terminal:
             self.write(b"\x04")
-            return
-        with contextlib.suppress(*LINK_ERRORS):
-            self._channel.shutdown_write()
+        elif not self._is_at_end:
+            self._is_at_end = True
+            self._send(self._channel.shutdown_write)
 
     def resize(self, terminal: Terminal) -> None:
-        """Change the terminal's size; with pipes there is none."""
-        if self._terminal:
-            with contextlib.suppress(*LINK_ERRORS):
-                self._channel.resize_pty(terminal.columns, terminal.rows)
+        """Change the terminal's size, see `Stream`."""
+        if self._has_terminal and not self._is_closed:
+            self._send(partial(self._channel.resize_pty, terminal.columns, terminal.rows))
 
-    def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended, see `Stream.exit_code`. None at once when the link is gone."""
-        if not self._end.wait(timeout):
-            return None
-        code = self._channel.recv_exit_status()
-        return code if code >= 0 else None
+    def _send(self, send: Callable[[], object]) -> None:
+        self._unsent.append(send)
+        if self._sender is None:
+            self._sender = spawn(self._send_all())
 
-    def close(self) -> None:
+    async def _send_all(self) -> None:
+        try:
+            while self._unsent:
+                await in_worker(self._send_unsent)
+        except Exception as error:  # the process reads no more, or the link is gone
+            log.debug("input could not be sent: %s", error)
+            self._is_broken = True
+            self._unsent.clear()
+        finally:
+            self._sender = None
+
+    def _send_unsent(self) -> None:
+        while self._unsent:
+            self._unsent.popleft()()
+
+    async def drain(self) -> None:
+        """Wait until all is sent, see `Stream`."""
+        if self._sender:
+            await asyncio.wait((self._sender, self.ended), return_when=asyncio.FIRST_COMPLETED)
+
+    # The end.
+
+    async def exit_code(self, timeout: float) -> int | None:
+        """Return how the process ended, see `Stream`. None at once when the link is gone."""
+        return self._code.result() if await done_within(self._code, timeout) else None
+
+    async def close(self) -> None:
         """Close the channel. The server closes the process's pipes, and hangs its terminal up."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._end()
+            await done_within(spawn(self._close_channel()), CLOSE_LIMIT)
+
+    async def _close_channel(self) -> None:
         with contextlib.suppress(*LINK_ERRORS):
-            self._channel.close()
+            await in_worker(self._channel.close)

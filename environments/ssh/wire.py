@@ -6,12 +6,8 @@ import contextlib
 import socket
 import subprocess
 from functools import partial
-from typing import TYPE_CHECKING
 
 from environments.starting import current_start
-
-if TYPE_CHECKING:
-    import paramiko
 
 CONNECT_TIMEOUT = 20.0
 """Seconds for each of: a TCP connection, the key exchange, the login, and the opening of a channel."""
@@ -39,7 +35,7 @@ def connected(host: str, port: int) -> socket.socket:
     raise error or OSError(f"{host} has no address")
 
 
-def break_off(wire: socket.socket | paramiko.Channel) -> None:
+def break_off(wire: socket.socket) -> None:
     """Have whoever waits for something on a wire fail, also for the connection itself."""
     with contextlib.suppress(OSError):
         wire.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,276 @@
+"""The stream of a process on an SSH server: driven by the loop, without a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+
+import psutil
+import pytest
+from targets.ssh_server import SSHServer
+from targets.threads import running_threads
+
+from environments import load_settings
+from environments.conformance.check import wait_until
+from environments.loop import run
+from environments.shell.pool import opened
+from environments.shell.stream import Terminal
+from environments.sink import Channel
+from environments.ssh import SSHEnvironment
+from environments.ssh.stream import WINDOW, SSHStream
+
+LIMIT = 60.0
+"""Seconds by which everything must have come."""
+MUCH = 4 * WINDOW
+"""Bytes that no window holds."""
+
+StartServer = Callable[..., SSHServer]
+Conversation = Callable[[SSHStream, "Heard"], Awaitable[None]]
+
+
+class Heard:
+    """What a stream brings, see `Receiver`."""
+
+    def __init__(self) -> None:
+        self.data = dict.fromkeys(Channel, b"")
+        self.ends = 0
+        self._changed = asyncio.Event()
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        assert not self.ends
+        self.data[channel] += data
+        self._changed.set()
+
+    def stream_ended(self) -> None:
+        self.ends += 1
+        self._changed.set()
+
+    @property
+    def out(self) -> bytes:
+        return self.data[Channel.STDOUT]
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(LIMIT):
+            while not holds():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def end(self) -> None:
+        await self.until(lambda: self.ends)
+
+
+@pytest.fixture
+def env(server: SSHServer) -> Iterator[SSHEnvironment]:
+    with SSHEnvironment(load_settings("ssh", **server.settings)) as made:
+        made.execute("true")
+        yield made
+
+
+def talk(env: SSHEnvironment, script: str, conversation: Conversation, terminal: Terminal | None = None) -> None:
+    """Run a shell's script, and talk to it on the loop thread. The stream is closed then, and told of its end once."""
+
+    async def work(_: object) -> None:
+        stream, heard = await opened(env.open_stream, ["/bin/sh", "-c", script], terminal), Heard()
+        assert isinstance(stream, SSHStream)
+        stream.start(heard)
+        try:
+            await conversation(stream, heard)
+        finally:
+            await stream.close()
+        await stream.close()
+        assert heard.ends == 1
+        assert stream.has_ended and stream.ended.done()
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"x")
+
+    run(work)
+
+
+def test_channels_are_kept_apart_to_the_byte(env: SSHEnvironment) -> None:
+    data = os.urandom(300_000)
+
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        assert await stream.exit_code(0.01) is None
+        for start in range(0, len(data), 70_000):
+            stream.write(data[start : start + 70_000])
+        stream.close_write()
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"behind the end")
+        await heard.end()
+        assert heard.data == {Channel.STDOUT: data, Channel.STDERR: b"problem\n"}
+        assert await stream.exit_code(LIMIT) == 5
+
+    talk(env, "cat; echo problem >&2; exit 5", conversation)
+
+
+@pytest.mark.parametrize("name", ["KILL", "SEGV", "TERM"])
+def test_a_signal_that_ends_the_process_is_its_exit_code(env: SSHEnvironment, name: str) -> None:
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        await heard.end()
+        assert await stream.exit_code(LIMIT) == 128 + signal.Signals[f"SIG{name}"]
+
+    talk(env, f"kill -{name} $$", conversation)
+
+
+def test_what_a_process_leaves_is_not_waited_for_and_all_output_comes(env: SSHEnvironment) -> None:
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        await heard.end()
+        pid = int(heard.out)
+        assert psutil.pid_exists(pid), "it is not waited for"
+        psutil.Process(pid).kill()
+        assert len(heard.out) == 100_000
+        assert await stream.exit_code(LIMIT) == 5
+
+    talk(env, "sleep 1000 & printf '%100000s' $!; exit 5", conversation)
+
+
+def test_a_paused_stream_makes_the_process_wait_and_loses_nothing(env: SSHEnvironment) -> None:
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        await heard.until(lambda: heard.out)
+        stream.pause()
+        size = len(heard.out)
+        stream.write(b"go\n")
+        assert await stream.exit_code(0.5) is None
+        assert len(heard.out) == size
+        stream.resume()
+        await heard.end()
+        assert len(heard.out) == len(b"ready\n") + MUCH
+        assert await stream.exit_code(LIMIT) == 0
+
+    talk(env, f"echo ready; read -r word; head -c {MUCH} /dev/zero", conversation)
+
+
+def test_a_stream_that_is_paused_by_its_receiver_ends_behind_what_came(env: SSHEnvironment) -> None:
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        stream.pause()
+        assert await stream.exit_code(LIMIT) == 3
+        await asyncio.sleep(1)  # longer than a stream is quiet behind the process's end
+        assert not heard.ends and not heard.out
+        stream.resume()
+        await heard.end()
+        assert heard.data == {Channel.STDOUT: b"out", Channel.STDERR: b"err"}
+
+    talk(env, "printf out; printf err >&2; exit 3", conversation)
+
+
+def test_much_input_and_output_at_once_hold_nothing_up(env: SSHEnvironment) -> None:
+    data = os.urandom(MUCH)
+
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        stream.write(data)
+        stream.close_write()
+        await stream.drain()
+        await heard.end()
+        assert heard.out[:MUCH] == bytes(MUCH)
+        assert heard.out[MUCH:] == data
+
+    # It reads nothing until all of its output is gone: that the server may send more must not wait behind the input.
+    talk(env, f"head -c {MUCH} /dev/zero; cat", conversation)
+
+
+def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment) -> None:
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        stream.write(bytes(MUCH))
+        draining = asyncio.ensure_future(stream.drain())
+        done, _ = await asyncio.wait((draining,), timeout=0.5)
+        assert not done, "the process reads nothing"
+        await stream.close()
+        async with asyncio.timeout(LIMIT):
+            await draining
+        assert await stream.exit_code(LIMIT) is None
+
+    before = running_threads()
+    talk(env, "sleep 1000", conversation)
+    assert wait_until(lambda: running_threads() <= before, LIMIT)
+
+
+def test_input_that_a_process_does_not_read_any_more_is_dropped(env: SSHEnvironment) -> None:
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        stream.write(bytes(MUCH))
+        await heard.end()
+        assert await stream.exit_code(LIMIT) == 7
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"more")
+        async with asyncio.timeout(LIMIT):
+            await stream.drain()
+
+    talk(env, "exit 7", conversation)
+
+
+def test_a_link_that_drops_ends_the_stream_behind_what_has_come(start_server: StartServer) -> None:
+    server = start_server()
+
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        stream.pause()
+        stream.write(bytes(MUCH))
+        await asyncio.sleep(0.5)
+        server.kill_connections()
+        assert await stream.exit_code(LIMIT) is None
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"more")
+        async with asyncio.timeout(LIMIT):
+            await stream.drain()
+        stream.resume()
+        await heard.end()
+        assert heard.out == b"said"
+
+    with SSHEnvironment(load_settings("ssh", **server.settings)) as env:
+        env.execute("true")
+        talk(env, "printf said; sleep 1000", conversation)
+
+
+def test_a_link_that_stalls_holds_neither_the_loop_nor_the_end_of_a_stream(start_server: StartServer) -> None:
+    server = start_server()
+
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        await heard.until(lambda: heard.out)
+        [link] = env._links
+        link._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        serving = server._serving()
+        for process in serving:
+            process.suspend()
+        try:
+            stream.write(bytes(MUCH))  # more than the socket takes
+            await asyncio.sleep(0.5)
+            stream.close_write()
+            draining = asyncio.ensure_future(stream.drain())
+            await stream.close()
+            await draining
+            assert await stream.exit_code(LIMIT) is None
+            assert link.loss() is None, "it took as long as it takes to notice that the link stalls"
+        finally:
+            for process in serving:
+                process.resume()
+
+    with SSHEnvironment(load_settings("ssh", **server.settings)) as env:
+        env.execute("true")
+        talk(env, "echo ready; cat >/dev/null", conversation)
+
+
+def test_a_terminal_has_its_size_and_takes_the_end_of_the_input(env: SSHEnvironment) -> None:
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        await heard.until(lambda: b"30 100" in heard.out)
+        stream.resize(Terminal(40, 120))
+        stream.write(b"go\n")
+        await heard.until(lambda: b"40 120" in heard.out)
+        stream.close_write()
+        await heard.end()
+        assert await stream.exit_code(LIMIT) == 0
+
+    talk(env, "stty size; read -r word; stty size; cat", conversation, Terminal(30, 100))
+
+
+def test_a_stream_that_waits_takes_no_thread(env: SSHEnvironment) -> None:
+    def threads() -> int:
+        return sum(not thread.name.startswith("hermes-worker") for thread in threading.enumerate())
+
+    before = threads()
+    processes = [env.start("read -r word; echo got $word") for _ in range(4)]
+    assert threads() == before
+    for process in processes:
+        process.write("it\n")
+        assert process.wait(LIMIT) == 0 and process.read() == "got it\n"
