@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import psutil
 import pytest
+from targets.heard import LIMIT, Heard
 from targets.ssh_server import SSHServer
 from targets.threads import running_threads
 
@@ -23,44 +24,11 @@ from environments.sink import Channel
 from environments.ssh import SSHEnvironment
 from environments.ssh.stream import WINDOW, SSHStream
 
-LIMIT = 60.0
-"""Seconds by which everything must have come."""
 MUCH = 4 * WINDOW
 """Bytes that no window holds."""
 
 StartServer = Callable[..., SSHServer]
-Conversation = Callable[[SSHStream, "Heard"], Awaitable[None]]
-
-
-class Heard:
-    """What a stream brings, see `Receiver`."""
-
-    def __init__(self) -> None:
-        self.data = dict.fromkeys(Channel, b"")
-        self.ends = 0
-        self._changed = asyncio.Event()
-
-    def data_received(self, channel: Channel, data: bytes) -> None:
-        assert not self.ends
-        self.data[channel] += data
-        self._changed.set()
-
-    def stream_ended(self) -> None:
-        self.ends += 1
-        self._changed.set()
-
-    @property
-    def out(self) -> bytes:
-        return self.data[Channel.STDOUT]
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        async with asyncio.timeout(LIMIT):
-            while not holds():
-                self._changed.clear()
-                await self._changed.wait()
-
-    async def end(self) -> None:
-        await self.until(lambda: self.ends)
+Conversation = Callable[[SSHStream, Heard], Awaitable[None]]
 
 
 @pytest.fixture
@@ -100,7 +68,7 @@ def test_channels_are_kept_apart_to_the_byte(env: SSHEnvironment) -> None:
         stream.close_write()
         with pytest.raises(BrokenPipeError):
             stream.write(b"behind the end")
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         assert heard.data == {Channel.STDOUT: data, Channel.STDERR: b"problem\n"}
         assert await stream.exit_code(LIMIT) == 5
 
@@ -110,7 +78,7 @@ def test_channels_are_kept_apart_to_the_byte(env: SSHEnvironment) -> None:
 @pytest.mark.parametrize("name", ["KILL", "SEGV", "TERM"])
 def test_a_signal_that_ends_the_process_is_its_exit_code(env: SSHEnvironment, name: str) -> None:
     async def conversation(stream: SSHStream, heard: Heard) -> None:
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         assert await stream.exit_code(LIMIT) == 128 + signal.Signals[f"SIG{name}"]
 
     talk(env, f"kill -{name} $$", conversation)
@@ -118,7 +86,7 @@ def test_a_signal_that_ends_the_process_is_its_exit_code(env: SSHEnvironment, na
 
 def test_what_a_process_leaves_is_not_waited_for_and_all_output_comes(env: SSHEnvironment) -> None:
     async def conversation(stream: SSHStream, heard: Heard) -> None:
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         pid = int(heard.out)
         assert psutil.pid_exists(pid), "it is not waited for"
         psutil.Process(pid).kill()
@@ -137,7 +105,7 @@ def test_a_paused_stream_makes_the_process_wait_and_loses_nothing(env: SSHEnviro
         assert await stream.exit_code(0.5) is None
         assert len(heard.out) == size
         stream.resume()
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         assert len(heard.out) == len(b"ready\n") + MUCH
         assert await stream.exit_code(LIMIT) == 0
 
@@ -151,7 +119,7 @@ def test_a_stream_that_is_paused_by_its_receiver_ends_behind_what_came(env: SSHE
         await asyncio.sleep(1)  # longer than a stream is quiet behind the process's end
         assert not heard.ends and not heard.out
         stream.resume()
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         assert heard.data == {Channel.STDOUT: b"out", Channel.STDERR: b"err"}
 
     talk(env, "printf out; printf err >&2; exit 3", conversation)
@@ -164,7 +132,7 @@ def test_much_input_and_output_at_once_hold_nothing_up(env: SSHEnvironment) -> N
         stream.write(data)
         stream.close_write()
         await stream.drain()
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         assert heard.out[:MUCH] == bytes(MUCH)
         assert heard.out[MUCH:] == data
 
@@ -191,7 +159,7 @@ def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment)
 def test_input_that_a_process_does_not_read_any_more_is_dropped(env: SSHEnvironment) -> None:
     async def conversation(stream: SSHStream, heard: Heard) -> None:
         stream.write(bytes(MUCH))
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         assert await stream.exit_code(LIMIT) == 7
         with pytest.raises(BrokenPipeError):
             stream.write(b"more")
@@ -215,7 +183,7 @@ def test_a_link_that_drops_ends_the_stream_behind_what_has_come(start_server: St
         async with asyncio.timeout(LIMIT):
             await stream.drain()
         stream.resume()
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         assert heard.out == b"said"
 
     with SSHEnvironment(load_settings("ssh", **server.settings)) as env:
@@ -254,11 +222,11 @@ def test_a_link_that_stalls_holds_neither_the_loop_nor_the_end_of_a_stream(start
 def test_a_terminal_has_its_size_and_takes_the_end_of_the_input(env: SSHEnvironment) -> None:
     async def conversation(stream: SSHStream, heard: Heard) -> None:
         await heard.until(lambda: b"30 100" in heard.out)
-        stream.resize(Terminal(40, 120))
+        await stream.resize(Terminal(40, 120))
         stream.write(b"go\n")
         await heard.until(lambda: b"40 120" in heard.out)
         stream.close_write()
-        await heard.end()
+        await heard.until(lambda: heard.ends)
         assert await stream.exit_code(LIMIT) == 0
 
     talk(env, "stty size; read -r word; stty size; cat", conversation, Terminal(30, 100))

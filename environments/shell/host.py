@@ -5,16 +5,21 @@ That is what any environment with shells answers for itself, and it opens no she
 
 from __future__ import annotations
 
-import time
+import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 from environments.capture import BoundedCapture, LiveText
 from environments.errors import EnvironmentLostError
 from environments.hosts import host_at, host_over
+from environments.loop import Call, current, run, shielded, spawn
 from environments.settings import EnvironmentSettings
-from environments.shell.stream import BlockingStream, Chunk, Terminal
+from environments.shell.lifecycle import answered
+from environments.shell.pool import opened
+from environments.shell.stream import Stream, Terminal
 from environments.sink import Channel
 from environments.starting import current_start
 
@@ -54,8 +59,8 @@ class Host(Protocol):
     def start_target(self) -> None:
         """Connect to it, or connect anew, see `PersistentShellEnvironment`."""
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> BlockingStream:
-        """Start a process there, see `StreamOpener`."""
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process there, see `PersistentShellEnvironment`. Called in a worker thread."""
 
     def target_loss(self) -> str | None:
         """Say why it cannot be reached any more, see `PersistentShellEnvironment`."""
@@ -101,64 +106,86 @@ class Done:
 
 
 def run_there(host: Host, argv: Sequence[str], on_line: Callable[[str], object] | None = None) -> Done:
-    """Run a program on a host to its end, without input.
+    """Run a program on a host to its end, without input. Called in any thread but the loop's, such as a worker.
 
     When the start that the current thread is at is stopped, the program is ended with all that it has started.
 
     Args:
         host: Where to run it.
         argv: The program and its arguments, which other users there may see.
-        on_line: Told of each line, of either output, as it comes.
+        on_line: Receives each line, of either output, as it comes. Called in this thread.
 
     Raises:
         EnvironmentStartError: It could not be started.
         EnvironmentLostError: The link dropped before its end was known.
         StartStoppedError: It was ended.
     """
-    stream = host.open_stream(["/bin/sh", "-c", _GUARDED, "sh", *argv])
-    try:
-        with current_start().aborting(_Ending(stream)):
-            kept = {channel: BoundedCapture(MOST_OUTPUT) for channel in Channel}
-            lines = {channel: _Lines(on_line) for channel in Channel}
-            while (chunk := stream.read(None) or Chunk(Channel.STDOUT, b"")).data:
-                kept[chunk.channel].add(chunk.data)
-                lines[chunk.channel].add(chunk.data)
-            code = stream.exit_code(_EXIT_LIMIT)
-            if code is None:
-                raise EnvironmentLostError(host.target_loss() or f"the link to {host.place} dropped")
-    finally:
-        stream.close()
+    if on_line is None:
+        return run(lambda call: _ran(call, host, argv))
+    lines = {channel: _Lines(on_line) for channel in Channel}
+    done = run(lambda call: _ran(call, host, argv), lambda channel, data: lines[channel].add(data))
     for each in lines.values():
         each.add(b"", final=True)
-    return Done(code, kept[Channel.STDOUT].text().text, kept[Channel.STDERR].text().text)
+    return done
 
 
-class _Ending:
-    """Has a program ended by the end of its input, and gives its stream up where that does not help."""
+async def _ran(call: Call[Done], host: Host, argv: Sequence[str]) -> Done:
+    stream = await opened(host.open_stream, ["/bin/sh", "-c", _GUARDED, "sh", *argv])
+    program, start = _Program(stream, call), current_start()
+    stream.start(program)
+    try:
+        with start.aborting(partial(current().soon, program.end)):
+            await shielded(stream.ended)
+            start.check()
+            code = await stream.exit_code(_EXIT_LIMIT)
+            if code is None:
+                raise EnvironmentLostError(await answered(host.target_loss) or f"the link to {host.place} dropped")
+    finally:
+        await stream.close()
+    return Done(code, program.text(Channel.STDOUT), program.text(Channel.STDERR))
 
-    def __init__(self, stream: BlockingStream) -> None:
+
+class _Program:
+    """What a program prints, see `Receiver`, and its end before its time."""
+
+    def __init__(self, stream: Stream, call: Call[Done]) -> None:
         self._stream = stream
-        self._asked: float | None = None
+        self._pieces = call.pieces
+        self._kept = {channel: BoundedCapture(MOST_OUTPUT) for channel in Channel}
+        self._giving_up: asyncio.TimerHandle | None = None
 
-    def __call__(self) -> None:
-        if self._asked is None:
-            self._asked = time.monotonic()
-            self._stream.close_write()
-        elif time.monotonic() - self._asked > _PATIENCE:
-            self._stream.close()
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        """Keep what it prints, and offer it to the caller."""
+        self._kept[channel].add(data)
+        if self._pieces is not None:
+            self._pieces.offer(channel, data, self._stream)
+
+    def stream_ended(self) -> None:
+        """Note that nothing more comes."""
+        if self._giving_up:
+            self._giving_up.cancel()
+
+    def text(self, channel: Channel) -> str:
+        """Return what it has printed to a channel."""
+        return self._kept[channel].text().text
+
+    def end(self) -> None:
+        """Have it ended by the end of its input, and give its stream up where that does not help."""
+        if self._giving_up is None and not self._stream.has_ended:
+            with contextlib.suppress(BrokenPipeError):
+                self._stream.close_write()
+            self._giving_up = current().loop.call_later(_PATIENCE, lambda: spawn(self._stream.close()))
 
 
 class _Lines:
     """Hands whole lines on."""
 
-    def __init__(self, on_line: Callable[[str], object] | None) -> None:
+    def __init__(self, on_line: Callable[[str], object]) -> None:
         self._on_line = on_line
         self._decoder = LiveText()
         self._begun = ""
 
     def add(self, data: bytes, final: bool = False) -> None:
-        if self._on_line is None:
-            return
         *whole, self._begun = (self._begun + self._decoder.feed(data, final)).split("\n")
         for line in whole:
             self._on_line(line)

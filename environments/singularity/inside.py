@@ -11,7 +11,7 @@ from environments.errors import TerminalError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.host import host_of
-from environments.shell.stream import BlockingStream, Stream, Terminal
+from environments.shell.stream import Stream, Terminal
 from environments.singularity.client import Client
 from environments.singularity.instance import Instance
 from environments.singularity.machine import Machine
@@ -49,7 +49,7 @@ class InstanceEnvironment(PersistentShellEnvironment):
             where = f" on {machine.place}" if machine.place else ""
             return f"{client.run('--version').text.strip()} at {client.program}{where}"
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream | BlockingStream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the instance, see `StreamOpener`."""
         if loss := self.instance_loss():
             raise self.life.lost(loss)

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Literal, Protocol
 
 from environments.address import Address
-from environments.shell.stream import BlockingStream, Stream, Terminal
+from environments.shell.stream import Stream, Terminal
 
 INIT_LIMIT = 10.0
 """Seconds in which the processes of an instance must be gone after KILL."""
@@ -104,7 +104,7 @@ class Machine(Protocol):
             StartStoppedError: It was ended.
         """
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None) -> Stream | BlockingStream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None) -> Stream:
         """Start a program that sees `KEPT_VARIABLES` alone, and ends by itself when its input does."""
 
     def hold(self, pid: int, name: str) -> Processes:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from environments.address import Address
 from environments.errors import TerminalError
 from environments.shell.host import Host, run_there
-from environments.shell.stream import BlockingStream, Stream, Terminal
+from environments.shell.stream import Stream, Terminal
 from environments.singularity.machine import (
     EXITING,
     INIT_LIMIT,
@@ -157,7 +157,7 @@ class OtherMachine:
         done = run_there(self._host, argv if whole_environment else _with_kept(argv), on_line)
         return done.exit_code, done.output + done.errors
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None) -> Stream | BlockingStream:
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None) -> Stream:
         """Start a program, see `Machine`."""
         return self._host.open_stream(_with_kept(argv), terminal)
 

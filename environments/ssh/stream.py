@@ -218,8 +218,8 @@ class SSHStream(Stream):
             self._is_at_end = True
             self._send(self._channel.shutdown_write)
 
-    def resize(self, terminal: Terminal) -> None:
-        """Change the terminal's size, see `Stream`."""
+    async def resize(self, terminal: Terminal) -> None:
+        """Change the terminal's size, see `Stream`, behind what was written."""
         if self._has_terminal and not self._is_closed:
             self._send(partial(self._channel.resize_pty, terminal.columns, terminal.rows))
 

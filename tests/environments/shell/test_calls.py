@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
+from types import FrameType
 
 import pytest
 
@@ -110,6 +113,36 @@ def test_who_waits_for_one_of_few_shells_may_be_interrupted(one_beside: BaseEnvi
     assert [(result.interrupted, result.output) for result in results] == [(True, "")]
     holder.kill()
     assert one_beside.execute_oneshot("echo works").output == "works\n"
+
+
+class Alarm(Exception):
+    """What the signal raises."""
+
+
+def start_and_wait(env: BaseEnvironment) -> None:
+    env.start("sleep 0.03").wait()
+
+
+@pytest.mark.parametrize(
+    "call", [lambda env: env.execute_oneshot("sleep 0.03"), start_and_wait], ids=["execute_oneshot", "start"]
+)
+def test_an_exception_at_any_moment_takes_none_of_few_shells(
+    one_beside: BaseEnvironment, call: Callable[[BaseEnvironment], object]
+) -> None:
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise Alarm
+
+    call(one_beside)
+    before = signal.signal(signal.SIGALRM, ring)
+    try:
+        for milliseconds in range(1, 50, 3):
+            with contextlib.suppress(Alarm):
+                signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
+                call(one_beside)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            assert one_beside.execute_oneshot("echo on", timeout=60).output == "on\n"
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_process_of_a_scope_goes_on_when_that_is_cancelled(env: BaseEnvironment) -> None:
