@@ -6,7 +6,7 @@ import io
 import os
 import stat
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -229,35 +229,42 @@ class SSHEnvironment(PersistentShellEnvironment):
         """
         tried: list[Link] = []
         while True:
-            link, is_new = self._other_link(tried)
+            with self._link_lock:
+                self._check_links()
+                link = next((link for link in self._links if link not in tried), None)
+                if link is None:
+                    return self._first_channel(self._connect())
             try:
                 return link.open_channel()
-            except LINK_ERRORS as error:
-                if not isinstance(error, paramiko.ChannelException):
-                    self._close_link(link)
-                if is_new:
-                    raise EnvironmentStartError(
-                        f"the SSH server {link.route} opened no session: {error}; check MaxSessions there"
-                    ) from error
-            tried.append(link)
+            except LINK_ERRORS:
+                tried.append(link)
+
+    def _first_channel(self, link: Link) -> paramiko.Channel:
+        try:
+            return link.open_channel()
+        except LINK_ERRORS as error:
+            raise EnvironmentStartError(
+                f"the SSH server {link.route} opened no session: {error}; check MaxSessions there"
+            ) from error
 
     def _open_tcp(self, host: str, port: int) -> paramiko.Channel:
         """Open a channel to a port that the host can reach. It takes no session of the server's."""
         try:
-            return self._other_link()[0].open_tcp(host, port)
+            return self._live_link().open_tcp(host, port)
         except paramiko.ChannelException:
             raise
         except LINK_ERRORS:  # the connection may have dropped just now
-            return self._other_link()[0].open_tcp(host, port)
+            return self._live_link().open_tcp(host, port)
 
-    def _other_link(self, tried: Collection[Link] = ()) -> tuple[Link, bool]:
-        """Return the first connection that was not tried yet, or a new one, and whether it is new."""
+    def _live_link(self) -> Link:
         with self._link_lock:
-            if self._stopped:
-                raise EnvironmentStartError(CLEANED_UP)
-            self._close_links([link for link in self._links if link.loss()])
-            link = next((link for link in self._links if link not in tried), None)
-            return (link, False) if link else (self._connect(), True)
+            self._check_links()
+            return self._links[0] if self._links else self._connect()
+
+    def _check_links(self) -> None:
+        if self._stopped:
+            raise EnvironmentStartError(CLEANED_UP)
+        self._close_links([link for link in self._links if link.loss()])
 
     def _connect(self) -> Link:
         assert self._route
@@ -265,11 +272,6 @@ class SSHEnvironment(PersistentShellEnvironment):
         link = Link(self._route, login)
         self._links.append(link)
         return link
-
-    def _close_link(self, link: Link) -> None:
-        with self._link_lock:
-            if link in self._links:
-                self._close_links([link])
 
     def _close_links(self, links: list[Link]) -> None:
         for link in list(links):

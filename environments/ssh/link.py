@@ -100,8 +100,8 @@ class Link:
         """Open a channel for one process.
 
         Raises:
-            paramiko.ChannelException: The server allows no more of them on this connection.
-            EOFError, OSError, paramiko.SSHException: The connection is gone.
+            EOFError, OSError, paramiko.SSHException: The server allows no more of them on this connection, or it is
+                gone, which `loss` tells: of two refusals at once, paramiko raises a ChannelException for one.
         """
         return self.transport.open_session(window_size=WINDOW, timeout=CONNECT_TIMEOUT)
 
