@@ -46,24 +46,28 @@ exit $code
 """
 
 
-class Host(Protocol):
-    """A machine that processes can be started on."""
+class Starter(Protocol):
+    """Starts processes on a machine."""
 
     @property
     def place(self) -> str:
-        """Where it is, for people, and to tell it from others."""
-
-    max_streams: int | None
-    """How many streams should be open at once; None is as many as are asked for."""
-
-    def start_target(self) -> None:
-        """Connect to it, or connect anew, see `PersistentShellEnvironment`."""
+        """Where that is, for people, and to tell it from others."""
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process there, see `PersistentShellEnvironment`. Called in a worker thread."""
 
     def target_loss(self) -> str | None:
         """Say why it cannot be reached any more, see `PersistentShellEnvironment`."""
+
+
+class Host(Starter, Protocol):
+    """Another machine that processes can be started on."""
+
+    max_streams: int | None
+    """How many streams should be open at once; None is as many as are asked for."""
+
+    def start_target(self) -> None:
+        """Connect to it, or connect anew, see `PersistentShellEnvironment`."""
 
     def stop_target(self) -> None:
         """Disconnect, for good."""
@@ -105,8 +109,8 @@ class Done:
     """Its standard error."""
 
 
-def run_there(host: Host, argv: Sequence[str], on_line: Callable[[str], object] | None = None) -> Done:
-    """Run a program on a host to its end, without input. Called in any thread but the loop's, such as a worker.
+def run_there(host: Starter, argv: Sequence[str], on_line: Callable[[str], object] | None = None) -> Done:
+    """Run a program on a machine to its end, without input. Called in any thread but the loop's, such as a worker.
 
     When the start that the current thread is at is stopped, the program is ended with all that it has started.
 
@@ -129,7 +133,7 @@ def run_there(host: Host, argv: Sequence[str], on_line: Callable[[str], object] 
     return done
 
 
-async def _ran(call: Call[Done], host: Host, argv: Sequence[str]) -> Done:
+async def _ran(call: Call[Done], host: Starter, argv: Sequence[str]) -> Done:
     stream = await opened(host.open_stream, ["/bin/sh", "-c", _GUARDED, "sh", *argv])
     program, start = _Program(stream, call), current_start()
     stream.start(program)

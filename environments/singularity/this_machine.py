@@ -17,8 +17,8 @@ from environments.atomic_file import replace_file
 from environments.config import hermes_home
 from environments.removal import remove_tree
 from environments.shell.child_stream import ChildStream
+from environments.shell.host import run_there
 from environments.shell.stream import Stream, Terminal
-from environments.singularity.child import run_child
 from environments.singularity.machine import (
     EXITING,
     INIT_LIMIT,
@@ -77,7 +77,8 @@ class ThisMachine:
         self, argv: Sequence[str], *, whole_environment: bool, on_line: Callable[[str], object] | None
     ) -> tuple[int, str]:
         """Run a program, see `Machine`."""
-        return run_child(argv, {**os.environ} if whole_environment else _variables(), on_line)
+        done = run_there(_Starter(None if whole_environment else _variables()), argv, on_line)
+        return done.exit_code, done.output + done.errors
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None) -> Stream:
         """Start a program, see `Machine`."""
@@ -150,6 +151,27 @@ THIS_MACHINE = ThisMachine()
 def _variables() -> Mapping[str, str]:
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     return kept | dict(each.split("=", 1) for each in SET_VARIABLES)
+
+
+class _Starter:
+    """Starts programs on this machine, see `Starter`.
+
+    Args:
+        variables: All that they see; None is what this process does.
+    """
+
+    place = "this machine"
+
+    def __init__(self, variables: Mapping[str, str] | None) -> None:
+        self._variables = variables
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a program, see `Starter`."""
+        return ChildStream(argv, terminal=terminal, env=self._variables)
+
+    def target_loss(self) -> str | None:
+        """Say that it is here, see `Starter`."""
+        return None
 
 
 class _ExecStream(ChildStream):
