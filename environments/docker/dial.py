@@ -122,6 +122,8 @@ class _Joint:
         self._sending = self._loop.create_task(self._send(data))
 
     async def _send(self, data: bytes) -> None:
+        if self._stream.has_ended:  # and our end is closed, or about to be
+            return
         if data:
             with contextlib.suppress(BrokenPipeError):
                 self._stream.write(data)
