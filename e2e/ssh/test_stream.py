@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 
+import paramiko
 import psutil
 import pytest
 from targets.heard import LIMIT, Heard
@@ -17,11 +18,13 @@ from targets.threads import running_threads
 
 from environments import load_settings
 from environments.conformance.check import wait_until
-from environments.loop import run
+from environments.errors import TerminalError
+from environments.loop import in_worker, run
 from environments.shell.pool import opened
 from environments.shell.stream import Terminal
 from environments.sink import Channel
 from environments.ssh import SSHEnvironment
+from environments.ssh import stream as ssh_stream
 from environments.ssh.stream import WINDOW, SSHStream
 
 MUCH = 4 * WINDOW
@@ -217,6 +220,39 @@ def test_a_link_that_stalls_holds_neither_the_loop_nor_the_end_of_a_stream(start
     with SSHEnvironment(load_settings("ssh", **server.settings)) as env:
         env.execute("true")
         talk(env, "echo ready; cat >/dev/null", conversation)
+
+
+def test_input_that_cannot_be_sent_ends_the_stream(env: SSHEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    def given_up(channel: paramiko.Channel, data: bytes) -> int:
+        raise paramiko.SSHException("Key-exchange timed out waiting for key negotiation")
+
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(paramiko.Channel, "send", given_up)
+            stream.write(b"lost")
+            await heard.until(lambda: heard.ends)
+
+    talk(env, "cat", conversation)
+
+
+def test_a_server_that_was_not_told_what_was_read_is_told_later(
+    env: SSHEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[object] = []
+
+    async def without_threads(work: Callable[..., object], *args: object) -> object:
+        if "_send_user_message" in repr(work) and len(refused) < 8:
+            refused.append(work)
+            raise TerminalError("no thread can be started")
+        return await in_worker(work, *args)
+
+    async def conversation(stream: SSHStream, heard: Heard) -> None:
+        monkeypatch.setattr(ssh_stream, "in_worker", without_threads)
+        stream.write(b"go\n")
+        await heard.until(lambda: len(heard.out) == MUCH)
+        assert len(refused) == 8, "as much as the window"
+
+    talk(env, f"read -r word; head -c {MUCH} /dev/zero", conversation)
 
 
 def test_a_terminal_has_its_size_and_takes_the_end_of_the_input(env: SSHEnvironment) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 import paramiko
 from paramiko.common import cMSG_CHANNEL_WINDOW_ADJUST
 
-from environments.errors import EnvironmentStartError
+from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.loop import current, done_within, in_worker, spawn
 from environments.shell.stream import Stream, Terminal
@@ -154,18 +154,23 @@ class SSHStream(Stream):
                 self.receiver.data_received(channel, data)
         self._room += size
         if self._room >= _ROOM and not self._channel.closed:
-            spawn(self._make_room(self._room))
-            self._room = 0
+            spawn(self._make_room())
         return size > 0
 
-    async def _make_room(self, size: int) -> None:
-        """Let the server send so many bytes more. `Channel.recv` would do so in the thread that reads."""
+    async def _make_room(self) -> None:
+        """Let the server send as much more as was read. `Channel.recv` would do so in the thread that reads."""
+        size, self._room = self._room, 0
         message = paramiko.Message()
         message.add_byte(cMSG_CHANNEL_WINDOW_ADJUST)
         message.add_int(self._channel.remote_chanid)
         message.add_int(size)
-        with contextlib.suppress(*LINK_ERRORS):
+        try:
             await in_worker(self._channel.get_transport()._send_user_message, message)  # type: ignore[attr-defined]
+        except LINK_ERRORS as error:
+            log.debug("the server could not be told what was read: %s", error)
+        except TerminalError:  # no thread is to be had just now
+            self._room += size
+            self._loop.call_later(DRAIN, self._look)
 
     def _end_when_quiet(self) -> None:
         if self._quiet:
@@ -232,10 +237,12 @@ class SSHStream(Stream):
         try:
             while self._unsent:
                 await in_worker(self._send_unsent)
-        except Exception as error:  # the process reads no more, or the link is gone
+        except Exception as error:  # the link is gone or is given up by paramiko, or no thread is to be had
             log.debug("input could not be sent: %s", error)
             self._is_broken = True
             self._unsent.clear()
+            if not self._channel.closed:  # else what has come before that is still to be read
+                self._end()
         finally:
             self._sender = None
 
