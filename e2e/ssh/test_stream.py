@@ -145,6 +145,7 @@ def test_much_input_and_output_at_once_hold_nothing_up(env: SSHEnvironment) -> N
 
 def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment) -> None:
     async def conversation(stream: SSHStream, heard: Heard) -> None:
+        await heard.until(lambda: heard.out.endswith(b"\n"))
         stream.write(bytes(MUCH))
         draining = asyncio.ensure_future(stream.drain())
         done, _ = await asyncio.wait((draining,), timeout=0.5)
@@ -153,9 +154,10 @@ def test_a_stream_that_is_closed_ends_whoever_waits_to_send(env: SSHEnvironment)
         async with asyncio.timeout(LIMIT):
             await draining
         assert await stream.exit_code(LIMIT) is None
+        psutil.Process(int(heard.out)).kill()
 
     before = running_threads()
-    talk(env, "sleep 1000", conversation)
+    talk(env, "echo $$; exec sleep 1000", conversation)
     assert wait_until(lambda: running_threads() <= before, LIMIT)
 
 
@@ -187,11 +189,11 @@ def test_a_link_that_drops_ends_the_stream_behind_what_has_come(start_server: St
             await stream.drain()
         stream.resume()
         await heard.until(lambda: heard.ends)
-        assert heard.out == b"said"
+        psutil.Process(int(heard.out)).kill()
 
     with SSHEnvironment(load_settings("ssh", **server.settings)) as env:
         env.execute("true")
-        talk(env, "printf said; sleep 1000", conversation)
+        talk(env, "echo $$; exec sleep 1000", conversation)
 
 
 def test_a_link_that_stalls_holds_neither_the_loop_nor_the_end_of_a_stream(start_server: StartServer) -> None:
