@@ -115,7 +115,7 @@ class ProcessTree:
         wake = self._quarry.wakes_shell
         census = await self._take_census()
         if not census.is_full:
-            if await self._pass("TERM", wake):
+            if await self._pass("TERM", wake) or wake:  # a trap on TERM may start something
                 await self._wait(grace)
             wake = False
             census = await self._take_census()

@@ -19,6 +19,10 @@ FINISHING_NAMES = tuple(
 )
 """The names of the texts that stand behind commands, see `finishing_name`."""
 _EACH = "_hx_each"
+LEAVE_SIGNAL = 50
+"""The signal by which the session's shell is told to leave its command: a real-time one, which programs do not send."""
+LEFT = 128 + LEAVE_SIGNAL
+"""The exit code of a command that was left, which nobody sees unless somebody else has sent that signal."""
 SURVIVED = "TERM INT HUP QUIT"
 """Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
 ignored, its children get as always."""
@@ -48,6 +52,8 @@ class Dialect(ABC):
     leash_end: ClassVar[int]
     """The descriptor by which a command holds its leash, and the shell's own end of that."""
 
+    reads_ahead: ClassVar[bool]
+    """Whether the shell takes more of its script from the stream than it is about to run."""
     can_leave: ClassVar[bool]
     """Whether the shell can leave a command that is to end, and go on. Otherwise it ends with it."""
 
@@ -235,21 +241,24 @@ class Dialect(ABC):
         if request.where is Where.LAST_ON_TERMINAL:
             # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
             end, first = f"{self.call} trap - EXIT", f"{self.stty} sane <&{self.out};"
-        return f"{first}{self.call} trap - USR1 {SURVIVED};{self._saying_begin(number)}{end}"
+        return f"{first}{self.call} trap - {LEAVE_SIGNAL} {SURVIVED};{self._saying_begin(number)}{end}"
 
     def _there_and_back(self, request: Request, text: str) -> str:
         if request.cwd is None:
             return text
         place, before = self._place()
-        back = f'{self.call} cd -- "${{{place}}}" >/dev/null 2>&1 || {self.call} exit;OLDPWD=${{{before}}}'
-        return f"{place}=$PWD {before}=${{OLDPWD-}};{text};{back}"
+        there = f'{self.call} test "${{{place}}}" -ef .'  # with a PWD that is read-only `cd` goes there, and fails
+        back = f'{self.call} cd -- "${{{place}}}" >/dev/null 2>&1 || {there} || {self.call} exit;OLDPWD=${{{before}}}'
+        return f"{place}={self._watched('PWD')} {before}=${{OLDPWD-}};{text};{back}"
 
     def _entering(self, request: Request) -> str:
         """Return what enters the directory of a request. Its error is the command's, and with CDPATH it prints."""
         if request.cwd is None:
             return ""
         err = self.err if request.separate else self.out
-        return f"{self.call} cd -- {directory_word(request.cwd)} >/dev/null 2>&{err} && "
+        place = directory_word(request.cwd)
+        there = f" || {self.call} test {place} -ef ." if request.where is Where.MAIN else ""  # as in `_there_and_back`
+        return f"{self.call} cd -- {place} >/dev/null 2>&{err}{there} && "
 
     @staticmethod
     def _with_variables(request: Request) -> str:
@@ -261,8 +270,12 @@ class Dialect(ABC):
     def _say(self, kind: Kind, number: str, code: str, left: str) -> str:
         """Return the command that says END or EXIT."""
         names = FIELDS_OF.get(kind, ())
-        form, values = "%s\\0" * len(names), "".join(f' "${{{name}-}}"' for name in names)
+        form, values = "%s\\0" * len(names), "".join(f' "{self._watched(name)}"' for name in names)
         return f'{self.call} printf \'{self._head(kind)}%s\\0%s\\0%s\\0{form}\' "{number}" "{code}" "{left}"{values}'
+
+    def _watched(self, name: str) -> str:
+        """Return what expands to the value of a watched variable."""
+        return f"${{{name}-}}"
 
     def _saying_begin(self, number: int, separate: bool = False) -> str:
         said = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0'"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 
-from environments.shell.dialect.base import FINISHING_NAMES, directory_word, finishing_name
+from environments.shell.dialect.base import FINISHING_NAMES, LEAVE_SIGNAL, LEFT, directory_word, finishing_name
 from environments.shell.dialect.bash_state import BashState, Fd, Item
 from environments.shell.framing import Kind
 from environments.shell.request import Request, Where
 
+USUAL = f"{Where.MAIN.value}_merge"
+"""The text that stands behind most commands."""
 SHORT = 64
 """Bytes of a command up to which it is quicker as script, which bash reads one byte at a system call."""
 _ESCAPED = rb"[\x80-\xff'\\]"
@@ -27,17 +29,19 @@ class Bash(BashState):
     call = "\\builtin"
     stty = "\\builtin command -p stty"
     out, err, leash, leash_end = Fd.OUT, Fd.ERR, Fd.LEASH, Fd.LEASH_END
+    reads_ahead = False
     can_leave = True
 
     def definitions(self) -> str:
         """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
-        texts = {Item.FIRST_TEXT + index: self._finishing_text(name) for index, name in enumerate(FINISHING_NAMES)}
+        texts = {_text_index(name): self._finishing_text(name) for name in FINISHING_NAMES}
         texts |= {
             Item.BEGIN: self._beginning(),
             Item.IN_FORK: self._forking(),
         }
         texts |= {Item.EXIT: self._farewell(), Item.LEAVE: self._leaving(), Item.NUMBER: "0"}
-        behind = f'{self._behind} () {{ {self._taking_over()}\\builtin eval "${{{self.words}[$1]-}}"; }}'
+        text = f"${{{self.words}[${{1-{_text_index(USUAL)}}}]-}}"  # with no argument, as that is read byte by byte
+        behind = f'{self._behind} () {{ {self._taking_over()}\\builtin eval "{text}"; }}'
         texts |= {Item.AGAIN: f"{behind}; {self._behind}", Item.UNUSUAL: self._unusual()}
         i = f"{self.words}_i"
         without = f"{self.words}[${i}]=${{{self.words}[${i}]//{self._hold_leash()}}}"
@@ -87,17 +91,18 @@ class Bash(BashState):
 
     def _arm(self) -> str:
         """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
-        return f"\\builtin trap '{self._exiting('$?')}' EXIT; \\builtin trap '{self._behind} {Item.LEAVE}' USR1\n"
+        quietly = f"{self._behind} {Item.PLACE} >&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}"  # no text: for what begins each
+        leave = f"\\builtin trap '{quietly};{self._behind} {Item.LEAVE}' {LEAVE_SIGNAL}"
+        return f"\\builtin trap '{self._exiting('$?')}' EXIT; {leave}\n"
 
     def _exiting(self, code: str) -> str:
-        # While no command runs, its end is that of none: the number is the next command's already.
-        idle = f'[[ "{self._value(Item.COMMAND)}" ]] || {self._item(Item.NUMBER)}=0;'
-        return f"{self._item(Item.CODE)}={code};{idle}{self.words}=;{self._behind} {Item.EXIT}"
+        return f"{self._item(Item.CODE)}={code};{self._behind} {Item.EXIT} >&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}"
 
     def _finishing_text(self, name: str) -> str:
         where, _, how = name.partition("_")
+        ended = f"{self._item(Item.CODE)}=${self.words} {self.words}=\n"
         if name == f"{Where.SUBSHELL.value}_merge":
-            return self._finishing_quickly(Kind.END, self._value(Item.CODE))
+            return ended + self._finishing_quickly(Kind.END, self._value(Item.CODE))
         number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
         end = self._say(Kind.END, number, code, left)
         aside = f"{end} >&{Fd.ERR}\n" if how == "separate" else ""
@@ -105,9 +110,9 @@ class Bash(BashState):
         if where != Where.MAIN.value:
             # A command that fails may not have read all of its input, which must not be taken for script.
             leave = f'[[ "{code}" = 0 ]] || \\builtin exit\n' if where == Where.ATTACHED.value else ""
-            return f"{look}{aside}{end} >&{Fd.OUT}\n{leave}{self._next()}"
+            return f"{ended}{look}{aside}{end} >&{Fd.OUT}\n{leave}{self._next()}"
         said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{Fd.OUT}\n"
-        return f"{look}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
+        return f"{ended}{look}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
 
     def _finishing_quickly(self, kind: Kind, code: str) -> str:
         """Return what comes behind a command that cannot have changed anything here, in few commands.
@@ -123,42 +128,60 @@ class Bash(BashState):
         """Return what says BEGIN of a command that can change nothing: read byte by byte, a call of it is shorter."""
         return f"\\builtin printf '{self._head(Kind.BEGIN)}%s\\0' \"{self._value(Item.NUMBER)}\" >&{Fd.OUT}\n"
 
-    @property
-    def _behind(self) -> str:
-        """The function that is called behind a command, and by some before it."""
-        return f"{self.words}_e"
-
     def _taking_over(self) -> str:
         """Return what begins that: it sees whether anything is in the way while we talk, which it mostly is not."""
         works = self._item(Item.WORKS)
-        usual = f"[[ {self._value(Item.WORKS)}{self._value(Item.BUILTIN)}{self._value(Item.FLAGS)} = 1 ]]"
+        seen = "".join(self._value(item) for item in (Item.WORKS, Item.FIRST, Item.FLAGS))
+        usual = f"! \\builtin declare -F exec && [[ {seen}${{BASH_ALIASES[*]+1}} = 1 ]]"
         return f"{works}=; \\builtin printf -v '{works}' 1; {usual} || \\eval \"{self._value(Item.UNUSUAL)}\"; "
 
     def _unusual(self) -> str:
-        """Return what takes away a function `builtin` of the user's, which our text would call, and undoes `_leaving`.
+        """Return what puts aside the aliases and the functions `builtin` and `exec`, and undoes `_leaving`.
 
-        The function is known by not doing what it should. The next command of the session that is evaluated begins with
-        bringing it back.
+        Our text would call such a function, and be parsed with an alias for `if`: until they are off there is no
+        reserved word. The function `builtin` is known by not doing what it should. The next command of the session that
+        is evaluated begins with bringing them back.
         """
-        saved, flags = self._item(Item.BUILTIN), self._value(Item.FLAGS)
-        again = "".join(f"case {flags} in *{flag}*) \\builtin set -{flag} ;; esac; " for flag in "ET")
-        undo = f"\\builtin shopt -u extdebug; \\builtin trap - DEBUG; {again}{self._item(Item.FLAGS)}="
+        functions, flags = self._item(Item.FUNCTIONS), self._value(Item.FLAGS)
+        works, aliases = self._value(Item.WORKS), self._item(Item.ALIASES)
+        kept = f"{self._value(Item.ALIASES)}{aliases}=;{self._value(Item.FUNCTIONS)}{functions}="
+        first = shlex.quote(f'{self._item(Item.FIRST)}=;\\builtin eval "{kept}"\n')
+        both = "".join(
+            f"case {flags} in *{flag}*) \\builtin set -{flag} ;; *) \\builtin set +{flag} ;; esac; " for flag in "ET"
+        )
+        left = f"[[ {self._value(Item.COMMAND)} = *[!0-9]* ]] || {self.words}={LEFT}; "
+        undo = f"case {flags} in *:extdebug:*) ;; *) \\builtin shopt -u extdebug ;; esac; {both}{left}"
         return (
-            f"if [[ ! {self._value(Item.WORKS)} ]]; then "
-            f"{saved}=$(\\declare -f builtin)$'\\n'; \\unset -f builtin; "
-            f"[[ {self._value(Item.BUILTIN)} = 'builtin ()'* ]] || {saved}=; "
-            f"elif [[ $1 -gt {Item.BEGIN} ]]; then {saved}=; fi; "
-            f"if [[ {flags} ]]; then {undo}; fi"
+            f"\\test \"{works}\" || {functions}+=$(\\declare -pf builtin)$'\\n'\n"
+            f'\\test "{works}" || \\unset -f builtin\n'
+            f"\\builtin test \"${{BASHOPTS##*expand_aliases*}}\" || {aliases}='\\builtin shopt -s expand_aliases;'\n"
+            "\\builtin shopt -u expand_aliases\n"
+            f"if \\builtin declare -F exec; then "
+            f"{functions}=$(\\builtin declare -pf exec)$'\\n'{self._value(Item.FUNCTIONS)}; "
+            "\\builtin unset -f exec; fi\n"
+            f"if [[ {self._value(Item.ALIASES)} || {self._value(Item.FUNCTIONS)} ]]; then "
+            f"{self._item(Item.FIRST)}={first}; fi\n"
+            f"if [[ {flags} ]]; then {undo}\\builtin trap - DEBUG; {self._item(Item.FLAGS)}=; fi"
         )
 
     def _look_for_leftovers(self) -> str:
         left = self._item(Item.LEFT)
         return f"\\exec {Fd.LEASH}>&-; {left}=1; \\builtin read -t 0 -u {Fd.LEASH_END} && {left}=0\n"
 
+    def _here(self) -> str:
+        """Return what finds out where the shell is, if not in $PWD: a user may assign, freeze or unset that."""
+        here = self._item(Item.HERE)
+        return f"{here}=; [[ ${{PWD-}} = /* && $PWD -ef . ]] || {here}=$(\\builtin pwd -P) || :\n"
+
+    def _watched(self, name: str) -> str:
+        return f"${{{self._item(Item.HERE)}:-${{PWD-}}}}" if name == "PWD" else super()._watched(name)
+
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
         number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
-        quiet = f"\\exec 1>&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}\n\\builtin trap - EXIT DEBUG ERR\n"
+        quiet = "\\builtin trap - EXIT DEBUG ERR\n"
+        # While no command runs, its end is that of none: the number is the next command's already.
+        quiet += f'[[ "{self._value(Item.COMMAND)}" ]] || {self._item(Item.NUMBER)}=0\n{self.words}=\n{self._here()}'
         aside = f"{self._say(Kind.EXIT, number, code, left)} >&{Fd.ERR}\n"
         said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{Fd.OUT}\n"
         return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{aside}{said}"
@@ -169,17 +192,31 @@ class Bash(BashState):
         A trap on DEBUG that fails makes bash skip the next command, if `extdebug` is on. Before that it leaves all
         loops, and the function that it is in. Commands of ours behind the user's are known by their first word.
 
+        Before that it runs the user's trap on TERM, a signal that this shell is not sent, as it is to go on. If TERM
+        was ignored, it is not any more: all that later commands start would ignore it too.
+
         With `set -e` the shell ends at a command that failed because it was ended, if not here. This may run in the
         middle of the trap on EXIT, so that what that has to say is said at once.
         """
-        saved = self._item(Item.FLAGS)
+        flags, action = self._item(Item.FLAGS), self._item(Item.ON_TERM)
         out = f"{{ \\builtin break 999; \\builtin return 1; }} 2>&{Fd.NULL_OUT}"
         runs = f"{self._value(Item.COMMAND)} = *[!0-9]*"  # and not the exit code of one that has ended
-        skip = f"[[ ! {runs} || $BASH_COMMAND == {self.words}* ]] || {out}"
+        # In a trap on DEBUG bash expands aliases also with that off, so that no reserved word is in it.
+        skip = (
+            f'\\builtin test -z "${{{self.words}//[0-9]}}" || \\builtin test -z "${{BASH_COMMAND##{self.words}*}}" || '
+            f"\\builtin eval '\\builtin break 999; \\builtin return 1' 2>&{Fd.NULL_OUT}"
+        )
+        # Through the leash, as a fork may not be possible any more.
+        written = f"{{ \\builtin trap -p TERM && \\builtin printf '\\0'; }} >&{Fd.LEASH}"
+        read = f"IFS= \\builtin read -rd '' -u {Fd.LEASH_END} '{action}'"
+        action_of = f"{action}=; {{ {written} && {read}; }} 2>&{Fd.NULL_OUT}; "
+        action_of += f"[[ ${{{action}}} != \"trap -- '' \"* ]] || \\builtin trap - TERM; "
+        action_of += f'{action}=${{{action}#trap -- }}; \\builtin eval "{action}=${{{action}% *}}"; '
         return (
-            f"if [[ ! {runs} ]]; then :; "
-            f"elif [[ $- = *e* ]]; then {self._exiting('124')}; \\builtin exit 124; else "
-            f"{saved}=$-x; \\builtin shopt -s extdebug; \\builtin trap {shlex.quote(skip)} DEBUG; {out}; fi"
+            f'if [[ ! {runs} ]]; then :; else {action_of}\\builtin eval "{self._value(Item.ON_TERM)}"; '
+            f"if [[ $- = *e* ]]; then {self._exiting(str(LEFT))}; \\builtin exit {LEFT}; else "
+            f"{flags}=$-:${{BASHOPTS-}}:; \\builtin shopt -s extdebug; "
+            f"\\builtin trap {shlex.quote(skip)} DEBUG; {out}; fi; fi"
         )
 
     # A request.
@@ -207,10 +244,10 @@ class Bash(BashState):
     def _forking(self) -> str:
         """Return what runs a command in a fork, from a directory on, and what comes behind it."""
         entering = f'\\builtin cd -- "{self._value(Item.PLACE)}" >&{Fd.NULL_OUT} 2>&{Fd.OUT}'
-        evaluating = f'\\builtin eval -- "{self._value(Item.BUILTIN)}${self.words}"'
-        index = Item.FIRST_TEXT + FINISHING_NAMES.index(f"{Where.SUBSHELL.value}_merge")
+        evaluating = f'\\builtin eval -- "{self._value(Item.FIRST)}${self.words}"'
+        index = _text_index(f"{Where.SUBSHELL.value}_merge")
         run = f"({entering} && {evaluating}) <&{Fd.NULL_IN} >&{Fd.OUT} 2>&1"
-        return f"{run};{self._item(Item.CODE)}=$? {self.words}=;{self._behind} {index}"
+        return f"{run};{self.words}=$?;{self._behind} {index}"
 
     def _loading(self, request: Request) -> bytes:
         command = request.command.encode("utf-8", "surrogateescape")
@@ -234,9 +271,8 @@ class Bash(BashState):
         return read.encode() + script + f'\\builtin eval "{self._value(Item.SCRIPT)}";'.encode()
 
     def _evaluating(self, request: Request) -> str:
-        if request.env:  # `builtin eval` would have them for its first command alone
-            return f'\\builtin command eval -- "{self._value(Item.BUILTIN)}${self.words}"'
-        return f'\\builtin eval -- "{self._value(Item.BUILTIN)}${self.words}"'
+        by = "command eval" if request.env else "eval"  # which would have them for its first command alone
+        return f'\\builtin {by} -- "{self._value(Item.FIRST)}${self.words}"'
 
     def _redirections(self, request: Request) -> str:
         err = f"2>&{Fd.ERR}" if request.separate else "2>&1"
@@ -245,11 +281,12 @@ class Bash(BashState):
         return f">&{Fd.OUT} {err}"
 
     def _finishing(self, request: Request) -> str:
-        code, index = self._item(Item.CODE), Item.FIRST_TEXT + FINISHING_NAMES.index(finishing_name(request))
-        text = f"{code}=$? {self.words}=;{self._behind} {index}"
+        # The exit code takes the place of the command.
+        name = finishing_name(request)
+        index = "" if name == USUAL else f" {_text_index(name)}"
+        text = f"{self.words}=$?;{self._behind}{index}"
         # Where a command has removed our function, or even our texts, the shell goes on, or ends with its exit code.
-        again = f'\\eval "${{{self.words}[{Item.AGAIN}]-\\exit ${{{code}}};}}" {index}'
-        text += f"||{again}"
+        text += f'||\\eval "${{{self.words}[{Item.AGAIN}]-\\exit ${self.words};}}"{index}'
         return f"{text};\\exec {Fd.STDIN}<&-" if request.stdin_file else text
 
     def _place(self) -> tuple[str, str]:
@@ -264,3 +301,8 @@ class Bash(BashState):
         """Return the question, see `Dialect`."""
         said = self._say(Kind.END, str(number), "0", self._value(Item.LEFT))
         return f"{self._look_for_leftovers()}{said} >&{Fd.OUT};{self._hold_leash()}\n"
+
+
+def _text_index(name: str) -> int:
+    """Return where in our array the text of a name is, see `finishing_name`."""
+    return Item.FIRST_TEXT + FINISHING_NAMES.index(name)

@@ -10,10 +10,14 @@ from enum import IntEnum
 
 from environments.shell.dialect.base import NEVER_RESTORED, Dialect
 from environments.shell.framing import Kind
-from environments.shell.state import SessionState
+from environments.shell.state import SessionState, exports_of
 
 _OURS = r"(?ms)^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n"
 _FUNCTION_FLAG = r"(?m)^(declare -f|alias )"
+_TIED = ("BASH_COMPAT", "IGNOREEOF", "POSIXLY_CORRECT")
+"""Variables that bash sets and unsets along with an option."""
+_WITH_EXTDEBUG = frozenset({"errtrace", "functrace"})
+"""Options that bash turns on with another."""
 _KEPT = ("_", "PWD", "OLDPWD", "SHLVL", "BASHOPTS", "SHELLOPTS")
 USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
 """Options that a bash begins with. With these it shows nothing of what it reads, and goes on whatever fails."""
@@ -27,7 +31,7 @@ class Item(IntEnum):
     CODE = 2
     LEFT = 3
     BEGIN = 4
-    BUILTIN = 5
+    FIRST = 5
     FLAGS = 6
     PLACE = 7
     BEFORE = 8
@@ -38,7 +42,11 @@ class Item(IntEnum):
     UNUSUAL = 13
     WORKS = 14
     IN_FORK = 15
-    FIRST_TEXT = 16
+    FUNCTIONS = 16
+    ALIASES = 17
+    HERE = 18
+    ON_TERM = 19
+    FIRST_TEXT = 20
 
 
 class Fd(IntEnum):
@@ -62,12 +70,19 @@ class BashState(Dialect, ABC):
     def _value(self, index: int) -> str:
         return f"${{{self.words}[{index}]-}}"
 
+    @property
+    def _behind(self) -> str:
+        """The function that is called behind a command, and by some before it."""
+        return f"{self.words}_e"
+
     def _report(self, how: str) -> str:
         """Return what reports the state on the channel that is not the command's, if it has one to spare."""
         exports = "\\builtin declare -px;\\builtin umask -p"
-        functions = "\\builtin declare -pf;if [[ ${BASH_ALIASES[*]-} ]]; then \\builtin alias -p; fi"
+        put_aside = f"[[ {self._value(Item.FIRST)}${{BASH_ALIASES[*]+1}} ]]"
+        others = f'\\builtin alias -p; \\builtin printf %s "{self._value(Item.FUNCTIONS)}"'
+        functions = f"\\builtin declare -pf;if {put_aside}; then {others}; fi"
         number = self._value(Item.NUMBER)
-        options = '"${SHELLOPTS-}" "${BASHOPTS-}"'
+        options = f'"${{SHELLOPTS-}}" "${{{self._item(Item.ALIASES)}:+expand_aliases:}}${{BASHOPTS-}}"'
         head = f"\\builtin printf '{self._head(Kind.STATE)}%s\\0%s\\0%s\\0' \"{number}\" {options}"
         # With `set -a` the array would be among the exports, although it is not exported.
         hide = f"if [[ ${{{self.words}@a}} = *x* ]]; then \\builtin export -n {self.words}; fi"
@@ -105,14 +120,19 @@ class BashState(Dialect, ABC):
             names = f'$(\\builtin shopt | while \\builtin read -r {name} {value}; do \\builtin echo "${name}"; done)'
             text.append(
                 f"for {name} in {names}; do case ${name} in {'|'.join(sorted(on))}) \\builtin shopt -s ${name} ;; "
-                f"extdebug|login_shell|restricted_shell) ;; *) \\builtin shopt -u ${name} ;; esac; done"
+                f"extdebug|login_shell|restricted_shell|compat*) ;; *) \\builtin shopt -u ${name} ;; esac; done"
             )
         if functions and state.functions:
             named = re.sub(_FUNCTION_FLAG, r"\\builtin \1", re.sub(_OURS, "", state.functions))
             text.append(f"\\builtin eval {shlex.quote(named)}")
+            text.append(f"{self._behind} {Item.PLACE}")  # puts aside what would be in the way of what follows
         text.append(f"\\builtin unset -v {name} {value}\n")
         # Behind everything that they could disturb.
         options = state.options - NEVER_RESTORED
         changes = [f"\\builtin set -o {option}\n" for option in sorted(options - USUAL_OPTIONS)]
-        changes += [f"\\builtin set +o {option}\n" for option in sorted(USUAL_OPTIONS - options)]
+        changes += [f"\\builtin set +o {option}\n" for option in sorted((USUAL_OPTIONS | _WITH_EXTDEBUG) - options)]
+        exports = exports_of(state)
+        tied = "".join(exports[each] for each in _TIED if each in exports)
+        if tied:
+            changes.append(f"\\builtin eval {shlex.quote(tied)}\n")
         return "\n".join(text) + "".join(changes)

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from environments.owner import MARKER_VARIABLE
+from environments.shell.dialect.base import LEAVE_SIGNAL
 
 TELL_TIME = 'read -r line </proc/self/stat\necho "$line"'
 """Prints when the process that runs it was started, which is now if that is one of its own."""
@@ -87,7 +88,7 @@ echo "$strays"
 if [ -n "$found$held$said$known" ]; then
 @TABLE@
 fi
-if [ -n "$wake" ]; then kill -s USR1 "$wake" 2>/dev/null; fi
+if [ -n "$wake" ]; then kill -s "$leave" "$wake" 2>/dev/null; fi
 # A fork of the shell holds the leash alone, and comes first: it would go on with what stands behind its child.
 if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $held $found 2>/dev/null; fi
 if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
@@ -221,6 +222,7 @@ def look(
         mouth=mouth or "",
         spare=spare or "",
         wake=wake or "",
+        leave=LEAVE_SIGNAL,
         signal=signal,
         freeze=" ".join(map(str, freeze)),
         thaw="1" if thaw else "",

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Collection
 
-from environments.shell.dialect.base import FINISHING_NAMES, NEVER_RESTORED, Dialect, finishing_name
+from environments.shell.dialect.base import FINISHING_NAMES, LEAVE_SIGNAL, LEFT, NEVER_RESTORED, Dialect, finishing_name
 from environments.shell.framing import Kind
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState
@@ -29,6 +29,7 @@ class Posix(Dialect):
     call = "\\command"
     stty = "\\command -p stty"
     out, err, leash, leash_end = _OUT, _ERR, _LEASH, _LEASH_END
+    reads_ahead = True
     can_leave = False
 
     def _name(self, key: str) -> str:
@@ -63,7 +64,7 @@ class Posix(Dialect):
     def _arm(self) -> str:
         """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
         text = f'\\eval "{self._value("exit")}"'
-        return f"\\command trap '{text}' EXIT; \\command trap '\\command exit 124' USR1\n"
+        return f"\\command trap '{text}' EXIT; \\command trap '\\command exit {LEFT}' {LEAVE_SIGNAL}\n"
 
     def _next(self) -> str:
         """Return what gets ready for the next command."""
@@ -86,13 +87,25 @@ class Posix(Dialect):
             leave = f'[ "{code}" = 0 ] || \\command exit\n' if where == Where.ATTACHED.value else ""
             return f"{first}{aside}{end} >&{_OUT}\n{leave}{self._next()}"
         said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{_OUT}\n"
-        return f"{first}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
+        return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
 
     def _look_for_leftovers(self) -> str:
         # Where nobody holds the other end, writing to the pipe is the end of whoever does.
         probe = f"(\\command trap - PIPE; \\command printf x >&{_LEASH_END}) 2>/dev/null"
         held = self._name("h")
         return f'{held}=0; if [ -p "{self._value("l")}" ] && {probe}; then {held}=1; fi\n'
+
+    def _here(self) -> str:
+        """Return what finds out where the shell is, if not in $PWD: a user may assign, freeze or unset that.
+
+        Where $PWD is frozen, what is built in does not know it.
+        """
+        here = self._name("w")
+        known = 'case ${PWD-} in /*) \\command test "$PWD" -ef . ;; *) ! : ;; esac'
+        return f"{here}=; {known} || {here}=$(\\command -p env pwd) || :\n"
+
+    def _watched(self, name: str) -> str:
+        return f"${{{self._name('w')}:-${{PWD-}}}}" if name == "PWD" else super()._watched(name)
 
     def _report(self, how: str) -> str:
         """Return what reports the state. Where others may write in between, it is not reported but at the next end."""
@@ -114,7 +127,7 @@ class Posix(Dialect):
         head = f"{first}\\command trap - EXIT\n"
         aside = f"{self._say(Kind.EXIT, number, code, left)} >&{_ERR}\n"
         said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{_OUT}\n"
-        return f"{head}{self._report('merge')}{aside}{said}"
+        return f"{head}{self._here()}{self._report('merge')}{aside}{said}"
 
     # A request.
 

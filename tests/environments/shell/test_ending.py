@@ -50,6 +50,54 @@ def test_a_time_out_that_ends_a_child_leaves_the_shell(env: BaseEnvironment) -> 
     assert failed == []
 
 
+def test_usr1_is_no_end_of_a_command_but_a_signal_like_others(bash_or_sh: BaseEnvironment) -> None:
+    for sent, code in (("USR1", 138), ("USR2", 140), ("HUP", 129)):
+        result = bash_or_sh.execute(f"sh -c 'kill -{sent} $PPID; sleep .1'; echo second; exit 3", timeout=60)
+        assert (result.output, result.exit_code) == ("", code)
+        bash_or_sh.execute(f"trap 'echo mine' {sent}")
+        result = bash_or_sh.execute(f"sh -c 'kill -{sent} $PPID; sleep .1'; echo second", timeout=60)
+        assert result.output == "mine\nsecond\n"
+        bash_or_sh.execute(f"trap - {sent}")
+    result = bash_or_sh.execute("sh -c 'kill -50 $PPID; sleep .1'; echo second; exit 3", timeout=60)
+    assert (result.output, result.exit_code) == ("", 178)
+    assert bash_or_sh.execute("set -o | grep -E 'trace +on'").output == ""
+
+
+ON_TERM = (
+    ("trap 'echo bye; exit' TERM; echo go; sleep 1000 & wait", "go\nbye\n"),
+    ("trap 'echo bye' TERM; echo go; sleep 1000; echo never", "go\nbye\n"),
+    ("trap 'sleep .2; echo bye' TERM; echo go; while :; do :; done", "go\nbye\n"),
+    (
+        "f() { trap 'echo \"it'\\''s\"\necho bye' TERM; echo go; sleep 1000; echo never; }; f; echo never",
+        "go\nit's\nbye\n",
+    ),
+    ("set -e; trap 'echo bye' TERM; echo go; sleep 1000; echo never", "go\nbye\n"),
+    ("trap 'echo bye; trap - TERM; kill 0' TERM; echo go; sleep 1000; echo never", "go\nbye\n"),
+    ("set -o posix; trap 'echo bye' TERM; echo go; sleep 1000; echo never", "go\nbye\n"),
+    ("trap 'echo never' USR1; echo go; sleep 1000; echo never", "go\n"),
+)
+"""Commands with a trap on TERM, and their output."""
+
+
+def test_what_a_trap_on_term_prints_is_output(env: BaseEnvironment) -> None:
+    failed = []
+    for command, output in ON_TERM:
+        with env.session(command[:20]) as session:
+            session.execute("export KEPT=kept")
+            result = session.execute(command, timeout=0.3)
+            after = session.execute("trap - TERM; set +e +o posix; echo $KEPT").output
+            if (result.output, result.timed_out, after) != (output, True, "kept\n"):
+                failed.append((command, result, after))
+    assert failed == []
+    result = env.execute_oneshot(ON_TERM[0][0], timeout=0.3)
+    assert result.output == "go\nbye\n"
+
+
+def test_a_command_that_ignores_term_leaves_that_to_no_other(env: BaseEnvironment) -> None:
+    assert env.execute("x=plain; trap '' TERM; while :; do :; done", timeout=0.2).timed_out
+    assert env.execute("echo $x; trap -p TERM").output == "plain\n"
+
+
 DAEMON = "import subprocess; subprocess.Popen(['sleep', '{}'], env={{}}, close_fds=True, start_new_session=True)"
 """Starts a process without our marker, without our leash and, as its parent ends, without a parent of ours."""
 
