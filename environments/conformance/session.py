@@ -59,9 +59,12 @@ def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subje
         ("exec 0</dev/null; cat", 0, ""),
         ("kill -9 $$", 137, ""),
         ("kill -TERM $$; sleep 1", 143, ""),
+        ("sh -c 'kill -USR1 $PPID'; sleep 1; echo no", 138, ""),
         ("exit 0", 0, ""),
         ("printf() { echo no; }; cd() { echo no; }; echo fine", 0, "fine\n"),
         ("command() { echo no; }; echo fine", 0, "fine\n"),
+        ("alias if='echo no' '{'='echo no' while='echo no'; echo fine", 0, "fine\n"),
+        ("PWD=/no/such/place; echo fine", 0, "fine\n"),
         ("PATH=; echo fine", 0, "fine\n"),
         ("IFS=x; echo fine", 0, "fine\n"),
         ("trap 'echo bye' EXIT; exit 4", 4, "bye\n"),
@@ -77,7 +80,9 @@ def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subje
         expect((result.exit_code, result.output) == (code, output), f"{command!r} gives {code} and {output!r}", result)
         after = env.execute("set +eu; echo after", timeout=60)
         expect(after.output == "after\n", f"the command after {command!r} works", after)
-        env.execute("unset -f printf cd command 2>/dev/null; unset IFS; trap - EXIT TERM")
+        env.execute(
+            "unset -f printf cd command 2>/dev/null; unset IFS; trap - EXIT TERM; unalias if '{' while 2>/dev/null"
+        )
         env.execute("PATH=/usr/local/bin:/usr/bin:/bin")
 
 
@@ -113,6 +118,30 @@ def state_outlives_a_shell_that_is_killed(subject: Subject) -> None:
     expect_output(env, f'printf %s "${name}"; pwd', "x\ny/tmp\n")
     expect(env.execute("umask").output.strip() in ("0027", "027"), "the umask lasts too")
     env.execute(f"unset {name}; umask 022; cd '{home}'")
+
+
+def a_stopped_shell_goes_on_with_the_next_command(subject: Subject) -> None:
+    """It runs once, and is not said to have timed out, also if its limit is shorter than the shell is stopped."""
+    env, place = subject.env, unique("/tmp/ran")
+    pid = env.execute("echo $$").output.strip()
+    env.execute_oneshot(f"kill -STOP {pid}")
+    result = env.execute(f"echo ran | tee -a {place}", timeout=1)
+    expect((result.output, result.timed_out) == ("ran\n", False), "the command ran", result)
+    expect_output(env, f"cat {place}; rm {place}", "ran\n")
+
+
+def the_directory_is_where_the_shell_is(subject: Subject) -> None:
+    """Whatever a command makes of PWD."""
+    env = subject.env
+    home = env.cwd
+    for command in ("cd /usr; PWD=/tmp", "cd /; unset PWD", "cd /tmp; readonly PWD", "cd /usr"):
+        place = env.execute(f"{command} 2>/dev/null; command -p env pwd").output.strip()
+        expect(env.cwd == place, f"{command!r} leaves the session there", (env.cwd, place))
+        expect_output(env, "command -p env pwd", f"{place}\n")
+        result = env.execute_oneshot("command -p env pwd")
+        expect(result.output == f"{place}\n", "and what runs beside it", result)
+    env.execute("exec true")
+    env.execute(f"cd '{home}' 2>/dev/null")
 
 
 def what_is_unset_stays_unset(subject: Subject) -> None:

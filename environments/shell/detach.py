@@ -9,12 +9,15 @@ in the target.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
 from environments.loop import current, done_within, spawn
-from environments.shell.dialect.commands import outlet_argv, output_is_held
+from environments.shell.dialect.commands import outlet_argv, output_is_held, signalling
+from environments.shell.pool import CONTROL_LIMIT
+from environments.shell.run import BEGIN_LIMIT
 from environments.shell.stream import Discard, Stream
 from environments.sink import Channel
 
@@ -37,14 +40,24 @@ async def settle(shell: Shell, shells: Shells) -> None:
         BrokenPipeError: The shell has ended.
         TerminalError: It could not be done.
     """
-    await shell.report(REPORT_LIMIT)  # which is lost with the stream that it is on
-    was_noisy = shell.is_noisy
-    left = (await shell.ask(shell.dialect.asking_for_leftovers)).left
-    if (left or was_noisy or shell.is_noisy) and await _output_is_held(shell, shells):
-        await _redirect(shell, shells)
+    # A shell that does not answer may have been stopped, and is told to go on.
+    timer = current().loop.call_later(BEGIN_LIMIT, lambda: spawn(_continue(shell, shells)))
+    try:
+        await shell.report(REPORT_LIMIT)  # which is lost with the stream that it is on
+        was_noisy = shell.is_noisy
+        left = (await shell.ask(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)).left
+        if (left or was_noisy or shell.is_noisy) and await _output_is_held(shell, shells):
+            await _redirect(shell, shells)
+    finally:
+        timer.cancel()
     if left:
         shell.tell(shell.dialect.new_leash())
     shell.has_leftovers = shell.is_noisy = False
+
+
+async def _continue(shell: Shell, shells: Shells) -> None:
+    with contextlib.suppress(TerminalError):  # it is given up then
+        await shells.run_internal(signalling("CONT", (shell.pid,)))
 
 
 async def _output_is_held(shell: Shell, shells: Shells) -> bool:
@@ -63,7 +76,7 @@ async def _redirect(shell: Shell, shells: Shells) -> None:
         directory = await stream.new_pipes()
         shell.tell(shell.dialect.redirecting(directory))
         stream.take_over()
-        await shell.ask(shell.dialect.asking_for_leftovers)  # which it answers through the pipes
+        await shell.ask(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)  # which it answers through the pipes
         stream.opened()
     except BrokenPipeError:
         if isinstance(stream, Redirected):

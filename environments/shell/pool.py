@@ -22,7 +22,7 @@ from environments.loop import current, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.boot import boot_argv
-from environments.shell.dialect.commands import directory_name
+from environments.shell.dialect.commands import directory_name, signalling
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
 from environments.shell.request import Request, Where
@@ -336,6 +336,15 @@ class Ending:
         if self._user is not None:
             return ProcessTree(shells.control_of(self._user).run, quarry)
         return ProcessTree(shells.run_internal, quarry, shells.crowd())
+
+    async def signal(self, signal: str, pid: int) -> None:
+        """Send a signal to a process of the target.
+
+        Raises:
+            EnvironmentLostError: The target did not answer.
+        """
+        shells, text = self._shells, signalling(signal, (pid,))
+        await (shells.control_of(self._user).run(text) if self._user else shells.run_internal(text))
 
     async def why_lost(self) -> str | None:
         """Return why the target is gone; None while it is there."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from environments.cancellation import current_scope
@@ -13,7 +14,7 @@ from environments.loop import current, done_within, spawn
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from environments.shell.output import Outcome, Output
 from environments.shell.request import Request, Where
-from environments.shell.shell import Ended, Shell, State
+from environments.shell.shell import ANSWER_LIMIT, Ended, Shell, State
 from environments.sink import Sink
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from environments.shell.kill import ProcessTree
     from environments.shell.pool import Ending
 
+BEGIN_LIMIT = 2.0
+"""Seconds for a shell to begin a command, before it is told to go on, and again before another takes its place."""
 LEAVE_LIMIT = 2.0
 """Seconds a shell has to leave a command of which no process is left, before it is killed itself."""
 EXIT_LIMIT = 5.0
@@ -65,10 +68,12 @@ class Running:
         """Why it is being ended, `timeout` or `interrupt`; None while it is not."""
         self.survivors: tuple[int, ...] = ()
         self._sink, self._ending = sink, ending
-        self._is_abandoned = False
+        self._is_abandoned = self._is_late = False
         self._loop = current().loop
         self._woken: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Event | None = None
+        self._timer: asyncio.TimerHandle
+        self._poll: asyncio.TimerHandle | None = None
         self.began = time.monotonic()
         self.marker = shell.send(request, sink, self._end)
 
@@ -96,40 +101,89 @@ class Running:
     async def wait(self, limit: float, event: threading.Event | None = None) -> Ended:
         """Wait for its end, or end it when its time is up, it is interrupted, or this wait is cancelled.
 
+        The time of a command that has not begun when it is up is counted from its beginning.
+
         Args:
             limit: Seconds; infinite for no limit.
             event: Interrupts it when it is set.
 
         Raises:
-            TerminalError: It could not be ended.
+            TerminalError: It could not be ended, or begun.
         """
-        timers: list[asyncio.Handle] = []
-        if limit < MOST_SECONDS:
-            timers.append(self._loop.call_later(max(0.0, limit), self.interrupt, "timeout"))
+        first = max(0.0, min(limit, BEGIN_LIMIT))
+        self._timer = self._loop.call_later(first, self._look_at_time, limit, first)
         if event:
-            timers.append(self._loop.call_soon(self._look_at, event, timers))
+            self._look_at(event)
         scope = current_scope()
         try:
-            if scope:
-                with scope.calling(lambda: current().soon(self.interrupt)):
-                    await self._woken
-            else:
+            with scope.calling(lambda: current().soon(self.interrupt)) if scope else nullcontext():
                 await self._woken
+                if self._is_late and self.ended is None and self.reason is None:
+                    await self._until_over(limit)
             if self.reason:
                 await self._cut_short()
         except asyncio.CancelledError:
             await self._abandoned()
             raise
         finally:
-            for timer in timers:
-                timer.cancel()
+            self._timer.cancel()
+            if self._poll:
+                self._poll.cancel()
         return self.ended or Ended(None)
 
-    def _look_at(self, event: threading.Event, timers: list[asyncio.Handle]) -> None:
+    def _look_at_time(self, limit: float, waited: float) -> None:
+        if not self.shell.read_request():
+            self._is_late = True
+            self._wake()
+        elif waited >= limit:
+            self.interrupt("timeout")
+        elif limit < MOST_SECONDS:
+            self._timer = self._loop.call_later(limit - waited, self.interrupt, "timeout")
+
+    async def _until_over(self, limit: float) -> None:
+        """See to it that it begins, and wait for its end, or for what is to end it."""
+        self._woken = self._loop.create_future()
+        await self._see_it_begin()
+        if not self._woken.done():
+            if limit < MOST_SECONDS:
+                self._timer = self._loop.call_later(max(0.0, limit), self.interrupt, "timeout")
+            await self._woken
+
+    async def _see_it_begin(self) -> None:
+        """Have a shell go on that may be stopped. One that waits for something else is killed, before it begins.
+
+        Raises:
+            EnvironmentLostError: It could not be killed.
+        """
+        shell = self.shell
+        if await self._begins_in(self.began + BEGIN_LIMIT - time.monotonic()):
+            return
+        log.debug("shell %d has not begun the command, and is told to go on", shell.pid)
+        await self._ending.signal("CONT", shell.pid)
+        if await self._begins_in(ANSWER_LIMIT if shell.lags else BEGIN_LIMIT):
+            return
+        log.debug("shell %d does not begin the command, and is killed", shell.pid)
+        await self._ending.signal("KILL", shell.pid)
+        if not await done_within(self._woken, LEAVE_LIMIT):
+            raise self._ending.lost(await self._ending.why_lost(), shell)
+
+    async def _begins_in(self, seconds: float) -> bool:
+        """Return whether it begins, or needs not any more, within so many seconds after anything of it was read."""
+        shell, now = self.shell, self._loop.time
+        unread, deadline = shell.stream.unread(), now() + seconds
+        while not (self._woken.done() or shell.read_request()):
+            if now() >= deadline:
+                return False
+            await done_within(self._woken, INTERRUPT_POLL)
+            if (left := shell.stream.unread()) != unread:
+                unread, deadline = left, now() + seconds
+        return True
+
+    def _look_at(self, event: threading.Event) -> None:
         if event.is_set():
             self.interrupt()
         elif self.ended is None:
-            timers[-1] = self._loop.call_later(INTERRUPT_POLL, self._look_at, event, timers)
+            self._poll = self._loop.call_later(INTERRUPT_POLL, self._look_at, event)
 
     async def _abandoned(self) -> None:
         """End it for a caller that has left. The loop sees to it even if this is cancelled once more."""

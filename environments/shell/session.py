@@ -36,6 +36,8 @@ CANCEL_POLL = 0.1
 """Seconds between looks at whether a command that waits for its turn was cancelled."""
 OPENING_POLL = 0.02
 """Seconds between looks at a session that another call opens."""
+NOT_REPORTED = "its jobs and the variables that are not exported"
+"""What is lost with a shell that was given up."""
 _LEAVES = re.compile(r"\s*cd\b")
 
 
@@ -157,6 +159,7 @@ class Session:
             try:
                 return await self._once(call, command)
             except NotBegunError:
+                self._lost = NOT_REPORTED
                 await self._end()
         raise self._shells.lost("its shells end as soon as they are opened")
 
@@ -320,7 +323,7 @@ class Session:
         """
         if shell.state is State.ENDED:
             await shell.report()
-        stays = self._take_over(shell, command)
+        stays = shell.has_begun and self._take_over(shell, command)  # else they are another command's
         if self._shell is not shell:
             return
         if not shell.is_idle or not self._keeps_shell or (self._is_nowhere and stays):
@@ -357,6 +360,8 @@ class Session:
         shell, self._shell = self._shell, None
         if shell is None:
             return
+        if shell.is_given_up:
+            self._lost = NOT_REPORTED
         if shell.state is State.UNFIT:
             shell.stream.close_write()  # so that it ends, and reports its state
             await done_within(shell.stream.ended, REPORT_LIMIT)

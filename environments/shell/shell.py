@@ -113,13 +113,16 @@ class Shell:
         """True if something was printed while no command ran."""
         self.sent_last_words = False
         """True once it announced its end."""
+        self.is_given_up = False
+        """True once nothing waits for its request any more."""
         self.has_begun = True
         """True if the last request may have begun."""
         self.sync_first = False
         """True if a signal may be on its way that must not meet the next command."""
         self.reported_number = 0
         """The number of the request behind which it reported its state last."""
-        self._lags = beginning.lags
+        self.lags = beginning.lags
+        """Whether what was printed earlier may arrive after a request was sent."""
         self._prelude = Prelude(beginning.marker, beginning.known, byte_by_byte=beginning.on_terminal)
         self._scanners = {channel: FrameScanner(self._prelude.nonce) for channel in Channel}
         self._reports = StateReports(beginning.state)
@@ -192,7 +195,7 @@ class Shell:
         self._begin(self.number + 1, sink, waiting, on_end)
         self.number += 1
         takes_input = request.where.takes_input
-        doubtful = self._lags or self.is_noisy or self.has_leftovers
+        doubtful = self.lags or self.is_noisy or self.has_leftovers or self.dialect.reads_ahead
         announced = not takes_input and (doubtful or self.stream.unread() is None)
         self.has_begun = False
         if takes_input:
@@ -268,7 +271,7 @@ class Shell:
 
     def give_up(self) -> None:
         """Note that nothing waits for its request any more: it may be anywhere."""
-        self._sink, self._on_end = Discarded(), None
+        self._sink, self._on_end, self.is_given_up = Discarded(), None, True
         if self.state in (State.OPENING, State.IDLE, State.RUNNING):
             self.state = State.UNFIT
 

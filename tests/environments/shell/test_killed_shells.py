@@ -1,4 +1,4 @@
-"""Shells that somebody else kills."""
+"""Shells that somebody else kills, or stops."""
 
 from __future__ import annotations
 
@@ -45,3 +45,47 @@ def test_a_large_state_is_reported_whole_by_a_shell_that_ends(env: BaseEnvironme
     # The state takes a shell longer to report than its end takes to arrive.
     env.execute("for i in {1..1500}; do export V$i=$i; done; export KEPT=kept; exit 0")
     assert env.execute("echo $KEPT $V1500").output == "kept 1500\n"
+
+
+@pytest.mark.parametrize("limit", [0.3, 60])
+@pytest.mark.parametrize("way", ["execute", "execute_oneshot"])
+def test_a_stopped_shell_goes_on_with_the_next_command(way: str, limit: float, bash_or_sh: BaseEnvironment) -> None:
+    run = getattr(bash_or_sh, way)
+    pid = int(run("x=plain; echo $$").output)
+    os.kill(pid, signal.SIGSTOP)
+    result = run("echo ran | tee -a ran; echo $x$$", timeout=limit)
+    assert (result.output, result.timed_out) == (f"ran\n{'plain' if way == 'execute' else ''}{pid}\n", False)
+    assert bash_or_sh.read_bytes("ran") == b"ran\n"
+
+
+def test_the_limit_of_a_command_counts_from_its_beginning(env: BaseEnvironment) -> None:
+    os.kill(int(env.execute("echo $$").output), signal.SIGSTOP)
+    result = env.execute("echo began; sleep 1000; echo never", timeout=0.5)
+    assert (result.output, result.timed_out) == ("began\n", True)
+
+
+def test_a_stopped_shell_with_something_left_goes_on(env: BaseEnvironment) -> None:
+    pid = int(env.execute("x=plain; (sleep 1000; echo noise) & echo $$").output)
+    os.kill(pid, signal.SIGSTOP)
+    assert env.execute("echo $x$$", timeout=60).output == f"plain{pid}\n"
+
+
+def test_a_stopped_shell_starts_a_background_command(env: BaseEnvironment) -> None:
+    os.kill(int(env.execute_oneshot("echo $$").output), signal.SIGSTOP)
+    process = env.start("echo on", stdin="none")
+    assert process.wait(60) == 0
+    assert process.read() == "on\n"
+
+
+def test_a_shell_that_does_not_begin_a_command_is_replaced_and_the_command_runs_once(
+    bash_or_sh: BaseEnvironment,
+) -> None:
+    env = bash_or_sh
+    pid = env.execute("export KEPT=kept; echo $$").output
+    shell = env.session_of_execute._shell
+    shell.tell("sleep 1000\n")
+    result = env.execute("echo $KEPT | tee -a ran; echo $$", timeout=60)
+    assert result.output.startswith("kept\n")
+    assert result.output != f"kept\n{pid}"
+    assert "replaced" in result.note
+    assert env.read_bytes("ran") == b"kept\n"

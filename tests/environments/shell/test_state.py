@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,8 @@ ENDS = (
     "readonly __hx_c; exit",
     "__hx_say() { :; }; exit",
     "builtin() { :; }; exit 4",
+    "exec() { :; }; exit 4",
+    "alias if='echo no' '{'='echo no' '[['='echo no'; exit 4",
 )
 
 
@@ -40,7 +44,7 @@ def test_what_it_holds_outlives_any_end_of_its_shell(env: BaseEnvironment, tmp_p
     failed = []
     for end in ENDS:
         env.execute(end, timeout=60)
-        env.execute("set +e; unset POSIXLY_CORRECT; set +o posix; unset -f builtin")
+        env.execute("set +e; unset POSIXLY_CORRECT; set +o posix; unset -f builtin exec; unalias -a")
         if (after := _held(env)) != before or env.execute("f 12").output != "num\n":
             failed.append((end, after))
     assert failed == []
@@ -80,6 +84,14 @@ SEEN = (
     ("printf() { echo no; }; read() { echo no; }; declare() { echo no; }", "echo a", "a\n"),
     ("command() { echo no; }; trap() { echo no; }; export() { echo no; }", "echo a", "a\n"),
     ("builtin() { echo mine; }", "builtin", "mine\n"),
+    ("exec() { echo mine; }", "exec; echo a", "mine\na\n"),
+    ("exec() { echo mine; }; builtin() { echo too; }; alias if=echo", "exec; builtin; if a", "mine\ntoo\na\n"),
+    ("eval() { echo no; }; exit() { echo no; }; unset() { echo no; }", "echo a", "a\n"),
+    ("alias if='echo it'", "if a", "it a\n"),
+    ("alias '{'='echo it' '[['='echo it' '!'='echo it'", "{ a; [[ b; ! c", "it a\nit b\nit c\n"),
+    ("alias then=x else=x fi=x for=x while=x do=x done=x case=x in=x esac=x x=", "echo a", "a\n"),
+    ("alias if=x; shopt -u expand_aliases", "if true; then echo a; fi", "a\n"),
+    ("alias if=x; unset BASH_ALIASES; unalias if", "echo a", "a\n"),
     ("unset -f $(compgen -A function)", "echo a", "a\n"),
     ("exec 3>lock 9>lock", "echo a", "a\n"),
     ("alias echo='echo aliased'", "echo a", "aliased a\n"),
@@ -129,11 +141,11 @@ def test_read_only_places_brick_no_session(env: BaseEnvironment) -> None:
             assert session.execute("cd / 2>/dev/null; /bin/pwd", timeout=60).output == "/\n", name
 
 
-def test_a_signal_to_the_idle_shell_ends_no_command_that_did_not_run(env: BaseEnvironment) -> None:
-    for signal in ("TERM", "HUP", "INT", "KILL") * 3:
-        pid = env.execute("echo $$").output.strip()
-        env.execute_oneshot(f"kill -{signal} {pid}")
-        assert env.execute("echo ran", timeout=60).output == "ran\n", signal
+def test_a_signal_to_the_idle_shell_ends_no_command_that_did_not_run(bash_or_sh: BaseEnvironment) -> None:
+    for sent in ("TERM", "HUP", "INT", "KILL", "USR1") * 5:
+        for run in (bash_or_sh.execute, bash_or_sh.execute_oneshot):
+            os.kill(int(run("echo $$").output), signal.Signals[f"SIG{sent}"])
+            assert run("echo ran", timeout=60).output == "ran\n", (sent, run)
 
 
 def test_a_shell_that_ends_behind_one_line_answers_for_no_other(env: BaseEnvironment) -> None:
@@ -147,9 +159,74 @@ def test_a_command_that_makes_its_shell_useless_costs_its_own_limit_at_most(env:
     for command in (
         "set -n",
         "ulimit -n 3",
-        "alias if='echo nope'; :",
         "for v in $(compgen -A arrayvar); do unset $v; done",
     ):
-        env.execute(command, timeout=1)
-        env.execute("unalias -a", timeout=2)
+        result = env.execute(command, timeout=1)
+        assert "replaced" in (result.note or ""), result
         assert env.execute("echo $KEPT", timeout=60).output == "1\n", command
+
+
+TIED = (
+    "export BASH_COMPAT=4.2",
+    "export IGNOREEOF=3",
+    "export POSIXLY_CORRECT=1",
+    "export GLOBIGNORE=x; shopt -u dotglob",
+    "export BASH_COMPAT=4.2 IGNOREEOF=3 POSIXLY_CORRECT=1 A=1; set -o pipefail",
+    "set -o ignoreeof",
+    "shopt -s compat43",
+    "shopt -s extdebug",
+    "shopt -s extdebug; set +E",
+)
+"""What sets a variable and an option that bash ties to each other."""
+_TIED_STATE = "declare -p BASH_COMPAT IGNOREEOF POSIXLY_CORRECT GLOBIGNORE 2>/dev/null; set +o; shopt -p"
+
+
+@pytest.mark.parametrize("end", ["exit 1", "sleep 1000"])
+def test_variables_that_go_with_an_option_outlive_a_shell_and_a_time_out(end: str, env: BaseEnvironment) -> None:
+    failed = []
+    for number, text in enumerate(("", *TIED)):
+        with env.session(f"row {number}") as session:
+            session.execute(text)
+            before = session.execute(_TIED_STATE).output
+            session.execute(end, timeout=0.2)
+            if (after := session.execute(_TIED_STATE).output) != before:
+                failed.append((text, before, after))
+    assert failed == []
+
+
+@pytest.mark.parametrize("end", ["exit 1", "kill -9 $$", "sleep 1000"])
+def test_what_is_in_the_way_of_our_own_text_is_there_for_the_next_command(end: str, env: BaseEnvironment) -> None:
+    env.execute("builtin() { echo B; }; exec() { echo E; }; export -f exec; alias if='echo I' '{'='echo J'")
+    for stderr in ("merge", "separate"):
+        assert env.execute(end, timeout=0.2, stderr=stderr).output == ""
+        assert env.execute("builtin; exec; if a; { b", stderr=stderr).output == "B\nE\nI a\nJ b\n"
+    assert env.execute("bash -c exec").output == "E\n"
+    assert env.execute("shopt -q expand_aliases; echo $?", cwd="/").output == "0\n"
+
+
+def test_the_session_is_where_its_shell_is(bash_or_sh: BaseEnvironment, tmp_path: Path) -> None:
+    env, where = bash_or_sh, "command -p env pwd"
+    (tmp_path / "a").mkdir()
+    for command, place in (
+        ("cd /usr; PWD=/tmp", "/usr"),
+        ("cd /tmp; unset PWD", "/tmp"),
+        ("PWD=.", "/tmp"),
+        (f"cd {tmp_path}/a; mv {tmp_path}/a {tmp_path}/b", f"{tmp_path}/b"),
+        ("cd /usr; readonly PWD; cd /; :", "/"),
+    ):
+        result = env.execute(f"{{ {command}; }} 2>/dev/null")
+        assert (result.cwd, env.cwd) == (place, place), command
+        assert env.execute_oneshot(where).output == f"{place}\n", command
+        for end in ("true", "exit 3", "kill -9 $$"):
+            env.execute(end)
+            assert env.execute(where).output == f"{place}\n", (command, end)
+            assert env.execute(f"{where}", cwd="/var").output.endswith("/var\n"), (command, end)
+            assert (env.execute(where).output, env.cwd) == (f"{place}\n", place), (command, end)
+
+
+def test_a_shell_that_ends_before_a_command_begins_moves_no_session(env: BaseEnvironment) -> None:
+    here = env.cwd
+    for _ in range(10):
+        pid = env.execute("echo $$", cwd="/usr").output
+        os.kill(int(pid), signal.SIGKILL)
+        assert env.execute("pwd").output == f"{here}\n"
