@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-import time
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
-from environments.cancellation import CancelScope, current_scope, ended_in_scope
-from environments.errors import CLEANED_UP, TerminalError
+from environments.cancellation import CancelScope, check_scope, current_scope, ended_in_scope
+from environments.contexts import holding
+from environments.errors import CLEANED_UP, CallCancelledError, TerminalError
+from environments.loop import Pieces, current, shielded, spawn
+from environments.progress import reports_of
+
+T = TypeVar("T")
 
 PATIENCE = 3.0
 """Seconds to wait for them to end. What a service moves in one piece may take longer, and is then cut off."""
-_LOOK_AGAIN = 0.005
 
 
 class FileCalls:
-    """Those that are under way. Whatever kills one leaves a part of a file in the target; it removes that itself.
-
-    It has no lock: each step is one operation of a dict, which no exception in a caller's thread can cut.
-    """
+    """Those that are under way, on the loop. One that is killed leaves a part of a file; each removes that itself."""
 
     def __init__(self) -> None:
-        self._under_way: dict[CancelScope, int] = {}
-        """The scope that each is in, and its thread."""
+        self._under_way: dict[asyncio.Task[object], CancelScope] = {}
         self._is_over = False
 
     def check(self) -> None:
@@ -31,28 +30,56 @@ class FileCalls:
         if self._is_over:
             raise TerminalError(CLEANED_UP)
 
-    @contextlib.contextmanager
-    def under_way(self) -> Iterator[None]:
-        """Let the block be one of them: it is in a scope of its own, which ends with that of its caller, or by `end`.
+    async def do(self, work: Callable[[], Awaitable[T]], reports: Pieces | None) -> T:
+        """Do the work of one of them, in a task and a scope of its own.
+
+        The scope ends with that of the caller, with a caller that leaves, and by `end`. It ends the work's commands,
+        and its functions in worker threads at their next look. The task itself is never cancelled.
+
+        Args:
+            work: A coroutine function.
+            reports: Takes reports to the caller.
 
         Raises:
+            CallCancelledError: The scope of the caller was cancelled.
             TerminalError: They were ended.
         """
+        check_scope()
+        self.check()
         outer = current_scope()
         scope = CancelScope(is_trusted=outer is None or outer.is_trusted)
-        try:
-            self._under_way[scope] = threading.get_ident()
-            self.check()  # behind the line above: `end` sees this call, or is seen by it
-            with ended_in_scope(scope.cancel), scope.active():
-                yield
-        finally:
-            self._under_way.pop(scope, None)
 
-    def end(self) -> None:
-        """Cancel them, let no more begin, and wait until they have ended, but for those of the current thread."""
-        self._is_over = True
-        for scope in list(self._under_way):
+        async def done() -> T:
+            with scope.active(), holding(reports_of, reports):
+                return await work()
+
+        task = spawn(done())
+        self._under_way[task] = scope
+        try:
+            with ended_in_scope(scope.cancel), scope.calling(lambda: _drop(reports)):
+                return await shielded(task)
+        except asyncio.CancelledError:  # the caller has left
             scope.cancel()
-        me, deadline = threading.get_ident(), time.monotonic() + PATIENCE
-        while any(thread != me for thread in list(self._under_way.values())) and time.monotonic() < deadline:
-            time.sleep(_LOOK_AGAIN)
+            await asyncio.wait((task,))
+            raise
+        except Exception as error:
+            if not scope.cancelled:
+                raise
+            self.check()
+            raise CallCancelledError("the scope that it was called in was cancelled, and it was ended") from error
+        finally:
+            del self._under_way[task]
+
+    async def end(self) -> None:
+        """Cancel them, let no more begin, and wait until they have ended."""
+        self._is_over = True
+        for scope in self._under_way.values():
+            scope.cancel()
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=PATIENCE)
+
+
+def _drop(reports: Pieces | None) -> None:
+    """Have nothing wait for the callback any more."""
+    if reports is not None:
+        current().soon(reports.drop)

@@ -30,7 +30,8 @@ from environments.sink import Channel
 T = TypeVar("T")
 _P = ParamSpec("_P")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
-Piece = tuple[Channel, bytes]
+Piece = tuple[Any, bytes]
+"""A channel and what was printed on it, or a report."""
 
 QUEUED = 1024 * 1024
 """Bytes of output that may wait for a callback before their stream is paused."""
@@ -93,6 +94,14 @@ class Pieces:
             stream.pause()
         self._wake()
 
+    async def report(self, report: object) -> None:
+        """Have the callback receive a report in place of a channel, and wait until it has. Called on the loop."""
+        if not self._dropped:
+            self._pieces.append((report, b"."))
+            self._size += 1
+            self._wake()
+            await self._emptied()
+
     def taken(self, size: int) -> None:
         """Note that the callback has received so many bytes. Called on the loop."""
         self._size -= size
@@ -105,7 +114,11 @@ class Pieces:
 
     async def drained(self) -> None:
         """Wait until the callback has received everything, or nothing takes it any more. Called on the loop."""
-        if self.holds_turn and self._size > 0 and not self._dropped:
+        if self.holds_turn:
+            await self._emptied()
+
+    async def _emptied(self) -> None:
+        if self._size > 0 and not self._dropped:
             self._drained = self._drained or current().loop.create_future()
             await self._drained
 
@@ -120,7 +133,7 @@ class Pieces:
 
     def take(self) -> list[Piece]:
         """Return what waits, with neighbours of one channel joined. Called in the thread that takes the pieces."""
-        joined: list[tuple[Channel, list[bytes]]] = []
+        joined: list[tuple[object, list[bytes]]] = []
         while self._pieces:
             channel, data = self._pieces.popleft()
             if joined and joined[-1][0] is channel:
@@ -445,12 +458,12 @@ async def done_within(future: asyncio.Future[Any], seconds: float) -> bool:
     return future.done()
 
 
-def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Channel, bytes], object] | None = None) -> T:
+def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Any, bytes], object] | None = None) -> T:
     """Have the loop do some work, and wait for it. If anything is raised here meanwhile, the loop cancels that work.
 
     Args:
         work: A coroutine function.
-        on_piece: Called in this thread with each piece of output that the work offers.
+        on_piece: Called in this thread with each piece of output, and each report, that the work offers.
 
     Raises:
         TerminalError: It was called on the loop's own thread, which would wait for itself, or at the end of the
@@ -546,7 +559,7 @@ def work_of(method: Callable[..., object]) -> Callable[..., Awaitable[Any]] | No
     return partial(work, method.__self__) if work else None  # type: ignore[attr-defined]  # it is bound
 
 
-def _hand_over(thread: LoopThread, pieces: Pieces, on_piece: Callable[[Channel, bytes], object]) -> None:
+def _hand_over(thread: LoopThread, pieces: Pieces, on_piece: Callable[[Any, bytes], object]) -> None:
     taken = 0
     for channel, data in pieces.take():
         taken += len(data)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from environments.cancellation import check_scope
+from environments.loop import Pieces, current, in_worker
 from environments.observation.seam import current_observation
 
 if TYPE_CHECKING:
@@ -37,7 +40,9 @@ class Progress:
 
 
 OnProgress = Callable[[Progress], object]
-"""Called in whichever thread does the work, at times in several at once. The work waits meanwhile."""
+"""Called of a transfer in the thread that waits for it, of a start in a thread of ours. The work waits meanwhile."""
+reports_of: ContextVar[Pieces | None] = ContextVar("hermes_reports", default=None)
+"""Takes reports to the thread that waits for a transfer; None reports where the transfer is."""
 
 
 class Reporter:
@@ -50,7 +55,8 @@ class Reporter:
     """
 
     def __init__(self, backend: str) -> None:
-        self._backend = backend
+        self.backend = backend
+        """The backend's name."""
         self._lock = threading.Lock()
         self._last: tuple[str, float] = ("", 0.0)
         self._has_failed = False
@@ -66,7 +72,7 @@ class Reporter:
             total: Bytes in all.
             complete: See `Progress`.
         """
-        if self.callback is None and not current_observation().takes_notes:
+        if not self.is_heard:
             return
         now = time.monotonic()
         with self._lock:
@@ -77,47 +83,57 @@ class Reporter:
 
     def report(self, what: str, done: int | None, total: int | None, *, complete: bool = False) -> None:
         """Report the same, however fast it comes."""
-        callback = self.callback
-        current_observation().note(what, done, total, complete=complete)
+        if self.is_heard:
+            self.deliver(Progress(self.backend, what, done, total, complete))
+
+    @property
+    def is_heard(self) -> bool:
+        """True if a report made here and now has a receiver."""
+        return self.callback is not None or current_observation().takes_notes
+
+    def deliver(self, progress: Progress) -> None:
+        """Note a report in what is observed, and call the callback."""
+        current_observation().note(progress.what, progress.done, progress.total, complete=progress.complete)
         try:
-            if callback:
-                callback(Progress(self._backend, what, done, total, complete))
+            if callback := self.callback:
+                callback(progress)
         except Exception:
             if not self._has_failed:
                 from environments.log import logger  # with the first record
 
                 self._has_failed = True
                 logger(__name__).exception(
-                    "on_progress failed at %r; it is called on, and its further errors are not told", what
+                    "on_progress failed at %r; it is called on, and its further errors are not told", progress.what
                 )
 
-    @contextmanager
-    def counting(self, what: str, total: int | None = None) -> Iterator[Counter]:
-        """Report a transfer: its beginning, its bytes as they are counted, and that it is complete.
+    @asynccontextmanager
+    async def counting(self, what: str, total: int | None = None) -> AsyncIterator[Counter]:
+        """Report a transfer: its beginning, its bytes as they are counted, and that it is complete. Used on the loop.
 
         Args:
             what: What is being transferred.
             total: Bytes in all, where that is known.
         """
         counter = Counter(self, what, total)
-        self.report(what, 0, total)
+        await counter.report()
         yield counter
-        self.report(what, counter.done, counter.done, complete=True)
+        counter.total = counter.done
+        await counter.report(complete=True)
 
 
 class Counter:
-    """Counts the bytes of one transfer, which ends here with the scope that it is done in.
+    """Counts the bytes of one transfer, in worker threads. The transfer ends here with its scope.
 
     Args:
-        reporter: Is told of them, not too often.
+        reporter: Receives the reports, not too often.
         what: What is being transferred.
         total: Bytes in all, where that is known.
     """
 
     def __init__(self, reporter: Reporter, what: str, total: int | None) -> None:
-        self._reporter = reporter
-        self._what = what
-        self._told = time.monotonic()
+        self._reporter, self._what = reporter, what
+        self._reports = reports_of.get()
+        self._reported = 0.0
         self.total = total
         """Bytes in all, where that is known."""
         self.done = 0
@@ -136,15 +152,23 @@ class Counter:
         check_scope()
         self.done = done
         self.total = total if self.total is None else self.total
-        if (now := time.monotonic()) - self._told >= INTERVAL:
-            self._told = now
-            self._reporter.report(self._what, done, self.total)
+        if time.monotonic() - self._reported >= INTERVAL and self._reporter.is_heard:
+            if self._reports is None:
+                self._reported = time.monotonic()
+                self._reporter.deliver(self._progress())
+            else:
+                asyncio.run_coroutine_threadsafe(self.report(), current().loop).result()
 
-    def through(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the same pieces, each of which counts when the next one is asked for."""
-        for piece in pieces:
-            yield piece
-            self.add(len(piece))
+    def _progress(self, complete: bool = False) -> Progress:
+        return Progress(self._reporter.backend, self._what, self.done, self.total, complete)
+
+    async def report(self, *, complete: bool = False) -> None:
+        """Report how far it is. Used on the loop."""
+        self._reported = time.monotonic()
+        if self._reports is not None:
+            await self._reports.report(self._progress(complete))
+        elif self._reporter.is_heard:
+            await in_worker(self._reporter.deliver, self._progress(complete))
 
     def into(self, file: BinaryIO) -> BinaryIO:
         """Return a file that counts what is written to another one."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from environments.cancellation import cancellable
-from environments.errors import TerminalError
 from environments.file_calls import FileCalls
+from environments.loop import Call, in_worker, on_loop, run, waits_for
 from environments.observation.files import watched_call
 from environments.observation.watched import Watched
+from environments.progress import Progress, Reporter
 
 if TYPE_CHECKING:  # importing these takes its time, and commands do without
     from pathlib import Path, PurePosixPath
@@ -21,6 +22,45 @@ if TYPE_CHECKING:  # importing these takes its time, and commands do without
 TargetPath: TypeAlias = "str | PurePosixPath"
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_Files = TypeVar("_Files", bound="TargetFiles")
+
+
+def file_method(
+    work: Callable[Concatenate[_Files, _P], Coroutine[Any, Any, _R]],
+) -> Callable[Concatenate[_Files, _P], _R]:
+    """Return a file method that has the loop run a coroutine function, and waits for it, see `environments.loop.run`.
+
+    The work ends with its caller's scope, and before the environment. Its reports go to the caller's thread.
+    """
+
+    async def called(self: _Files, call: Call[_R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        self.check_process()
+        try:
+            return await self._file_calls.do(partial(work, self, *args, **kwargs), call.pieces)
+        finally:
+            self.touch()
+
+    @waits_for(called)
+    @functools.wraps(work)
+    def method(self: _Files, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        self.check_process()
+
+        def deliver(report: Progress, _: bytes) -> None:
+            self.progress.deliver(report)
+
+        return run(lambda call: called(self, call, *args, **kwargs), deliver if self.progress.is_heard else None)
+
+    return watched_call(method)
+
+
+def _blocking(method: Callable[Concatenate[_Files, _P], _R]) -> Callable[Concatenate[_Files, _P], _R]:
+    """Return a file method that runs a function on a worker thread."""
+
+    @functools.wraps(method)
+    async def work(self: _Files, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return await in_worker(partial(method, self, *args, **kwargs))
+
+    return file_method(work)
 
 
 class TargetFiles(ABC):
@@ -40,12 +80,14 @@ class TargetFiles(ABC):
     """
 
     observation: Watched
+    progress: Reporter
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Have each of these methods of a backend end with its caller's scope, and before the environment."""
+        """Have those of these methods run on a worker thread that a backend has as plain functions."""
         super().__init_subclass__(**kwargs)
         for name in TargetFiles.__abstractmethods__ & vars(cls).keys():
-            setattr(cls, name, watched_call(cancellable(_ended_first(vars(cls)[name]))))
+            if not hasattr(vars(cls)[name], "work"):
+                setattr(cls, name, _blocking(vars(cls)[name]))
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,9 +97,16 @@ class TargetFiles(ABC):
         """Raise TerminalError if `cleanup` was called."""
         self._file_calls.check()
 
-    def end_file_calls(self) -> None:
+    def check_process(self) -> None:  # noqa: B027
+        """Raise TerminalError if the environment belongs to another process."""
+
+    def touch(self) -> None:  # noqa: B027
+        """Note that the environment is in use."""
+
+    @on_loop
+    async def end_file_calls(self) -> None:
         """Have all of it that is under way say that the environment was cleaned up. A backend's `cleanup` begins so."""
-        self._file_calls.end()
+        await self._file_calls.end()
 
     @abstractmethod
     def write_bytes(self, path: TargetPath, data: bytes) -> None:
@@ -213,18 +262,3 @@ class TargetFiles(ABC):
             TargetPermissionError: That cannot be known, as the user may not search a directory on the way.
             TerminalError: It is not known for another reason.
         """
-
-
-def _ended_first(method: Callable[Concatenate[TargetFiles, _P], _R]) -> Callable[Concatenate[TargetFiles, _P], _R]:
-    """Return a method that is one of the `FileCalls`, and says so where these were ended."""
-
-    @functools.wraps(method)
-    def call(self: TargetFiles, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            with self._file_calls.under_way():
-                return method(self, *args, **kwargs)
-        except TerminalError:  # of what was ended, which does not know why
-            self.check_usable()
-            raise
-
-    return call

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from environments.arguments import checked_data, checked_limit, checked_mode, checked_path, checked_removable
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError, UnsupportedError
 from environments.local.bearers import has_none
@@ -16,16 +16,11 @@ from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
-from environments.target_files import TargetPath
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from environments.address import Address
-    from environments.file_status import FileStatus
     from environments.found_target import FoundTarget
-    from environments.local.entries import LocalEntry
-    from environments.local.files import LocalFile
+    from environments.local.files import LocalFiles
     from environments.owner import Orphan
     from environments.target import Target
 
@@ -108,73 +103,21 @@ class LocalEnvironment(PersistentShellEnvironment):
         self.ensure_started()
         return Address("127.0.0.1", port)
 
-    def write_bytes(self, path: TargetPath, data: bytes) -> None:
-        """Write a file, see `TargetFiles`."""
-        content = checked_data(data)
-        self._file(path).write(content)
+    @cached_property
+    def files(self) -> LocalFiles:
+        """Files of this machine, which need no command."""
+        from environments.local.files import LocalFiles  # which brings pathlib, and commands do without
 
-    def read_bytes(self, path: TargetPath, limit: int | None = None) -> bytes:
-        """Return a file, see `TargetFiles`."""
-        most = checked_limit(limit)
-        return self._file(path).read(most)
+        return LocalFiles(self)
 
-    def put_file(self, local: str | Path, remote: TargetPath) -> None:
-        """Copy a file, see `TargetFiles`."""
-        self._file(remote).put(local, self.progress)
-
-    def get_file(self, remote: TargetPath, local: str | Path) -> None:
-        """Copy a file, see `TargetFiles`."""
-        self._file(remote).get(local, self.progress)
-
-    def stat(self, path: TargetPath, *, follow_symlinks: bool = True) -> FileStatus:
-        """Return what is at a path, see `TargetFiles`."""
-        return self._entry(path).stat(follow=follow_symlinks)
-
-    def list_dir(self, path: TargetPath = ".") -> list[FileStatus]:
-        """Return what is in a directory, see `TargetFiles`."""
-        return self._entry(path).listed()
-
-    def mkdir(self, path: TargetPath, *, parents: bool = True, exist_ok: bool = True, mode: int | None = None) -> None:
-        """Make a directory, see `TargetFiles`."""
-        bits = checked_mode(mode)
-        self._entry(path).make(parents=parents, exist_ok=exist_ok, mode=bits)
-
-    def remove(self, path: TargetPath, *, recursive: bool = False, missing_ok: bool = False) -> None:
-        """Remove what is at a path, see `TargetFiles`."""
-        try:
-            self._entry(checked_removable(path)).remove(recursive=recursive, missing_ok=missing_ok)
-        except RecursionError:  # Python's own way calls itself for each level
-            super().remove(path, recursive=recursive, missing_ok=missing_ok)
-
-    def exists(self, path: TargetPath) -> bool:
-        """Return whether something is at a path, see `TargetFiles`."""
-        return self._entry(path).exists()
-
-    async def write_scratch(self, path: str, data: bytes) -> None:
-        """Write a file of ours, see `PersistentShellEnvironment`."""
-        from environments.local.files import LocalFile  # most commands need no file
-
-        LocalFile(path, path).write(data, 0o600)
-
-    def _file(self, path: TargetPath) -> LocalFile:
-        from environments.local.files import LocalFile  # which brings pathlib, and commands do without
-
-        given = checked_path(path)
-        return LocalFile(given, self._place(given))
-
-    def _entry(self, path: TargetPath) -> LocalEntry:
-        from environments.local.entries import LocalEntry  # the same
-
-        given = checked_path(path)
-        return LocalEntry(given, self._place(given))
-
-    def _place(self, path: str) -> str:
+    async def absolute(self, path: str) -> str:
         """Return a path as an absolute one, with the slash that it may end in. The session's directory is not made."""
-        self.ensure_started()
+        await self.life.ensure_started()
         if path == "~" or path.startswith("~/"):
             return f"{os.path.expanduser('~')}{path[1:]}"  # noqa: PTH111  # commands do without pathlib
         if path.startswith("/"):
             return path
-        if not os.path.isdir(place := self.cwd):  # noqa: PTH112  # the same
+        place = await self.session_of_execute.variable("PWD", sourced=False)
+        if not os.path.isdir(place):  # noqa: PTH112  # the same
             raise TerminalError(f"cannot take {path} from the session's directory {place}, which is not there any more")
         return f"{place}/{path}"

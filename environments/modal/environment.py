@@ -71,7 +71,7 @@ class ModalEnvironment(PerCommandEnvironment):
         self._target = JoinedTarget(settings) if self._joins else ModalTarget(settings)
         self._loop = LoopThread(f"hermes-modal-{self.id[-8:]}")
         self._duplex = True
-        self._native_files = self._files
+        self._native_files = self.files
 
     @property
     def stop_ends_all(self) -> bool:
@@ -115,7 +115,7 @@ class ModalEnvironment(PerCommandEnvironment):
                 self._target.discard()
                 raise
             self.observation.target = ("sandbox", self._target.id)
-            self._files = (
+            self.files = (
                 ShellFiles(self.internal, self.settings.env, self.progress) if self._duplex else self._native_files
             )
             self.streams_lag = not self._duplex

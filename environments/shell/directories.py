@@ -6,123 +6,135 @@ import contextlib
 import errno
 import os
 import re
-import threading
 import time
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING
 
-from environments.atomic_file import PERMISSIONS, PIECE, told_within
-from environments.cancellation import check_scope, in_no_scope
+from environments.atomic_file import PERMISSIONS, told_within
+from environments.cancellation import in_no_scope
 from environments.errors import CallCancelledError, TerminalError
-from environments.process import Background
-from environments.progress import Counter
+from environments.loop import in_worker
+from environments.shell.archive import Files, list_directories, list_files, pack, unpack, whole_seconds
 from environments.shell.dialect.directories import NO_TAR, dropping, listing, looking, packing, unpacking
-from environments.shell.packing import Begun, Files, archive, files_in, folders_in, joined, whole_seconds
-from environments.shell.transfer import BytesSink, Transfer, call_at
-from environments.shell.unpacking import unpack
-from environments.sink import Channel
+from environments.shell.request import Where
+from environments.shell.transfer import Arriving, Collected, Words, call_at, received, sent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from environments.process import Process
+    from environments.shell.files import ShellFiles
 
-WAITING = 4 * 1024 * 1024
-"""Bytes of a stream that may wait to be unpacked."""
 LONGEST_END = 16 * 1024 * 1024
 """Bytes that may follow on the end of an archive. tar fills up its last block."""
 IN_FLIGHT = 4000
 """Files that may be on their way to a tar, or in it, when a transfer is cancelled."""
-_LOOK_AGAIN = 0.05
 _SIMPLE = re.compile(r"[^\s\\*?\[]+")
 """Names that are themselves in whatever list of names a tar takes."""
 
 
-class Directories(Transfer):
-    """Directories of a target, moved by its `tar`, see `Transfer`."""
+class Directories:
+    """Directories of a target, moved by its `tar`. Its methods are coroutines of the loop, for `FileMethods`.
 
-    def put(self, local: Path, remote: str, skip_unchanged: bool) -> None:
-        """Copy a directory from here, see `BaseEnvironment.put_dir`."""
-        if not local.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(local))
-        there = self._listed(remote) if skip_unchanged else {}
-        top, folders = local.stat(), folders_in(local)
-        text = unpacking(remote, folders, top.st_mode & PERMISSIONS, whole_seconds(top))
-        begun: deque[Begun] = deque(maxlen=IN_FLIGHT)
+    Args:
+        files: The files of the target.
+    """
+
+    def __init__(self, files: ShellFiles) -> None:
+        self._files, self._runner = files, files.runner
+
+    async def put(self, local: Path, remote: str, skip_unchanged: bool) -> None:
+        """Copy a directory from here, see `TargetFiles.put_dir`."""
+        _check_directory(local)
+        there = await self._list(remote) if skip_unchanged else {}
+        top, folders = local.stat(), await in_worker(list_directories, local)
+        begun: deque[tuple[str, int]] = deque(maxlen=IN_FLIGHT)
         began = time.monotonic()
+        text = unpacking(remote, folders, top.st_mode & PERMISSIONS, whole_seconds(top))
         try:
-            self._send(remote, text, archive(local, folders, there, begun.append))
+            await self._send(remote, text, partial(pack, local, folders, there, begun.append))
         except CallCancelledError:
             with in_no_scope(), contextlib.suppress(TerminalError):  # of a target that is gone, nothing is to be left
-                self._remove_parts(remote, begun, time.monotonic() - began)
+                await self._remove_parts(remote, begun, time.monotonic() - began)
             raise
 
-    def _send(self, remote: str, text: str, members: Iterator[bytes]) -> None:
+    async def _send(self, remote: str, text: str, pack_into: Callable[[Callable[[bytes], object]], object]) -> None:
         """Have a command there unpack an archive."""
-        call, whole = call_at(remote, text), False
-        with self._started(call, Background()) as process:
-            # Of a pipe that breaks, its exit code and its words say why.
-            with contextlib.suppress(BrokenPipeError), self._progress.counting(f"uploading {remote}") as count:
-                for piece in count.through(joined(members)):
-                    process.write(piece)
-                whole = True
-            process.close_stdin()
-            code = self._sent(remote, "fill", process)
-        self._raise_for("write", remote, code, process.read())
-        if not whole:
-            raise self._failure("write", remote, "its tar ended before the archive")
+        words, whole = Words(), False
+        async with self._files.progress.counting(f"uploading {remote}") as count:
 
-    def _remove_parts(self, remote: str, begun: Collection[Begun], seconds: float) -> None:
+            def produce(send: Callable[[bytes], None]) -> None:
+                nonlocal whole
+
+                def counted(piece: bytes) -> None:
+                    send(piece)
+                    count.add(len(piece))
+
+                pack_into(counted)
+                whole = True
+
+            code = await self._runner.run_fed(call_at(remote, text), Where.LAST, words, partial(sent, produce))
+            self._raise_for("write", remote, await self._files.explained(remote, "fill", code), words.text)
+            if not whole:
+                raise self._files.failure("write", remote, "its tar ended before the archive")
+
+    async def _remove_parts(self, remote: str, begun: Collection[tuple[str, int]], seconds: float) -> None:
         """Remove what a tar that was ended has written of a file: that has not its size, nor a time from before."""
         sizes = dict(begun)
         if not sizes:
             return
-        said = self._runner.run(call_at(remote, looking(remote, list(sizes)))._replace(binary=True)).output_bytes
-        now, _, lines = os.fsdecode(said or b"").partition("\n")
+        result = await self._runner.run(call_at(remote, looking(remote, list(sizes)))._replace(binary=True))
+        now, _, lines = os.fsdecode(result.output_bytes or b"").partition("\n")
         since = int(now or 0) - seconds - 1
         parts = [name for name, (size, at) in _listed(lines).items() if size < sizes.get(name, 0) and at >= since]
         if parts:
-            self._runner.run(call_at(remote, dropping(remote, parts)))
+            await self._runner.run(call_at(remote, dropping(remote, parts)))
 
-    def get(self, remote: str, local: Path, skip_unchanged: bool) -> None:
-        """Copy a directory to here, see `BaseEnvironment.get_dir`."""
-        if local.exists() and not local.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(local))
-        unchanged = self._listed(remote).items() & files_in(local).items() if skip_unchanged else ()
-        same = frozenset(name for name, _ in unchanged)
+    async def get(self, remote: str, local: Path, skip_unchanged: bool) -> None:
+        """Copy a directory to here, see `TargetFiles.get_dir`."""
+        if local.exists():
+            _check_directory(local)
+        same: frozenset[str] = frozenset()
+        if skip_unchanged:
+            there, here = await self._list(remote), await in_worker(list_files, local)
+            same = frozenset(name for name, _ in there.items() & here.items())
+
         text = packing(remote, [name for name in same if _SIMPLE.fullmatch(name)])
-        with self._progress.counting(f"downloading {remote}") as count:
-            self._take(remote, local, same, text, count)
+        async with self._files.progress.counting(f"downloading {remote}") as count:
 
-    def _take(self, remote: str, local: Path, same: frozenset[str], text: str, count: Counter) -> None:
-        """Unpack here what a command there packs, but for files that are the same."""
-        pipe = _Pipe(count)
-        try:
-            with self._started(call_at(remote, text), Background("none", sink=pipe)) as process, pipe.read_of(process):
-                problem = unpack(pipe, local, same)
-                if pipe.drain(LONGEST_END):
-                    code = process.wait() or 0
+            def take(arriving: Arriving) -> None:
+                arriving.on_read = count.add
+                try:
+                    problem = unpack(arriving, local, same)
+                except OSError as error:
+                    raise told_within(error, local, "write") from error
+                if arriving.drain(LONGEST_END):
+                    self._raise_for("read", remote, arriving.code, arriving.text)
                 else:
-                    code, problem = 0, problem or "it goes on behind its end"
-        except OSError as error:
-            raise told_within(error, local, "write") from error
-        self._raise_for("read", remote, code, pipe.words)
-        if problem:
-            raise self._failure("read", remote, f"what came is no archive: {problem}")
+                    problem = problem or "it goes on behind its end"
+                if problem:
+                    raise self._files.failure("read", remote, f"what came is no archive: {problem}")
 
-    def _listed(self, remote: str) -> Files:
+            await received(self._runner, call_at(remote, text, separate=True), take)
+
+    async def _list(self, remote: str) -> Files:
         """Return those regular files of a directory that can be told; of one that is not there, none."""
-        data = bytearray()
-        self._runner.run_into(call_at(remote, listing(remote)), BytesSink(data.extend))
-        return _listed(os.fsdecode(bytes(data)))
+        output = Collected()
+        await self._runner.run_into(call_at(remote, listing(remote), separate=True), output.on)
+        return _listed(os.fsdecode(bytes(output.data)))
 
     def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
         if exit_code == NO_TAR:
             raise TerminalError(
-                f"backend {self._backend!r}: the target has no `tar`, which moves directories; install it there"
+                f"backend {self._files.backend!r}: the target has no `tar`, which moves directories; install it there"
             )
-        super()._raise_for(verb, path, exit_code, why)
+        self._files.raise_for(verb, path, exit_code, why)
+
+
+def _check_directory(path: Path) -> None:
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
 
 
 def _listed(lines: str) -> Files:
@@ -134,82 +146,3 @@ def _listed(lines: str) -> Files:
         with contextlib.suppress(ValueError):
             found[name] = (int(size), int(changed))
     return found
-
-
-class _Pipe:
-    """Takes the output of a process in its thread, and is read as a file in another; as much as fits waits in it."""
-
-    separate = True
-
-    def __init__(self, count: Counter) -> None:
-        self._count = count
-        self._changed = threading.Condition()
-        self._pieces: deque[memoryview] = deque()
-        self._size = 0
-        self._error = BytesSink(lambda _: None)
-        self._given_up = False
-        self._writer: Process | None = None
-
-    @property
-    def words(self) -> str:
-        """What the process said on standard error."""
-        return self._error.error.text().text
-
-    def add(self, channel: Channel, data: bytes) -> None:
-        """Take output, and wait while there is no room."""
-        if channel is Channel.STDERR:
-            self._error.add(channel, data)
-            return
-        with self._changed:
-            self._changed.wait_for(lambda: self._size < WAITING or self._given_up)
-            if not self._given_up:
-                self._pieces.append(memoryview(data))
-                self._size += len(data)
-                self._changed.notify_all()
-        self._count.add(len(data))
-
-    def freeze(self) -> None:
-        """Nothing is ended that is still wanted."""
-
-    @contextlib.contextmanager
-    def read_of(self, writer: Process) -> Iterator[None]:
-        """Read what a process writes in the block. Behind it nobody has to wait any more."""
-        self._writer = writer
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._given_up = True
-                self._changed.notify_all()
-
-    def read(self, size: int) -> bytes:
-        """Return at most so many bytes, and none at the end.
-
-        Raises:
-            CallCancelledError: The scope of the current thread was cancelled.
-        """
-        while True:
-            check_scope()
-            ended = self._writer is None or not self._writer.running  # asked before: all that it wrote is then here
-            with self._changed:
-                if not self._pieces and not ended:
-                    self._changed.wait(_LOOK_AGAIN)
-                if self._pieces:
-                    return self._take(size)
-                if ended:
-                    return b""
-
-    def _take(self, size: int) -> bytes:
-        piece = self._pieces.popleft()
-        if len(piece) > size:
-            self._pieces.appendleft(piece[size:])
-        data = bytes(piece[:size])
-        self._size -= len(data)
-        self._changed.notify_all()
-        return data
-
-    def drain(self, limit: int) -> bool:
-        """Read to the end, and return whether it came within so many bytes."""
-        while limit > 0 and (data := self.read(PIECE)):
-            limit -= len(data)
-        return limit > 0

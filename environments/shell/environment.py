@@ -8,7 +8,6 @@ import os
 import weakref
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from environments.base import BaseEnvironment
@@ -26,7 +25,7 @@ from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.commands import TELL_TIME, making_scratch
 from environments.shell.file_methods import FileMethods
 from environments.shell.lifecycle import Lifecycle, Stage, answered
-from environments.shell.oneshot import OneshotRunner
+from environments.shell.oneshot import OneshotRunner, Write
 from environments.shell.output import Outcome, Teller
 from environments.shell.pool import CONTROL_LIMIT, Ending, Shells
 from environments.shell.request import Request, Where
@@ -37,11 +36,10 @@ from environments.shell.stream import BlockingStream, Stream, Terminal
 
 if TYPE_CHECKING:
     from environments.process import Background, Process
-    from environments.shell.files import ShellFiles
     from environments.shell.process import Processes, ShellProcess
     from environments.shell.scope_processes import ScopeProcesses
     from environments.shell.target_user import TargetUser
-    from environments.sink import OutputSink
+    from environments.sink import Sink
     from environments.target import Target
 
 T = TypeVar("T")
@@ -90,12 +88,6 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         self._users_generation = 0
         self._prepared: int | None = None
         """When it was first ready, on the target's clock, see `Quarry.since`."""
-
-    @cached_property
-    def _files(self) -> ShellFiles:  # type: ignore[override]  # a backend may set it
-        from environments.shell.files import ShellFiles  # most commands need no file
-
-        return ShellFiles(self.internal, self.settings.env, self.progress)
 
     # What a backend answers.
 
@@ -258,7 +250,7 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         self.check_process()
         user = await self.ready(command.user)
         self.command_sent()
-        return await self.oneshots.execute(call, command, user)
+        return await self.oneshots.execute(command, user, call.pieces)
 
     @waits_for(execute_beside)
     def run_beside(self, command: Command) -> CommandResult:
@@ -484,18 +476,17 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
 
     async def _cleanup(self, _: Call[Any]) -> None:
         if self.life.is_ours:
-            await in_worker(self.end_file_calls)
             await self.close()
 
     @waits_for(_cleanup)
     def cleanup(self) -> None:
         """End everything, see `BaseEnvironment`."""
         if self.life.is_ours:
-            self.end_file_calls()
-            run(lambda _: self.close())
+            run(self._cleanup)
 
     async def close(self) -> None:
         """End everything. All that call this wait for one end, which goes on whatever becomes of them."""
+        await self._file_calls.end()
         await self.life.close(self._end_all)
 
     def _abandon_all(self) -> None:
@@ -592,15 +583,15 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         """
         return made_of(self.settings.env, *await self.ran_internal(making_scratch(name)))
 
-    def write_as(self, user: str, path: str, data: bytes) -> None:
+    async def write_as(self, user: str, path: str, data: bytes) -> None:
         """Write a file of ours as a user of the target, for that user alone."""
         from environments.shell.files import ShellFiles  # most commands need no file
 
-        ShellFiles(Internal(self, user), self.settings.env).write(path, data, mode="600")
+        await ShellFiles(Internal(self, user), self.settings.env).write(path, data, "600")
 
     async def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file into that directory, for the target's user alone."""
-        await in_worker(lambda: self._files.write(path, data, mode="600"))
+        await self.files.write(path, data, "600")
 
 
 class NamedSession:
@@ -667,25 +658,31 @@ class Internal:
         self._env = weakref.proxy(env)
         self._user = user
 
-    def run(self, command: Command) -> CommandResult:
+    async def run(self, command: Command) -> CommandResult:
         """Run a command and return its result, see `Runner`."""
-        result: CommandResult = self._env.run_beside(command._replace(is_own=True, user=self._user))
-        return result
-
-    def start(self, command: Command, background: Background) -> ShellProcess:
-        """Start a command, see `Runner`."""
-        process: ShellProcess = self._env.run_in_background(command._replace(is_own=True, user=self._user), background)
-        return process
-
-    def run_into(self, command: Command, sink: OutputSink) -> int:
-        """Run a command without limits, see `Runner`."""
         env = self._env
+        user = await self.ready()
+        outcome: Outcome | CommandResult = await env.oneshots.execute(command._replace(is_own=True), user)
+        return outcome if isinstance(outcome, CommandResult) else outcome.result(command.binary)
 
-        async def work(call: Call[int]) -> int:
-            await env.ready(None)
-            assert call.pieces is not None
-            code: int = await env.oneshots.run_into(command._replace(is_own=True), call.pieces, sink.separate)
-            return code
+    async def run_into(self, command: Command, sink_on: Callable[[Stream], Sink]) -> int:
+        """Run a command without limits, see `Runner`."""
+        await self.ready()
+        code: int = await self._env.oneshots.run_into(command._replace(is_own=True), sink_on)
+        return code
 
-        self._env.life.check_process()
-        return run(work, sink.add)
+    async def run_fed(
+        self, command: Command, where: Where, sink: Sink, feed: Callable[[Write], Awaitable[object]]
+    ) -> int:
+        """Run a command that reads an input, see `Runner`."""
+        user = await self.ready()
+        code: int = await self._env.oneshots.run_fed(command._replace(is_own=True), user, where, sink, feed)
+        return code
+
+    async def ready(self) -> TargetUser | None:
+        """Start the target unless it is up, and return the user, see `Runner`."""
+        env = self._env
+        env.check_process()
+        user: TargetUser | None = await env.ready(self._user)
+        env.command_sent()
+        return user

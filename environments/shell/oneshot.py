@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 import posixpath
 import weakref
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from environments.errors import CallCancelledError, StartStoppedError
-from environments.loop import Call, Pieces
+from environments.loop import Pieces, shielded, spawn
 from environments.options import Command
 from environments.process import GRACE
 from environments.result import CommandResult
 from environments.shell.exported import Exported
-from environments.shell.output import Offered, Outcome, Output
+from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Ending, Pool, Shells
 from environments.shell.request import Request, Where
 from environments.shell.run import NotBegunError, Running, outcome_of
@@ -23,10 +24,13 @@ from environments.shell.target_user import IDENTITY, TargetUser
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
+    from environments.shell.shell import Ended
     from environments.shell.stream import Stream
     from environments.sink import Sink
 
 T = TypeVar("T")
+Write = Callable[[bytes], Coroutine[Any, Any, None]]
+"""Sends a piece of input to a command, and waits until there is room for more."""
 
 
 class OneshotRunner:
@@ -43,13 +47,15 @@ class OneshotRunner:
         self.running: set[Running] = set()
         """The commands that run."""
 
-    async def execute(self, call: Call[Any], command: Command, user: TargetUser | None) -> Outcome | CommandResult:
+    async def execute(
+        self, command: Command, user: TargetUser | None, pieces: Pieces | None = None
+    ) -> Outcome | CommandResult:
         """Run a command, see `BaseEnvironment.execute_oneshot`.
 
         Args:
-            call: The caller's.
             command: The command.
             user: The user that it runs as; None is the target's own.
+            pieces: Takes its output to the caller's callback.
         """
         env, there = self._env, None
         try:
@@ -57,7 +63,7 @@ class OneshotRunner:
                 return CommandResult.never_ran(await self._directory(command))
             there = await self.beside(command, user)
             pool = self._shells.control_of(user) if command.is_own else self._shells.pool_of(user)
-            output = Output(env.output_limit(command), command.separate, call.pieces)
+            output = Output(env.output_limit(command), command.separate, pieces)
 
             async def wait(running: Running) -> tuple[Outcome, Running]:
                 return await outcome_of(running, output, command.timeout, command.interrupt), running
@@ -78,12 +84,13 @@ class OneshotRunner:
         user: TargetUser | None,
         sink_on: Callable[[Stream], Sink],
         wait: Callable[[Running], Awaitable[T]],
+        where: Where = Where.SUBSHELL,
     ) -> T:
         """Send a command to a shell, and to another one if that had ended before it began. Return what `wait` does."""
         for _ in range(ATTEMPTS + 2):
             try:
                 async with pool.lent() as shell:
-                    request: Request = await self._env.requested(there, Where.SUBSHELL, user=user)
+                    request: Request = await self._env.requested(there, where, user=user)
                     sink = sink_on(shell.stream)
                     running = Running(shell, request, sink, GRACE, Ending(self._shells, user))
                     self.running.add(running)
@@ -97,26 +104,78 @@ class OneshotRunner:
                 continue
         raise self._shells.lost(await self._shells.why_lost() or "its shells end as soon as they are opened")
 
-    async def run_into(self, command: Command, pieces: Pieces, separate: bool) -> int:
+    async def run_into(self, command: Command, sink_on: Callable[[Stream], Sink]) -> int:
         """Run a command of our own, without a limit of time or of output, and return its exit code.
 
         Args:
             command: The command.
-            pieces: Takes the output.
-            separate: Whether stderr is kept apart.
+            sink_on: Returns what takes the output that comes on a stream.
 
         Raises:
             EnvironmentLostError: The target went away while it ran.
+            CallCancelledError: The scope was cancelled.
         """
-        there = await self.beside(command._replace(separate=separate), None)
+        there = await self.beside(command, None)
 
         async def wait(running: Running) -> int:
-            ended = await running.wait(math.inf)
-            if running.reason:
-                raise CallCancelledError("the scope was cancelled, and the command was ended")
-            return await running.exit_code(ended)
+            return await _code_of(running, await running.wait(math.inf))
 
-        return await self._until_begun(self._shells.control, there, None, partial(Offered, pieces), wait)
+        return await self._until_begun(self._shells.control, there, None, sink_on, wait)
+
+    async def run_fed(
+        self,
+        command: Command,
+        user: TargetUser | None,
+        where: Where,
+        sink: Sink,
+        feed: Callable[[Write], Awaitable[object]],
+    ) -> int:
+        """Run a command of our own that reads an input, without a limit of time, and return its exit code.
+
+        Args:
+            command: The command.
+            user: The user that it runs as; None is the target's own.
+            where: Where it has its input from, `ATTACHED` or `LAST`.
+            sink: Takes the output.
+            feed: Writes the input. It is given a function that raises BrokenPipeError once the command has ended.
+                If it raises anything else, the command is ended.
+
+        Raises:
+            EnvironmentLostError: The target went away while it ran.
+            CallCancelledError: The scope was cancelled.
+        """
+        there = await self.beside(command._replace(separate=False), user)
+
+        async def wait(running: Running) -> int:
+            shell = running.shell
+            await shell.begun()
+            ending = spawn(running.wait(math.inf))
+
+            async def write(data: bytes) -> None:
+                if ending.done():
+                    raise BrokenPipeError("the command has ended")
+                shell.stream.write(data)
+                draining = spawn(shell.stream.drain())
+                try:
+                    await asyncio.wait((draining, ending), return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    draining.cancel()
+
+            code = -1
+            try:
+                with contextlib.suppress(BrokenPipeError):  # its exit code and its words say why
+                    await feed(write)
+                    if where.ends_shell:
+                        shell.stream.close_write()
+                code = await _code_of(running, await shielded(ending))
+                return code
+            finally:
+                running.interrupt()  # without effect on one that has ended
+                await asyncio.wait((ending,))
+                if code != 0:
+                    shell.give_up()  # what was written to the command may lie unread in front of the shell
+
+        return await self._until_begun(self._shells.control_of(user), there, user, lambda _: sink, wait, where)
 
     # The call, as a shell that is not the session's has to be asked.
 
@@ -142,3 +201,9 @@ class OneshotRunner:
 
     def _absolute(self, cwd: str) -> str:
         return self._shells.home + cwd[1:] if cwd == "~" or cwd.startswith("~/") else cwd
+
+
+async def _code_of(running: Running, ended: Ended) -> int:
+    if running.reason:
+        raise CallCancelledError("the scope was cancelled, and the command was ended")
+    return await running.exit_code(ended)

@@ -24,22 +24,6 @@ class Discarded:
         """Drop it."""
 
 
-class Offered:
-    """Hands output to a caller's callback, and keeps nothing.
-
-    Args:
-        pieces: Takes the output.
-        stream: The stream that the output comes on.
-    """
-
-    def __init__(self, pieces: Pieces, stream: Stream) -> None:
-        self._pieces, self._stream = pieces, stream
-
-    def add(self, channel: Channel, data: bytes) -> None:
-        """Hand it on, see `Sink`."""
-        self._pieces.offer(channel, data, self._stream)
-
-
 class Output:
     """The output of one command: bounded captures, and the pieces for its callback.
 

@@ -8,7 +8,6 @@ import weakref
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
-from environments.loop import in_worker
 from environments.removal import removing
 from environments.shell.dialect.commands import in_temporary_directory, making_scratch
 from environments.shell.lifecycle import answered
@@ -69,7 +68,7 @@ class Scratch:
         if self._user is None:
             await answered(self._env.write_scratch, path, data)
         else:
-            await in_worker(self._env.write_as, str(self._user.uid), path, data)
+            await self._env.write_as(str(self._user.uid), path, data)
         return path
 
     async def remove(self) -> None:

@@ -1,25 +1,26 @@
-"""What moving files and moving directories have in common."""
+"""Bytes on their way between commands in the target and worker threads, which read and write this machine's files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+import _thread
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from environments.cancellation import check_scope, ended_in_scope
+from environments.atomic_file import PIECE
+from environments.cancellation import check_scope
 from environments.capture import BoundedCapture
-from environments.errors import TerminalError, target_error
+from environments.loop import Pieces, current, in_worker
 from environments.options import Command
-from environments.progress import Reporter
 from environments.result import CommandResult
-from environments.shell.dialect.file_causes import error_number
-from environments.shell.dialect.files import explaining
-from environments.sink import Channel, OutputSink
+from environments.shell.request import Where
+from environments.sink import Channel, Sink
 
 if TYPE_CHECKING:
-    from environments.process import Background
-    from environments.shell.process import ShellProcess
+    from environments.shell.oneshot import Write
+    from environments.shell.stream import Stream
 
+T = TypeVar("T")
 TIME_LIMIT = 60.0
 """Seconds for a command that moves what is small."""
 LONGEST_REASON = 4096
@@ -27,67 +28,21 @@ LONGEST_REASON = 4096
 
 
 class Runner(Protocol):
-    """What runs commands where the files are, each beside all others."""
+    """What runs commands where the files are, each beside all others. Used on the loop."""
 
-    def run(self, command: Command) -> CommandResult:
+    async def ready(self) -> object:
+        """Start the target unless it is up."""
+
+    async def run(self, command: Command) -> CommandResult:
         """Run a command and return its result."""
 
-    def start(self, command: Command, background: Background) -> ShellProcess:
-        """Start a command."""
+    async def run_into(self, command: Command, sink_on: Callable[[Stream], Sink]) -> int:
+        """Run a command without limits, see `OneshotRunner.run_into`."""
 
-    def run_into(self, command: Command, sink: OutputSink) -> int:
-        """Run a command, without a limit of time or of output, and return its exit code.
-
-        Args:
-            command: The command.
-            sink: Takes the output, in the caller's thread.
-        """
-
-
-class Transfer:
-    """Moves things to and from a target, by way of its shells.
-
-    Args:
-        runner: Runs commands there.
-        backend: The backend's name, for errors.
-        progress: Is told of bytes as they are moved.
-    """
-
-    def __init__(self, runner: Runner, backend: str, progress: Reporter | None = None) -> None:
-        self._runner = runner
-        self._backend = backend
-        self._progress = progress or Reporter(backend)
-
-    @contextmanager
-    def _started(self, call: Command, background: Background) -> Iterator[ShellProcess]:
-        """Start a command for the time of the block. It ends when the scope of the transfer is cancelled."""
-        process = self._runner.start(call, background)
-        try:
-            with ended_in_scope(process.begin_ending):
-                yield process
-        finally:
-            process.kill()
-
-    def _sent(self, path: str, purpose: str, process: ShellProcess) -> int:
-        """Return the exit code of a command that was sent something, when it has ended.
-
-        It may end while it is sent more, and a stream that breaks can take the code along; so it is then asked again
-        what is in the way.
-        """
-        code = process.wait() or 0
-        if code and not error_number(code):
-            return self._runner.run(call_at(path, explaining(path, purpose))).exit_code or code
-        return code
-
-    def _raise_for(self, verb: str, path: str, exit_code: int, why: str) -> None:
-        """Raise the error that a command's exit code and its words stand for, if any."""
-        if exit_code != 0:
-            check_scope()
-            said, number = why.strip(), error_number(exit_code)
-            raise target_error(number, verb, path, self._backend, said if said or number else f"exit code {exit_code}")
-
-    def _failure(self, verb: str, path: str, why: str) -> TerminalError:
-        return target_error(0, verb, path, self._backend, why)
+    async def run_fed(
+        self, command: Command, where: Where, sink: Sink, feed: Callable[[Write], Awaitable[object]]
+    ) -> int:
+        """Run a command that reads an input, see `OneshotRunner.run_fed`."""
 
 
 def call_at(path: str, command: str, *, separate: bool = False) -> Command:
@@ -95,21 +50,161 @@ def call_at(path: str, command: str, *, separate: bool = False) -> Command:
     return Command(command, None if not path.startswith(("/", "~")) else "/", TIME_LIMIT, separate=separate)
 
 
-class BytesSink:
-    """Hands on standard output as it comes, and keeps the words of standard error."""
+async def sent(produce: Callable[[Callable[[bytes], None]], T], write: Write) -> T:
+    """Run a function on a worker thread that produces bytes, and return its result.
 
-    separate = True
+    Args:
+        produce: Is given a function that hands a piece to `write`, and raises what that does.
+        write: Sends a piece.
+    """
+    loop = current().loop
 
-    def __init__(self, take: Callable[[bytes], object]) -> None:
-        self._take = take
-        self.error = BoundedCapture(LONGEST_REASON)
+    def send(data: bytes) -> None:
+        check_scope()
+        asyncio.run_coroutine_threadsafe(write(data), loop).result()
+
+    return await in_worker(produce, send)
+
+
+class Words:
+    """Keeps the beginning of what a command says, as a sink."""
+
+    def __init__(self) -> None:
+        self._said = BoundedCapture(LONGEST_REASON)
+
+    def add(self, _: Channel, data: bytes) -> None:
+        """Take the next bytes."""
+        self._said.add(data)
+
+    @property
+    def text(self) -> str:
+        """What was said."""
+        return self._said.text().text
+
+
+class Collected(Words):
+    """Keeps all of standard output, and the beginning of standard error, as a sink."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = bytearray()
+        """Standard output."""
+
+    def on(self, _: Stream) -> Collected:
+        """Return what takes the output of a stream."""
+        return self
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes."""
         if channel is Channel.STDOUT:
-            self._take(data)
+            self.data += data
         else:
-            self.error.add(data)
+            super().add(channel, data)
 
-    def freeze(self) -> None:
-        """Nothing is ended that is still wanted."""
+
+class Arriving(Words):
+    """What a command prints, as a sink on the loop and as a file that a worker thread reads.
+
+    The command waits while too much is unread. Standard error is kept apart.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bell = _thread.allocate_lock()
+        self._pieces = Pieces(self._ring)
+        self._rest = memoryview(b"")
+        self._has_ended = False
+        self.code = -1
+        """The exit code, once everything was read."""
+        self.on_read: Callable[[int], object] = lambda _: None
+        """Called with the bytes that have arrived."""
+
+    # On the loop.
+
+    def on(self, stream: Stream) -> Arriving:
+        """Take the output of a stream."""
+        self._stream = stream
+        return self
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes."""
+        if channel is Channel.STDOUT:
+            self._pieces.offer(channel, data, self._stream)
+        else:
+            super().add(channel, data)
+
+    def end(self, code: int = -1) -> None:
+        """Note the end of the command, and its exit code if it came to one."""
+        self.code, self._has_ended = code, True
+        self._ring()
+
+    def drop(self) -> None:
+        """Drop what was not read, as nothing reads any more."""
+        self._pieces.drop()
+
+    def _ring(self) -> None:
+        if self._bell.locked():
+            self._bell.release()
+
+    # In a worker thread.
+
+    def read(self, size: int = PIECE) -> bytes:
+        """Return at most so many bytes, and none at the end.
+
+        Raises:
+            CallCancelledError: The scope of the current thread was cancelled.
+        """
+        while not self._rest:
+            check_scope()
+            has_ended = self._has_ended  # asked before: all that was printed is then here
+            if self._pieces:
+                data = b"".join(data for _, data in self._pieces.take())
+                self._rest = memoryview(data)
+                current().soon(self._pieces.taken, len(data))
+                self.on_read(len(data))
+            elif has_ended:
+                return b""
+            else:
+                self._bell.acquire()
+        data, self._rest = bytes(self._rest[:size]), self._rest[size:]
+        return data
+
+    def read_line(self) -> bytes:
+        """Return the next line with its end, or what there is of it."""
+        line = b""
+        while not line.endswith(b"\n") and (byte := self.read(1)):
+            line += byte
+        return line
+
+    def drain(self, limit: int) -> bool:
+        """Read to the end, and return whether it came within so many bytes."""
+        while limit > 0 and (data := self.read()):
+            limit -= len(data)
+        return limit > 0
+
+
+async def received(runner: Runner, command: Command, take: Callable[[Arriving], T]) -> T:
+    """Run a command, have a function on a worker thread read what it prints, and return the function's result.
+
+    The command is ended if the function fails, or returns before the command has ended.
+    """
+    arriving = Arriving()
+
+    async def run() -> None:
+        code = -1
+        try:
+            code = await runner.run_into(command, arriving.on)
+        finally:
+            arriving.end(code)
+
+    running = current().spawn(run())
+    try:
+        result = await in_worker(take, arriving)
+    finally:
+        arriving.drop()
+        if not running.done():
+            running.cancel()
+        await asyncio.wait((running,))
+        if not running.cancelled():
+            running.result()  # its error says more than that of a function which met the end of the output
+    return result

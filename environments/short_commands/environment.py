@@ -50,7 +50,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self._files = NativeFiles(self.internal, self, settings.env, self.progress)
+        self.files = NativeFiles(self.internal, self, settings.env, self.progress)
 
     # What a backend answers, besides start_target, stop_target and target_loss.
 

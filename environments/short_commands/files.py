@@ -17,7 +17,8 @@ from typing import BinaryIO, Protocol
 from environments.atomic_file import PERMISSIONS, open_regular, replace_file
 from environments.cancellation import in_no_scope
 from environments.errors import CallCancelledError
-from environments.progress import Reporter
+from environments.loop import in_worker
+from environments.progress import Counter, Reporter
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
 from environments.shell.transfer import Runner, call_at
@@ -60,66 +61,70 @@ class NativeFiles(ShellFiles):
         super().__init__(runner, backend, progress)
         self._service = service
 
-    def write(self, path: str, data: bytes, mode: str = "") -> None:
+    async def write(self, path: str, data: bytes, mode: str = "") -> None:
         """Write a file, see `ShellFiles`."""
         if len(data) <= SMALL:
-            super().write(path, data, mode)
+            await super().write(path, data, mode)
         else:
             self.check_name(path)
-            self._place(path, data, mode)
+            await self._place(path, data, mode)
 
-    def put(self, local: Path, remote: str) -> None:
+    async def put(self, local: Path, remote: str) -> None:
         """Copy a file from here, see `TargetFiles.put_file`."""
         self.check_name(remote)
-        with open_regular(local) as file:
+        with await in_worker(open_regular, local) as file:
             status = os.fstat(file.fileno())
         mode = stat.S_IMODE(status.st_mode) & PERMISSIONS
-        with self._progress.counting(f"uploading {remote}", status.st_size) as count:
-            self._place(remote, local, f"{mode:o}")
+        async with self.progress.counting(f"uploading {remote}", status.st_size) as count:
+            await self._place(remote, local, f"{mode:o}")
             count.done = status.st_size
 
-    def _place(self, path: str, source: bytes | Path, mode: str) -> None:
-        part = f"{self._service.scratch_directory()}/{os.urandom(8).hex()}"
+    async def _place(self, path: str, source: bytes | Path, mode: str) -> None:
+        part = f"{await in_worker(self._service.scratch_directory)}/{os.urandom(8).hex()}"
         kept = shlex.quote(part)
         command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode)
         try:
-            self._service.put_native(source, part)
-            result = self._runner.run(call_at(path, command))
-            self._raise_for("write", path, result.exit_code, result.output)
+            await in_worker(self._service.put_native, source, part)
+            result = await self.runner.run(call_at(path, command))
+            self.raise_for("write", path, result.exit_code, result.output)
         except CallCancelledError:
             with in_no_scope():
-                self._runner.run(call_at(path, f"rm -f -- {kept} {kept}.*"))
+                await self.runner.run(call_at(path, f"rm -f -- {kept} {kept}.*"))
             raise
 
-    def read(self, path: str, limit: int | None = None) -> bytes:
+    async def read(self, path: str, limit: int | None = None) -> bytes:
         """Return a file, see `TargetFiles.read_bytes`. The services only know whole ones, with names of text."""
         if limit is not None or not _is_text(path):
-            return super().read(path, limit)
-        _, place, data = self._find(path)
+            return await super().read(path, limit)
+        _, place, data = await self._find(path)
         if data is not None:
             return data
         fetched = io.BytesIO()
-        with Reporter(self._backend).counting(path) as count:  # which ends it with its scope
-            self._service.fetch_native(place, count.into(fetched))
+        counter = Counter(Reporter(self.backend), path, None)  # which ends it with its scope
+        await in_worker(self._service.fetch_native, place, counter.into(fetched))
         return fetched.getvalue()
 
-    def get(self, remote: str, local: Path) -> None:
+    async def get(self, remote: str, local: Path) -> None:
         """Copy a file to here, see `TargetFiles.get_file`."""
         if not _is_text(remote):
-            super().get(remote, local)
+            await super().get(remote, local)
             return
-        mode, place, data = self._find(remote)
-        with self._progress.counting(f"downloading {remote}", None if data is None else len(data)) as count:
-            if data is not None:
-                replace_file(local, lambda file: count.into(file).write(data), mode)
-            else:
-                replace_file(local, lambda file: self._service.fetch_native(place, count.into(file)), mode)
+        mode, place, data = await self._find(remote)
+        async with self.progress.counting(f"downloading {remote}", None if data is None else len(data)) as count:
 
-    def _find(self, path: str) -> tuple[int, str, bytes | None]:
+            def write(file: BinaryIO) -> None:
+                if data is None:
+                    self._service.fetch_native(place, count.into(file))
+                else:
+                    count.into(file).write(data)
+
+            await in_worker(replace_file, local, write, mode)
+
+    async def _find(self, path: str) -> tuple[int, str, bytes | None]:
         """Return a file's mode, and either where it is or what it holds."""
         command = reading(path, _FIND.replace("{inline}", str(INLINE)))
-        result = self._runner.run(call_at(path, command, separate=True))
-        self._raise_for("read", path, result.exit_code, result.stderr or "")
+        result = await self.runner.run(call_at(path, command, separate=True))
+        self.raise_for("read", path, result.exit_code, result.stderr or "")
         head, _, rest = result.output.partition("\n")
         mode, _, where = head.partition(" ")
         bits = int(mode, 8) & PERMISSIONS

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import os
-import stat
 import threading
 from collections.abc import Iterator, Sequence
-from functools import partial
-from pathlib import Path
 
 import paramiko
 
 from environments.address import Address
-from environments.arguments import checked_data, checked_limit, checked_path
-from environments.atomic_file import PERMISSIONS, checked_destination, open_regular, replace_file
 from environments.errors import CLEANED_UP, EnvironmentStartError
 from environments.found_target import FoundTarget
 from environments.owner import Orphan
@@ -26,7 +19,7 @@ from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
 from environments.ssh.advice import Login
 from environments.ssh.config import Route, resolve
-from environments.ssh.files import NotBySFTPError, SFTPFiles
+from environments.ssh.files import SFTPFiles, SSHFiles
 from environments.ssh.forwarding import Forwarding
 from environments.ssh.link import Link
 from environments.ssh.settings import SSHSettings
@@ -34,7 +27,6 @@ from environments.ssh.stream import LINK_ERRORS, SSHStream
 from environments.ssh.way_in import way_in
 from environments.starting import current_start
 from environments.target import Target
-from environments.target_files import TargetPath
 
 
 class SSHEnvironment(PersistentShellEnvironment):
@@ -69,6 +61,7 @@ class SSHEnvironment(PersistentShellEnvironment):
         self._stopped = False
         self._forwarding = Forwarding(self._open_tcp)
         self._sftp = SFTPFiles(self._open_channel, self.run_control, lambda: self.cwd)
+        self.files = SSHFiles(self.internal, self._sftp, self.progress)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
@@ -169,56 +162,6 @@ class SSHEnvironment(PersistentShellEnvironment):
         if links := list(self._links):
             return next(filter(None, (link.loss() for link in links)), None)
         return self._loss  # another thread connects anew, or tried to
-
-    # Files.
-
-    def write_bytes(self, path: TargetPath, data: bytes) -> None:
-        """Write a file, see `TargetFiles`."""
-        self.ensure_started()
-        try:
-            self.in_worker(self._sftp.put, io.BytesIO(checked_data(data)), checked_path(path))
-        except NotBySFTPError:
-            super().write_bytes(path, data)
-
-    def read_bytes(self, path: TargetPath, limit: int | None = None) -> bytes:
-        """Return a file, see `TargetFiles`."""
-        most = checked_limit(limit)
-        self.ensure_started()
-        data = io.BytesIO()
-        try:
-            self.in_worker(partial(self._sftp.get, checked_path(path), data, limit=most))
-        except NotBySFTPError:
-            return super().read_bytes(path, most)
-        return data.getvalue()
-
-    def put_file(self, local: str | Path, remote: TargetPath) -> None:
-        """Copy a file, see `TargetFiles`."""
-        self.ensure_started()
-        try:
-            self.in_worker(self._put_file, Path(local), checked_path(remote))
-        except NotBySFTPError:
-            super().put_file(local, remote)
-
-    def get_file(self, remote: TargetPath, local: str | Path) -> None:
-        """Copy a file, see `TargetFiles`."""
-        place = checked_destination(local)
-        self.ensure_started()
-        try:
-            self.in_worker(self._get_file, checked_path(remote), place)
-        except NotBySFTPError:
-            super().get_file(remote, local)
-
-    def _put_file(self, local: Path, remote: str) -> None:
-        with open_regular(local) as file:
-            status = os.fstat(file.fileno())
-            with self.progress.counting(f"uploading {remote}", status.st_size) as count:
-                self._sftp.put(file, remote, stat.S_IMODE(status.st_mode) & PERMISSIONS, count.at)
-
-    def _get_file(self, remote: str, local: Path) -> None:
-        found: list[int] = []
-        with self.progress.counting(f"downloading {remote}") as count:
-            get = partial(self._sftp.get, remote, count=count.at)
-            replace_file(local, lambda file: found.append(get(file)), lambda: found[0])
 
     # Connections.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import posixpath
 import secrets
@@ -10,16 +11,22 @@ import shlex
 import stat
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import BinaryIO
 
 import paramiko
 
 from environments.arguments import means_directory
-from environments.atomic_file import PERMISSIONS
+from environments.atomic_file import PERMISSIONS, open_regular, replace_file
 from environments.cancellation import check_scope
 from environments.errors import CallCancelledError, TerminalError
 from environments.log import logger
+from environments.loop import in_worker
+from environments.progress import Reporter
 from environments.result import CommandResult
+from environments.shell.files import ShellFiles
+from environments.shell.transfer import Runner
 from environments.ssh.stream import LINK_ERRORS
 
 ONE_ANSWER = 32 * 1024
@@ -210,3 +217,58 @@ class SFTPFiles:
             said = self._run("id -u").output.strip()
             self._uid = int(said) if said.isdigit() else -1
         return self._uid
+
+
+class SSHFiles(ShellFiles):
+    """Files of a host, by SFTP where that can, and else through a shell, see `ShellFiles`.
+
+    Args:
+        runner: Runs commands there.
+        sftp: Moves files by SFTP.
+        progress: Receives how far a transfer is.
+    """
+
+    def __init__(self, runner: Runner, sftp: SFTPFiles, progress: Reporter) -> None:
+        super().__init__(runner, "ssh", progress)
+        self._sftp = sftp
+
+    async def write(self, path: str, data: bytes, mode: str = "") -> None:
+        """Write a file, see `ShellFiles`."""
+        await self.runner.ready()
+        if not mode:
+            with contextlib.suppress(NotBySFTPError):
+                await in_worker(self._sftp.put, io.BytesIO(data), path)
+                return
+        await super().write(path, data, mode)
+
+    async def read(self, path: str, limit: int | None = None) -> bytes:
+        """Return a file, see `ShellFiles`."""
+        await self.runner.ready()
+        data = io.BytesIO()
+        try:
+            await in_worker(partial(self._sftp.get, path, data, limit=limit))
+        except NotBySFTPError:
+            return await super().read(path, limit)
+        return data.getvalue()
+
+    async def put(self, local: Path, remote: str) -> None:
+        """Copy a file from here, see `ShellFiles`."""
+        await self.runner.ready()
+        try:
+            with await in_worker(open_regular, local) as file:
+                status = os.fstat(file.fileno())
+                async with self.progress.counting(f"uploading {remote}", status.st_size) as count:
+                    await in_worker(self._sftp.put, file, remote, stat.S_IMODE(status.st_mode) & PERMISSIONS, count.at)
+        except NotBySFTPError:
+            await super().put(local, remote)
+
+    async def get(self, remote: str, local: Path) -> None:
+        """Copy a file to here, see `ShellFiles`."""
+        await self.runner.ready()
+        modes: list[int] = []
+        try:
+            async with self.progress.counting(f"downloading {remote}") as count:
+                get = partial(self._sftp.get, remote, count=count.at)
+                await in_worker(replace_file, local, lambda file: modes.append(get(file)), lambda: modes[0])
+        except NotBySFTPError:
+            await super().get(remote, local)

@@ -8,7 +8,6 @@ import shlex
 import sys
 import tempfile
 import threading
-from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
 
@@ -94,9 +93,14 @@ def download_stream(environment: BaseEnvironment, source: str, output: LiveOutpu
     if not status.is_file:
         raise TerminalError(f"cannot read {source}: it is not a regular file")
     # On a terminal a bar would be drawn into what is shown.
-    counting = environment.progress.counting(f"downloading {source}", status.size)
-    with nullcontext() if sys.stdout.isatty() else counting as count:
-        _show(environment, source, _Shown(output, count))
+    if sys.stdout.isatty():
+        _show(environment, source, _Shown(output, None))
+        return
+    progress, what = environment.progress, f"downloading {source}"
+    count = Counter(progress, what, status.size)
+    progress.report(what, 0, status.size)
+    _show(environment, source, _Shown(output, count))
+    progress.report(what, count.done, count.done, complete=True)
 
 
 def _show(environment: BaseEnvironment, source: str, sink: _Shown) -> None:
