@@ -61,6 +61,7 @@ class FileCalls:
         except asyncio.CancelledError:  # the caller has left
             scope.cancel()
             await asyncio.wait((task,))
+            _ = task.cancelled() or task.exception()  # of which nobody is told
             raise
         except Exception as error:
             if not scope.cancelled:

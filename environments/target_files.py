@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from environments.file_calls import FileCalls
-from environments.loop import Call, in_worker, on_loop, run, waits_for
+from environments.loop import Call, in_worker, run, waits_for
 from environments.observation.files import watched_call
 from environments.observation.watched import Watched
 from environments.progress import Progress, Reporter
@@ -34,7 +34,6 @@ def file_method(
     """
 
     async def called(self: _Files, call: Call[_R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        self.check_process()
         try:
             return await self._file_calls.do(partial(work, self, *args, **kwargs), call.pieces)
         finally:
@@ -43,8 +42,6 @@ def file_method(
     @waits_for(called)
     @functools.wraps(work)
     def method(self: _Files, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        self.check_process()
-
         def deliver(report: Progress, _: bytes) -> None:
             self.progress.deliver(report)
 
@@ -97,16 +94,12 @@ class TargetFiles(ABC):
         """Raise TerminalError if `cleanup` was called."""
         self._file_calls.check()
 
-    def check_process(self) -> None:  # noqa: B027
-        """Raise TerminalError if the environment belongs to another process."""
-
     def touch(self) -> None:  # noqa: B027
         """Note that the environment is in use."""
 
-    @on_loop
-    async def end_file_calls(self) -> None:
+    def end_file_calls(self) -> None:
         """Have all of it that is under way say that the environment was cleaned up. A backend's `cleanup` begins so."""
-        await self._file_calls.end()
+        run(lambda _: self._file_calls.end())
 
     @abstractmethod
     def write_bytes(self, path: TargetPath, data: bytes) -> None:

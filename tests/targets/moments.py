@@ -16,7 +16,6 @@ from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
 
 LIMIT = 600.0
 """Seconds after which a trial is given up."""
-NONE_FOUND: Mapping[str, str] = {}
 
 
 @contextlib.contextmanager
@@ -81,21 +80,15 @@ def _try(there: Connection, settings: Mapping[str, object], operation: str, most
     os._exit(0)  # a thread that hangs would keep the interpreter from its end
 
 
-def trials(backends: Iterable[str], operations: Iterable[str], found: Mapping[str, str] = NONE_FOUND) -> list[object]:
+def trials(backends: Iterable[str], operations: Iterable[str]) -> list[object]:
     """Return each pair of a backend and an operation as parameters of a test.
 
     Args:
         backends: Names that `settings_of` takes.
         operations: Names of `OPERATIONS`.
-        found: Operations whose tests are expected to fail on local, with the reason.
     """
     return [
-        pytest.param(backend, operation, marks=_marks(found, backend, operation), id=f"{operation} on {backend}")
+        pytest.param(backend, operation, id=f"{operation} on {backend}")
         for backend in backends
         for operation in operations
     ]
-
-
-def _marks(found: Mapping[str, str], backend: str, operation: str) -> list[pytest.MarkDecorator]:
-    reason = found.get(operation) if backend == "local" else None
-    return [pytest.mark.xfail(raises=AssertionError, strict=True, reason=reason)] if reason else []

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from environments.errors import TerminalError
-from environments.shell.unpacking import unpack
+from environments.shell.archive import unpack
 from fuzz.target import Target
 
 _MAGIC_AT, _CHECKSUM = 257, slice(148, 156)

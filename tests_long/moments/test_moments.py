@@ -8,16 +8,6 @@ import pytest
 from targets.moments import check_moments, trials
 from targets.operations import OF_A_BACKEND, OPERATIONS
 
-_FILES = "the local part of a file is handled in the caller's thread: an open file is lost"
-FOUND = {
-    "read_bytes": _FILES,
-    "put_file": _FILES,
-    "get_file": _FILES,
-    "put_dir": _FILES,
-    "get_dir": _FILES,
-}
-"""Operations that do not hold yet at every moment, by the reason. Their calls are still the caller's thread's own."""
-
 MOST = {"local": None, "singularity": 12}
 """Places in the code tried of each operation; on local, every moment."""
 
@@ -25,7 +15,7 @@ MOST = {"local": None, "singularity": 12}
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("backend", "operation"),
-    [*trials(["local"], OPERATIONS, FOUND), *trials(["singularity"], OF_A_BACKEND)],
+    [*trials(["local"], OPERATIONS), *trials(["singularity"], OF_A_BACKEND)],
 )
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path
