@@ -43,10 +43,13 @@ class CancelScope:
 
     Args:
         is_trusted: Whether the session's owner asked for what is done in the scope, and not a script that nobody read.
+        outer: A scope around it, which is asked for its trust and keeps what may be left. It ends this one only where
+            `ended_in_scope` says so.
     """
 
-    def __init__(self, *, is_trusted: bool = True) -> None:
-        self.is_trusted = is_trusted
+    def __init__(self, *, is_trusted: bool = True, outer: CancelScope | None = None) -> None:
+        self.is_trusted: bool = outer.is_trusted if outer else is_trusted
+        self._outer = outer
         self._lock = threading.Lock()
         self._callbacks: set[Callable[[], None]] = set()
         self._remains: dict[object, Remains] = {}
@@ -67,6 +70,8 @@ class CancelScope:
 
     def remains(self, key: object, make: Callable[[], _Remains]) -> _Remains:
         """Return what notes, for one environment, what may be left of this scope; made when it is first asked for."""
+        if self._outer:
+            return self._outer.remains(key, make)
         with self._lock:
             found = self._remains.get(key)
             if found is None:

@@ -46,8 +46,7 @@ class FileCalls:
         """
         check_scope()
         self.check()
-        outer = current_scope()
-        scope = CancelScope(is_trusted=outer is None or outer.is_trusted)
+        scope = CancelScope(outer=current_scope())
 
         async def done() -> T:
             with scope.active(), holding(reports_of, reports):

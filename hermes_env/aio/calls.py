@@ -16,10 +16,11 @@ import anyio
 import anyio.from_thread
 from anyio.lowlevel import RunVar, checkpoint, checkpoint_if_cancelled, current_token
 
-from environments import CallCancelledError, CancelScope, TerminalError
+from environments import CallCancelledError, CancelScope, TerminalError, UnsupportedError
 from environments.arguments import check_count
-from environments.cancellation import Remains, current_scope, ended_in_scope, in_no_scope
+from environments.cancellation import current_scope, ended_in_scope, in_no_scope
 from environments.loop import AT_THE_END, Call, Piece, calling_back, current, in_worker, work_of
+from environments.observation.observation import UNOBSERVED
 from environments.sink import Channel
 
 try:
@@ -29,7 +30,6 @@ except ImportError:  # anyio asks asyncio then
 
 T = TypeVar("T")
 _P = ParamSpec("_P")
-_RemainsT = TypeVar("_RemainsT", bound=Remains)
 Work = Callable[[Call[T]], Awaitable[T]]
 """A coroutine function for the loop thread."""
 
@@ -278,7 +278,7 @@ async def in_thread(
         limiter: Bounds how many work at once; None is no bound.
         undo: Ends the result of a function that ended as the task was cancelled.
     """
-    scope = scope_of_caller()
+    scope = CancelScope(outer=current_scope())
 
     async def work(call: Call[T]) -> T:
         if undo:
@@ -287,24 +287,6 @@ async def in_thread(
 
     async with limiter or contextlib.nullcontext():
         return await awaited(in_scope(scope, work), cancel=scope.cancel)
-
-
-class _InnerScope(CancelScope):
-    """A scope within another one, which notes the processes that this one leaves."""
-
-    def __init__(self, outer: CancelScope) -> None:
-        super().__init__(is_trusted=outer.is_trusted)
-        self._outer = outer
-
-    def remains(self, key: object, make: Callable[[], _RemainsT]) -> _RemainsT:
-        """Return the notes of the outer scope, see `CancelScope`."""
-        return self._outer.remains(key, make)
-
-
-def scope_of_caller() -> CancelScope:
-    """Return a scope for a call, within that of the current task if there is one."""
-    outer = current_scope()
-    return _InnerScope(outer) if outer else CancelScope()
 
 
 _most = {"commands": 64, "scripts": 32, "waits": 64}
@@ -363,6 +345,17 @@ class Wrapper(Protocol):
         """The thing beneath."""
 
 
+def run_of(method: Callable[..., object]) -> Callable[..., Awaitable[Any]]:
+    """Return the coroutine function of the loop thread that a bound method waits for. Its first argument is the call.
+
+    Raises:
+        UnsupportedError: The method blocks.
+    """
+    if work := work_of(method):
+        return work
+    raise UnsupportedError(f"{method.__qualname__} blocks, and cannot be awaited; call it in a thread")
+
+
 def as_coroutine(
     method: Callable[Concatenate[Any, _P], T], kind: str | None = None, *, to_end: bool = False
 ) -> Callable[Concatenate[Wrapper, _P], Coroutine[Any, Any, T]]:
@@ -370,24 +363,29 @@ def as_coroutine(
 
     Args:
         method: That method, of the base class.
-        kind: The bound of such threads; None is no bound.
+        kind: The bound of how many are at work at once; None is no bound.
         to_end: Whether it goes to its end also in a task that is cancelled.
     """
 
     @functools.wraps(method, updated=())  # without the mark of an abstract method
     async def call(self: Wrapper, /, *args: _P.args, **kwargs: _P.kwargs) -> T:
         beneath = getattr(self.sync, method.__name__)
-        found = work_of(beneath)
-        work: Work[T] = lambda call: (  # noqa: E731
-            found(call, *args, **kwargs) if found else in_worker(partial(beneath, *args, **kwargs))
-        )
+        work = None if kind and _is_observed(self.sync) else work_of(beneath)
         if to_end:
-            return await to_its_end(work)
-        if found:
-            return await awaited(work)
-        return await in_thread(partial(beneath, *args, **kwargs), limiter=limiter_for(kind) if kind else None)
+            return await to_its_end(
+                lambda call: work(call, *args, **kwargs) if work else in_worker(partial(beneath, *args, **kwargs))
+            )
+        async with limiter_for(kind) if kind else contextlib.nullcontext():
+            if work:
+                return await awaited(lambda call: work(call, *args, **kwargs))
+            return await in_thread(partial(beneath, *args, **kwargs))
 
     return call
+
+
+def _is_observed(env: Any) -> bool:  # noqa: ANN401
+    """Return whether calls of an environment are told to an observer, which may block."""
+    return env.observation.observed("file", "", dict) is not UNOBSERVED
 
 
 async def asked(thing: object, name: str) -> Any:  # noqa: ANN401

@@ -7,27 +7,26 @@ import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from environments import (
     BaseEnvironment,
     CallCancelledError,
     Capabilities,
     CommandResult,
-    Process,
+    EnvironmentSession,
     Target,
     create_environment,
 )
 from environments.cancellation import check_scope
-from environments.loop import work_of
+from environments.observation.observation import UNOBSERVED
 from environments.options import Command, CommandOptions, CommandText, SharedOptions, StdinMode
 from environments.process import GRACE, Background
 from environments.sink import OutputSink
 from environments.terminal import Terminal
-from hermes_env.aio.calls import as_coroutine, asked, awaited, awaited_at_home, in_thread, limiter_for
+from hermes_env.aio.calls import as_coroutine, asked, awaited, awaited_at_home, in_thread, run_of
 from hermes_env.aio.process import AsyncProcess
-from hermes_env.aio.session import AsyncSession
-from hermes_env.aio.streaming import Commands, Run, blocking, coroutine_of, ran
+from hermes_env.aio.streaming import Asked, Commands, permitted
 
 if TYPE_CHECKING:
     from environments import EnvironmentSettings
@@ -144,22 +143,26 @@ class AsyncEnvironment(Commands):
 
     # Commands.
 
-    def _in_session(self) -> Run | None:
-        return coroutine_of(self._env, self._env.run_in_session)
+    def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
+        env = self._env
+        call = env._session_call(command, **options)
+        seen = env.observation.command(call, "session")
+        return Asked(env, call, seen, partial(env._may_call, call, "session"), run_of(env.run_in_session), env)
 
     async def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command at once, beside whatever `execute` is doing, see `BaseEnvironment.execute_oneshot`."""
-        if not (run := coroutine_of(self._env, self._env.run_beside)):
-            return await blocking(partial(self._env.execute_oneshot, command), options)
-        call = self._env._call(command, **options)
-        return await ran(call, self._work(run, call, keeps_cwd=False))
+        env = self._env
+        call = env._call(command, **options)
+        seen = env.observation.command(call, "oneshot")
+        may_run = partial(env._may_call, call, "oneshot")
+        return await Asked(env, call, seen, may_run, run_of(env.run_beside), env, is_in_session=False).result()
 
     async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
         """Do the same for a command of a hook, about which nobody is asked, see `BaseEnvironment.execute_own`."""
-        if not (run := work_of(self._env.run_beside)):
-            return await blocking(partial(self._env.execute_own, command), options)
-        call = self._env._call(command, **options)._replace(is_own=True)
-        return await ran(call, self._work(run, call, keeps_cwd=False))
+        env = self._env
+        call = env._call(command, **options)._replace(is_own=True)
+        asked = Asked(env, call, UNOBSERVED, lambda: True, run_of(env.run_beside), env, is_in_session=False)
+        return await asked.result()
 
     async def start(
         self,
@@ -177,12 +180,17 @@ class AsyncEnvironment(Commands):
 
         Cancelled, the command is ended. Once there is a handle, that one ends it.
         """
-        given: dict[str, Any] = {"stdin": stdin, "sink": sink, "grace": grace, **options}
-        if not (run := coroutine_of(self._env, self._env.run_in_background)):
-            return await _blocking(partial(self._env.start, command, pty=pty, rows=rows, columns=columns, **given))
-        call = self._env._call(command, timeout=math.inf, **options)
-        terminal = Terminal.checked(rows, columns) if pty else None
-        return await _started(run, call, Background.checked(stdin, terminal, sink, grace))
+        env = self._env
+        call = env._call(command, timeout=math.inf, **options)
+        background = Background.checked(stdin, Terminal.checked(rows, columns) if pty else None, sink, grace)
+        with env.observation.process(call, pty) as seen:
+            if not await permitted(env, partial(env._may_call, call, "background")):
+                raise CallCancelledError("the scope was cancelled, so that the command was not started")
+            background = background.tapped(seen)
+            process = await self._started(call, background)
+            if background.tap:
+                await in_thread(partial(process.sync.observed_by, seen, background.tap))
+            return process
 
     async def start_own(
         self,
@@ -194,25 +202,30 @@ class AsyncEnvironment(Commands):
         **options: Unpack[SharedOptions],
     ) -> AsyncProcess:
         """Do the same for a command of a hook, see `BaseEnvironment.start_own`."""
-        if not (run := work_of(self._env.run_in_background)):
-            return await _blocking(
-                partial(self._env.start_own, command, stdin=stdin, sink=sink, grace=grace, **options)
-            )
         call = self._env._call(command, timeout=math.inf, **options)._replace(is_own=True)
-        return await _started(run, call, Background.checked(stdin, None, sink, grace))
+        return await self._started(call, Background.checked(stdin, None, sink, grace))
+
+    async def _started(self, command: Command, background: Background) -> AsyncProcess:
+        run = run_of(self._env.run_in_background)
+        check_scope()
+        try:
+            process = AsyncProcess(await awaited(lambda call: run(call, command, background)))
+        except Exception:
+            check_scope()
+            raise
+        if command.is_cancelled:
+            if background.sink:
+                background.sink.freeze()  # one that waits for what comes behind this call would wait for ever
+            await process.kill()
+            check_scope()
+        return process
 
     address = as_coroutine(BaseEnvironment.address, "commands")
-    """Return where a TCP port of the target can be reached from this process, see `BaseEnvironment.address`."""
     interrupt = as_coroutine(BaseEnvironment.interrupt)
-    """End the command that `execute` is running, or a target's start, see `BaseEnvironment.interrupt`."""
     session_variable = as_coroutine(BaseEnvironment.session_variable, "commands")
-    """Return a variable as the session's last command left it, see `BaseEnvironment.session_variable`."""
     scratch_directory = as_coroutine(BaseEnvironment.scratch_directory, "commands")
-    """Return our private directory in the target, see `BaseEnvironment.scratch_directory`."""
     prepare = as_coroutine(BaseEnvironment.prepare, "commands")
-    """Start the target and open the session ahead of the first command, see `BaseEnvironment.prepare`."""
     cleanup = as_coroutine(BaseEnvironment.cleanup, to_end=True)
-    """End everything this environment started, there and here, also in a task that is cancelled."""
 
     async def session(self, name: str, *, cwd: str | None = None, user: str | int | None = None) -> AsyncSession:
         """Return the session of a name, which is opened unless it is open, see `BaseEnvironment.session`."""
@@ -221,27 +234,16 @@ class AsyncEnvironment(Commands):
     # Files. Cancelled, a transfer ends in the middle and leaves no part of a file.
 
     write_bytes = as_coroutine(BaseEnvironment.write_bytes, "commands")
-    """Write a file in the target, replacing it in one step, see `TargetFiles.write_bytes`."""
     read_bytes = as_coroutine(BaseEnvironment.read_bytes, "commands")
-    """Return a file of the target, or its beginning, see `TargetFiles.read_bytes`."""
     put_file = as_coroutine(BaseEnvironment.put_file, "commands")
-    """Copy a file from here to the target, see `TargetFiles.put_file`."""
     get_file = as_coroutine(BaseEnvironment.get_file, "commands")
-    """Copy a file from the target to here, see `TargetFiles.get_file`."""
     put_dir = as_coroutine(BaseEnvironment.put_dir, "commands")
-    """Copy a directory from here to the target, see `TargetFiles.put_dir`."""
     get_dir = as_coroutine(BaseEnvironment.get_dir, "commands")
-    """Copy a directory from the target to here, see `TargetFiles.get_dir`."""
     stat = as_coroutine(BaseEnvironment.stat, "commands")
-    """Return what is known of a path, see `TargetFiles.stat`."""
     list_dir = as_coroutine(BaseEnvironment.list_dir, "commands")
-    """Return what is in a directory, see `TargetFiles.list_dir`."""
     mkdir = as_coroutine(BaseEnvironment.mkdir, "commands")
-    """Make a directory, see `TargetFiles.mkdir`."""
     remove = as_coroutine(BaseEnvironment.remove, "commands")
-    """Remove a file, a link or a directory, see `TargetFiles.remove`."""
     exists = as_coroutine(BaseEnvironment.exists, "commands")
-    """Return whether there is something at a path, see `TargetFiles.exists`."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -252,20 +254,61 @@ class AsyncEnvironment(Commands):
         await self.cleanup()
 
 
-async def _blocking(start: Callable[[], Process]) -> AsyncProcess:
-    return AsyncProcess(await in_thread(start, limiter=limiter_for("commands"), undo=lambda process: process.kill()))
+class AsyncSession(Commands):
+    """A session beside that of `execute`, see `environments.EnvironmentSession`. `AsyncEnvironment.session` makes it.
 
+    Args:
+        session: The session beneath.
+        env: Its environment.
+    """
 
-async def _started(run: Callable[..., Awaitable[Process]], command: Command, background: Background) -> AsyncProcess:
-    check_scope()
-    try:
-        process = AsyncProcess(await awaited(lambda call: run(call, command, background)))
-    except Exception:
-        check_scope()
-        raise
-    if command.is_cancelled:
-        if background.sink:
-            background.sink.freeze()  # one that waits for what comes behind this call would wait for ever
-        await process.kill()
-        check_scope()
-    return process
+    def __init__(self, session: EnvironmentSession, env: BaseEnvironment) -> None:
+        self._session, self._env = session, env
+
+    @property
+    def sync(self) -> EnvironmentSession:
+        """The session beneath, for what is not awaited."""
+        return self._session
+
+    @property
+    def name(self) -> str:
+        """The name that it was asked for by."""
+        return self._session.name
+
+    @property
+    def user(self) -> str | None:
+        """The user that its commands run as; None is the target's own."""
+        return self._session.user
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._session.closed
+
+    @property
+    def busy(self) -> bool:
+        """Whether a command runs in it."""
+        return self._session.busy
+
+    @property
+    def cwd(self) -> Awaitable[str]:
+        """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
+        return asked(self._session._backend, "cwd")
+
+    interrupt = as_coroutine(EnvironmentSession.interrupt)
+    close = as_coroutine(EnvironmentSession.close, to_end=True)
+
+    def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
+        session, env = self._session, self._env
+        call = session._session_call(command, **options)
+        session._check_open()
+        seen = env.observation.command(call, "session", session.name)
+        return Asked(env, call, seen, partial(session._may_call, call), run_of(session._backend.run), session)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

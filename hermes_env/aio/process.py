@@ -33,17 +33,11 @@ class AsyncProcess:
         return self.sync.running
 
     read = as_coroutine(Process.read)
-    """Return what the command has printed since the last `read`, at once, see `Process.read`."""
     expect = as_coroutine(Process.expect)
-    """Wait until the command has printed something, see `Process.expect`. Cancelled, it has read nothing."""
     close_stdin = as_coroutine(Process.close_stdin)
-    """Let the command see end of file, see `Process.close_stdin`."""
     resize = as_coroutine(Process.resize)
-    """Change the size of the command's terminal, see `Process.resize`."""
     wait = as_coroutine(Process.wait)
-    """Wait for the command's end and return its exit code, see `Process.wait`. Cancelled, the command goes on."""
     kill = as_coroutine(Process.kill, to_end=True)
-    """End the command and all it started, see `Process.kill`, also in a task that is cancelled."""
 
     async def poll(self) -> int | None:
         """Return the exit code, or None while the command runs, see `Process.poll`."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from code_execution import ExecutionResult, execute_code
 from code_execution.script_run import TransportName
@@ -46,57 +45,21 @@ async def aexecute_code(
     same environment. When the task is cancelled, the script, its tools and all they started are ended first; when the
     script ends, so do tools that are still awaited.
 
-    Args:
-        code: The script's source.
-        env: Where it runs, awaited or not; None is the configured environment.
-        tools: Tool name to any Python function, `async def` included; all else as for `execute_code`.
-        timeout: Seconds until the script and all it started is ended.
-        max_tool_calls: How many tool calls it may make.
-        mode: `"project"` or `"strict"`.
-        transport: How its calls travel.
-        interrupt: Ends the script when it is set.
-        on_output: Called with each piece of its standard output as it arrives.
-        on_tool_call: Called with a `ToolCall` after each tool call.
-        tool_errors: What a refused tool call does in the script.
-        argv: The script's arguments.
-        session_env: Whether it sees what the session has exported, too.
-        mcp_servers: Whether it may call the tools of the MCP servers that the settings name, too.
-        before_script: Decides whether the script may run.
-        before_tool_call: Decides on each of its tool calls.
-        record: A file here that a record of it is added to.
-
     Returns:
         The result, as of `execute_code`.
 
     Raises:
         EnvironmentStartError: As `execute_code` does, and all its other errors.
     """
-    beneath = env.sync if isinstance(env, AsyncEnvironment) else env
+    given = dict(locals())
+    given["env"] = env.sync if isinstance(env, AsyncEnvironment) else env
 
     def run() -> ExecutionResult:
-        return execute_code(
-            code,
-            env=beneath,
-            tools=tools if tools is None else {name: awaited_at_home(tool) for name, tool in tools.items()},
-            timeout=timeout,
-            max_tool_calls=max_tool_calls,
-            mode=mode,
-            transport=transport,
-            interrupt=interrupt,
-            on_output=_at_home(on_output),
-            on_tool_call=_at_home(on_tool_call),
-            tool_errors=tool_errors,
-            argv=argv,
-            session_env=session_env,
-            mcp_servers=mcp_servers,
-            before_script=_at_home(before_script),
-            before_tool_call=_at_home(before_tool_call),
-            record=record,
-        )
+        # Here, as this thread knows the loop that awaits them, and those that call tools do not.
+        hooks = ("on_output", "on_tool_call", "before_script", "before_tool_call")
+        given.update((name, awaited_at_home(given[name])) for name in hooks if given[name])
+        if tools is not None:
+            given["tools"] = {name: awaited_at_home(tool) for name, tool in tools.items()}
+        return execute_code(**given)
 
     return await in_thread(run, limiter=limiter_for("scripts"))
-
-
-def _at_home(callback: Callback | None) -> Callable[..., Any] | None:
-    """Return a callback that is awaited on the loop; in the thread, which knows it, as those that call tools do not."""
-    return awaited_at_home(callback) if callback else None

@@ -8,35 +8,25 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
+from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
 from anyio.lowlevel import checkpoint
 
 from environments import BaseEnvironment, CancelScope, CommandResult, EnvironmentSession
+from environments.cancellation import current_scope
 from environments.capture import LiveText
 from environments.execution import starts_end_with
 from environments.listener import ChannelName, channel_name
-from environments.loop import QUEUED, Call, current, in_worker, work_of
-from environments.observation.observation import UNOBSERVED
+from environments.loop import QUEUED, Call
+from environments.observation.observation import UNOBSERVED, Observation
+from environments.observation.watched import came_of
 from environments.options import Command, CommandOptions, CommandText, SharedOptions, StderrMode
 from environments.sink import Channel
-from hermes_env.aio.calls import (
-    Waiting,
-    Work,
-    awaited,
-    awaited_at_home,
-    in_scope,
-    in_thread,
-    limiter_for,
-    scope_of_caller,
-)
+from hermes_env.aio.calls import Waiting, awaited, in_scope, in_thread, limiter_for
 
 MOST_WAITING = QUEUED
 """Bytes that wait to be taken, above which the command has to wait."""
-POLL = 0.1
-"""Seconds between looks at whether a command that waits for its reader is to end."""
 Run = Callable[[Call[Any], Command], Awaitable[Any]]
 """A coroutine function that runs a command on the loop thread."""
 
@@ -74,33 +64,62 @@ class Decoder:
         return [(channel, text) for channel, text in rest if text]
 
 
-def coroutine_of(env: BaseEnvironment, method: Callable[..., Any]) -> Callable[..., Awaitable[Any]] | None:
-    """Return the coroutine function that a method of an environment waits for.
+class Asked(NamedTuple):
+    """A command that was asked for."""
 
-    None if the method has to be called in a thread: its backend has no coroutine, or a hook, a rule or an observer of
-    the environment may block.
-    """
-    may_block = env.before_command or env.rules or env.observation.observed("command", "", dict) is not UNOBSERVED
-    return None if may_block else work_of(method)
+    env: BaseEnvironment
+    command: Command
+    seen: Observation
+    """What tells those who look on."""
+    may_run: Callable[[], bool]
+    """Asks hooks and rules, which may block. False if it was cancelled."""
+    run: Run
+    keeper: BaseEnvironment | EnvironmentSession
+    """Knows the directory of the session."""
+    is_in_session: bool = True
 
+    async def work(self, call: Call[Any]) -> Any:  # noqa: ANN401
+        """Run it on the loop thread."""
+        with starts_end_with(self.command):
+            outcome = await self.run(call, self.command)
+        if self.is_in_session and self.command.cwd is None:
+            self.keeper._known_cwd = outcome.cwd
+        return outcome
 
-async def ran(command: Command, work: Work[Any]) -> CommandResult:
-    """Have the loop thread run a command, and await the callback for its output here."""
-    decoder, on_output = Decoder(command.binary), command.on_output
+    def never_ran(self) -> CommandResult:
+        """Return the result of a command that was cancelled before it ran."""
+        return CommandResult.never_ran(self.keeper._known_cwd or "")
 
-    async def tell(channel: Channel, piece: str | bytes) -> None:
-        if on_output and piece and inspect.isawaitable(told := on_output(piece, channel_name(channel))):
-            await told
+    async def result(self) -> CommandResult:
+        """Run it, and await the callback for its output here."""
+        decoder, on_output = Decoder(self.command.binary), self.command.on_output
 
-    outcome = await awaited(work, on_output and (lambda channel, data: tell(channel, decoder.decoded(channel, data))))
-    for channel, text in decoder.rest():
-        await tell(channel, text)
-    return _result(outcome, command.binary)
+        async def tell(channel: Channel, piece: str | bytes) -> None:
+            if on_output and piece and inspect.isawaitable(told := on_output(piece, channel_name(channel))):
+                await told
+
+        async def tell_piece(channel: Channel, data: bytes) -> None:
+            await tell(channel, decoder.decoded(channel, data))
+
+        with self.seen as seen:
+            if not await permitted(self.env, self.may_run):
+                return came_of(seen, self.never_ran())
+            outcome = await awaited(self.work, tell_piece if on_output else None)
+            for channel, text in decoder.rest():
+                await tell(channel, text)
+            return came_of(seen, _result(outcome, self.command.binary))
 
 
 def _result(outcome: Any, binary: bool) -> CommandResult:  # noqa: ANN401
     result: CommandResult = outcome if isinstance(outcome, CommandResult) else outcome.result(binary)
     return result
+
+
+async def permitted(env: BaseEnvironment, may_run: Callable[[], bool]) -> bool:
+    """Ask hooks and rules about a command, on a worker thread if there are any. False if it was cancelled."""
+    if env.before_command or env.rules:
+        return await in_thread(may_run, limiter=limiter_for("commands"))
+    return may_run()
 
 
 class StreamArguments(SharedOptions, total=False):
@@ -122,32 +141,15 @@ class Commands(ABC):
         """The thing beneath, for what is not awaited."""
 
     @abstractmethod
-    def _in_session(self) -> Run | None:
-        """Return the coroutine function that runs a command in the session, see `coroutine_of`."""
-
-    def _work(self, run: Run, command: Command, *, keeps_cwd: bool = True) -> Work[Any]:
-        sync = self.sync
-
-        async def work(call: Call[Any]) -> Any:  # noqa: ANN401
-            if command.is_cancelled:
-                return CommandResult.never_ran(sync._known_cwd or "")
-            with starts_end_with(command):
-                outcome = await run(call, command)
-            if keeps_cwd and command.cwd is None:
-                sync._known_cwd = outcome.cwd
-            return outcome
-
-        return work
+    def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
+        """Return a command of the session, checked."""
 
     async def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command in the session and wait for it, see `BaseEnvironment.execute`.
 
         `on_output` may be a coroutine function, which is awaited in the task; the command's output waits for it.
         """
-        if not (run := self._in_session()):
-            return await blocking(partial(self.sync.execute, command), options)
-        call = self.sync._session_call(command, **options)
-        return await ran(call, self._work(run, call))
+        return await self._asked(command, **options).result()
 
     @overload
     def stream(
@@ -182,47 +184,10 @@ class Commands(ABC):
         if unknown := sorted(arguments.keys() - StreamArguments.__annotations__.keys()):
             raise TypeError(f"stream() has no argument {unknown[0]!r}")
 
-        def begin(scope: CancelScope) -> Waiting:
-            if run := self._in_session():
-                work = self._work(run, self.sync._session_call(command, binary=binary, **arguments))
-            else:
-                work = partial(_in_thread, partial(self.sync.execute, command, **arguments), scope)
-            waiting = Waiting(in_scope(scope, work), object(), wants_pieces=True)
-            if waiting.call.pieces is not None:
-                waiting.call.pieces.holds_turn = False
-            return waiting
+        def ask() -> Asked:
+            return self._asked(command, binary=binary, **arguments)
 
-        return OutputStream(begin, BytesPiece) if binary else OutputStream(begin, TextPiece)
-
-
-async def blocking(execute: Callable[..., CommandResult], options: CommandOptions) -> CommandResult:
-    """Run a command on a worker thread."""
-    given: dict[str, Any] = {**options}
-    if callable(given.get("on_output")):
-        given["on_output"] = awaited_at_home(given["on_output"])
-    return await in_thread(partial(execute, **given), limiter=limiter_for("commands"))
-
-
-class _Gate:
-    """Stops a thread that brings output, see `environments.loop.Pausable`."""
-
-    def __init__(self) -> None:
-        self._is_open = threading.Event()
-        self.pause, self.resume, self.wait = self._is_open.clear, self._is_open.set, self._is_open.wait
-        self.resume()
-
-
-async def _in_thread(execute: Callable[..., CommandResult], scope: CancelScope, call: Call[Any]) -> CommandResult:
-    """Run a command of a stream on a worker thread."""
-    gate, pieces = _Gate(), call.pieces
-    assert pieces is not None
-
-    def tell(data: bytes, channel: ChannelName) -> None:
-        current().soon(pieces.offer, Channel.STDERR if channel == "stderr" else Channel.STDOUT, data, gate)
-        while not gate.wait(POLL) and not scope.cancelled:
-            pass
-
-    return await in_worker(partial(execute, binary=True, on_output=tell))
+        return OutputStream(ask, BytesPiece) if binary else OutputStream(ask, TextPiece)
 
 
 class OutputStream(Generic[PieceT]):
@@ -233,15 +198,16 @@ class OutputStream(Generic[PieceT]):
     `async with stream:`, or by `aclose`; else as soon as nothing refers to the stream any more.
 
     Args:
-        begin: Begins the command, in a scope.
+        ask: Returns the command.
         kind: The type of a piece.
     """
 
-    def __init__(self, begin: Callable[[CancelScope], Waiting], kind: Callable[[Any], PieceT]) -> None:
-        self._begin = begin
+    def __init__(self, ask: Callable[[], Asked], kind: Callable[[Any], PieceT]) -> None:
+        self._ask = ask
         self._kind: Callable[[Any], PieceT] = kind
         self._is_binary = kind is BytesPiece
         self._decoder = Decoder(self._is_binary)
+        self._seen: Observation = UNOBSERVED
         self._waiting: Waiting | None = None
         self._ready: deque[PieceT] = deque()
         self._has_ended = self._is_over = False
@@ -265,24 +231,48 @@ class OutputStream(Generic[PieceT]):
         if self._is_over:
             raise StopAsyncIteration
         try:
-            waiting = self._waiting or self._begun()
+            waiting = self._waiting or await self._begin()
             await checkpoint()  # a command that prints quickly leaves other tasks their turn
-            while not self._ready and not self._has_ended:
+            while waiting and not self._ready and not self._has_ended:
                 await self._read(waiting)
-        except BaseException:
+        except BaseException as error:
+            self._seen.failed(error)
             await self.aclose()
             raise
         if self._ready:
             return self._ready.popleft()
         self._is_over, self._waiting = True, None
-        self._result = _result(await waiting.result(), self._is_binary)
+        if waiting:
+            await self._finish(waiting)
         raise StopAsyncIteration
 
-    def _begun(self) -> Waiting:
-        self._scope = scope_of_caller()
-        self._waiting = self._begin(self._scope)
-        weakref.finalize(self, self._scope.cancel).atexit = False  # left by a break, where nothing can await the end
-        return self._waiting
+    async def _begin(self) -> Waiting | None:
+        asked = self._ask()
+        scope = self._scope = CancelScope(outer=current_scope())
+        weakref.finalize(self, scope.cancel).atexit = False  # left by a break, where nothing can await the end
+        with asked.seen as self._seen:
+            self._seen.goes_on()
+            with scope.active():
+                is_permitted = await permitted(asked.env, asked.may_run)
+            if is_permitted:
+                waiting = self._waiting = Waiting(in_scope(scope, asked.work), object(), wants_pieces=True)
+                if waiting.call.pieces is not None:
+                    waiting.call.pieces.holds_turn = False
+                return waiting
+        self._end(asked.never_ran())
+        return None
+
+    async def _finish(self, waiting: Waiting) -> None:
+        try:
+            self._end(_result(await waiting.result(), self._is_binary))
+        except BaseException as error:
+            self._seen.failed(error)
+            self._seen.end()
+            raise
+
+    def _end(self, result: CommandResult) -> None:
+        self._result = came_of(self._seen, result)
+        self._seen.end()
 
     async def _read(self, waiting: Waiting) -> None:
         self._has_ended = waiting.call.done  # nothing is printed behind that
@@ -309,7 +299,8 @@ class OutputStream(Generic[PieceT]):
         if waiting:
             await waiting.end(self._scope.cancel)
             if waiting.call.error is None:
-                self._result = _result(await waiting.result(), self._is_binary)
+                await self._finish(waiting)
+        self._seen.end()
 
     async def __aenter__(self) -> Self:
         return self
