@@ -154,8 +154,8 @@ class Arriving(Words):
         Raises:
             CallCancelledError: The scope of the current thread was cancelled.
         """
+        check_scope()
         while not self._rest:
-            check_scope()
             has_ended = self._has_ended  # asked before: all that was printed is then here
             if self._pieces:
                 data = b"".join(data for _, data in self._pieces.take())
@@ -166,6 +166,7 @@ class Arriving(Words):
                 return b""
             else:
                 self._bell.acquire()
+                check_scope()
         data, self._rest = bytes(self._rest[:size]), self._rest[size:]
         return data
 

@@ -271,7 +271,8 @@ class OutputStream(Generic[PieceT]):
             raise
 
     def _end(self, result: CommandResult) -> None:
-        self._result = came_of(self._seen, result)
+        with self._scope.active():  # which says how it was ended
+            self._result = came_of(self._seen, result)
         self._seen.end()
 
     async def _read(self, waiting: Waiting) -> None:

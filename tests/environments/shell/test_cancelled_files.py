@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from targets.local_shells import local, without_bash
+from targets.local_shells import WAYS, local, per_command, without_bash
 
 from environments import BaseEnvironment, CallCancelledError, CancelScope, TerminalError
+from environments.conformance.check import wait_until
 from environments.progress import Progress
 
 Make = Callable[[Path], BaseEnvironment]
@@ -86,3 +88,67 @@ def test_a_transfer_that_meets_cleanup_says_so_and_leaves_no_part(tmp_path: Path
             env.put_file(here / "large", f"{there}/new")
         assert not cleanup.is_alive()
     assert contents(here) == contents(there) == {"large"}
+
+
+@pytest.mark.parametrize("make", WAYS, ids=lambda make: make.__name__)
+def test_progress_is_told_in_the_thread_that_waits_and_the_transfer_waits_for_it(
+    make: Make, tmp_path: Path, places: tuple[Path, Path]
+) -> None:
+    here, there = places
+    told: list[tuple[int, Progress]] = []
+    with make(tmp_path) as env:
+        env.execute("true")
+        env.progress.callback = lambda progress: told.append((threading.get_ident(), progress))
+        for name, transfer in transfers(env, here, there).items():
+            told.clear()
+            transfer()
+            assert {thread for thread, _ in told} == {threading.get_ident()}, name
+            sizes = [progress.done for _, progress in told]
+            assert sizes == sorted(sizes, key=lambda size: size or 0) and told[-1][1].complete, name
+
+
+class Alarm(BaseException):
+    """What a signal handler raises."""
+
+
+@pytest.mark.parametrize("make", WAYS, ids=lambda make: make.__name__)
+def test_what_is_raised_while_progress_is_told_ends_the_transfer_and_leaves_nothing(
+    make: Make, tmp_path: Path, places: tuple[Path, Path]
+) -> None:
+    here, there = places
+
+    def fail() -> None:
+        raise Alarm
+
+    with make(tmp_path) as env:
+        env.execute("true")
+        for name, transfer in transfers(env, here, there).items():
+            if make is per_command and name.startswith("put_file"):
+                continue  # the service takes a file as one piece, of which nothing is told half way
+            before = contents(here), contents(there), open_files(tmp_path)
+            half_way(env, fail)
+            with pytest.raises(Alarm):
+                transfer()
+            env.progress.callback = None
+            assert wait_until(lambda: (contents(here), contents(there), open_files(tmp_path)) == before), name  # noqa: B023
+        assert env.execute("echo works").output == "works\n"
+
+
+def open_files(folder: Path) -> list[str]:
+    """Files under a folder that this process has open."""
+    found = []
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(str(each.readlink()))
+    return sorted(path for path in found if path.startswith(str(folder)))
+
+
+def test_cleanup_within_a_callback_ends_the_transfer(tmp_path: Path, places: tuple[Path, Path]) -> None:
+    here, there = places
+    for number, make in enumerate((local, without_bash)):
+        with make(tmp_path) as env:
+            env.execute("true")
+            half_way(env, env.cleanup)
+            with pytest.raises(TerminalError, match="the environment was cleaned up"):
+                env.put_file(here / "large", f"{there}/new{number}")
+        assert contents(there) == {"large"}

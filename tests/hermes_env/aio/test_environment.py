@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -10,13 +11,15 @@ import threading
 from pathlib import Path
 
 import anyio
+import psutil
 import pytest
 from targets.awaiting import LONG, on_both, until
 from targets.processes import all_gone, having
 
-from environments import TargetFileNotFoundError, TerminalError, create_environment
+from environments import DeniedError, TargetFileNotFoundError, TerminalError, create_environment
 from environments.approvals import CommandRequest
 from environments.conformance.check import wait_until
+from environments.progress import Progress
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
 pytestmark = pytest.mark.anyio
@@ -44,6 +47,71 @@ async def test_files_are_moved(env: AsyncEnvironment, work: Path, tmp_path: Path
     assert [each.name for each in await env.list_dir("in")] == ["again", "there"]
     await env.remove("in", recursive=True)
     assert not await env.exists("in")
+
+
+@on_both
+async def test_a_transfer_that_is_cancelled_leaves_no_part_and_nothing_open(work: Path, tmp_path: Path) -> None:
+    (work / "large").write_bytes(bytes(30_000_000))
+    (tmp_path / "out").mkdir()
+    told, scope = [], anyio.CancelScope()
+
+    async def cancel(progress: Progress) -> None:
+        told.append((progress.done, threading.get_ident()))
+        scope.cancel()
+        await anyio.sleep(LONG)
+
+    async with AsyncEnvironment("local", cwd=str(work), on_progress=cancel) as env:
+        await env.execute("true")
+        for move in (
+            lambda: env.get_file("large", tmp_path / "out/file"),
+            lambda: env.put_file(work / "large", "copy"),
+            lambda: env.get_dir(".", tmp_path / "out/sub"),
+            lambda: env.put_dir(work, str(tmp_path / "out/there")),
+        ):
+            told.clear()
+            with anyio.fail_after(LONG), anyio.CancelScope() as scope:
+                await move()
+            assert scope.cancelled_caught and told == [(0, threading.get_ident())]
+            assert [each.name for each in work.iterdir()] == ["large"]
+            assert [each for each in (tmp_path / "out").rglob("*") if not each.is_dir()] == []
+            assert [each for each in psutil.Process().open_files() if each.path.startswith(str(tmp_path))] == []
+
+
+async def test_what_is_awaited_is_in_the_record_as_what_is_not(work: Path, tmp_path: Path) -> None:
+    async def refuse(request: CommandRequest) -> str | None:
+        return "deny: no" if "refused" in request.command else None
+
+    async def do(env: AsyncEnvironment) -> None:
+        await env.execute("echo one")
+        await env.execute_oneshot("echo two")
+        await env.write_bytes("three", b"3")
+        async for _ in env.stream("echo four; exit 4"):
+            pass
+        async with env.stream("echo five; sleep 1000") as stream:
+            await anext(stream)
+        with pytest.raises(DeniedError):
+            await env.execute("echo refused")
+        with pytest.raises(DeniedError):
+            await anext(env.stream("echo refused too"))
+        await (await env.start("echo six")).wait()
+
+    record = tmp_path / "record.jsonl"
+    async with AsyncEnvironment("local", cwd=str(work), record=str(record), before_command=refuse) as env:
+        await do(env)
+    events = [json.loads(line) for line in record.read_text().splitlines()]
+    ended = {each["id"]: each for each in events if each["event"] == "end"}
+    found = [(each["name"], ended[each["id"]]["status"]) for each in events if each["event"] == "begin"]
+    assert found == [
+        ("echo one", "success"),
+        ("start local", "success"),
+        ("echo two", "success"),
+        ("write_bytes", "success"),
+        ("echo four; exit 4", "error"),
+        ("echo five; sleep 1000", "cancelled"),
+        ("echo refused", "denied"),
+        ("echo refused too", "denied"),
+        ("echo six", "success"),
+    ]
 
 
 async def test_what_the_environment_raises_is_raised_as_it_is(env: AsyncEnvironment) -> None:
