@@ -57,7 +57,8 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
         before_tool_call: Decides on each tool call of a script.
         approve: Answers where a hook or a rule asks. Without it, asking is denying.
         on_progress: Told how far a start, an upload or a download is, see `environments.progress.Progress`. It is
-            called in whichever thread does the work, and what it raises is logged and stops nothing.
+            called of a transfer in the thread that waits for it, and of a start in a thread of ours. What it raises is
+            logged and stops nothing.
         settings: Any field of `EnvironmentSettings` or of the backend's own settings. The backend's own prefix may be
             left out: beside `"docker"`, `image="x"` is `docker_image`.
 

@@ -302,10 +302,10 @@ def limit_threads(
 ) -> None:
     """Set how many threads of each event loop may work at once. Further calls wait for their turn.
 
-    A command, a stream and a process need a thread only where a hook, a rule or an observer may block.
+    A command, a stream and a process need none.
 
     Args:
-        commands: For files, and for commands that need a thread; 64 at first.
+        commands: For file calls, hooks and rules; 64 at first.
         streams: Without effect: a stream needs no thread.
         scripts: For `aexecute_code`; 32 at first.
         waits: For `AsyncPool.environment`; 64 at first.
