@@ -170,8 +170,10 @@ class OneshotRunner:
                 code = await _code_of(running, await shielded(ending))
                 return code
             finally:
-                running.interrupt()  # without effect on one that has ended
-                await asyncio.wait((ending,))
+                if not ending.done():
+                    shell.stream.close_write()  # a process that is just being started may not receive the signal
+                    running.interrupt()
+                    await asyncio.wait((ending,))
                 if code != 0:
                     shell.give_up()  # what was written to the command may lie unread in front of the shell
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 from targets.local_shells import without_bash
+from targets.plain_local import PlainLocal
 
 from environments import BaseEnvironment, TargetIsADirectoryError, TargetNotADirectoryError, TerminalError
+from environments.conformance.check import wait_until
 from environments.shell.files import SMALL
 
 SIZES = (5, SMALL + 1, 200_000)
@@ -183,6 +186,33 @@ def test_a_file_that_becomes_shorter_is_an_error_and_leaves_nothing(tmp_path: Pa
         assert (tmp_path / "file").read_text() == "old"
         assert parts_in(tmp_path) == []
         assert env.execute("echo still here").output == "still here\n"
+
+
+def test_a_program_that_misses_the_signal_ends_and_leaves_no_part_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that is just being started."""
+    programs, there = tmp_path / "programs", tmp_path / "there"
+    programs.mkdir()
+    there.mkdir()
+    deaf = programs / "head"
+    lines = (
+        "#!/bin/sh",
+        "trap '' TERM",
+        f": >{programs}/begun",
+        f'{shutil.which("head")} "$@"',
+        f": >{programs}/ended",
+    )
+    deaf.write_text("\n".join(lines))
+    deaf.chmod(0o755)
+    monkeypatch.setattr(PlainLocal, "first_programs", programs)
+    monkeypatch.setattr("environments.progress.INTERVAL", 0)
+    with without_bash(there) as env:
+        env.progress.callback = lambda progress: progress.done and wait_until((programs / "begun").exists)
+        with pytest.raises(TerminalError, match="became shorter"):
+            env.put_file("/sys/class/net/lo/mtu", str(there / "file"))
+        assert list(there.iterdir()) == []
+        assert (programs / "ended").exists()  # by the end of its input
 
 
 def test_what_a_command_reads_is_private_and_gone(env: BaseEnvironment, tmp_path: Path) -> None:
