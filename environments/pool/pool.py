@@ -88,18 +88,24 @@ class Pool:
             TypeError: The timeout is no number.
             ValueError: It is below 0.
         """
-        self._check_process()
-        if timeout is not None:
-            timeout = check_patience(timeout)
-        check_scope()
-        borrower = Borrower(self.settings.env, timeout, interrupt)
+        borrower = self._borrower(timeout, interrupt)
         try:
             env = run(lambda _: self._keeper.lend(borrower))
             borrower.has_begun = True
             yield env
         finally:
-            if self._is_ours:
-                self._keeper.take_back(borrower)
+            self._take_back(borrower)
+
+    def _borrower(self, timeout: float | None, interrupt: threading.Event | None = None) -> Borrower:
+        self._check_process()
+        if timeout is not None:
+            timeout = check_patience(timeout)
+        check_scope()
+        return Borrower(self.settings.env, timeout, interrupt)
+
+    def _take_back(self, borrower: Borrower) -> None:
+        if self._is_ours:
+            self._keeper.take_back(borrower)
 
     def stats(self) -> PoolStats:
         """Return how many environments there are, and what they do."""

@@ -289,7 +289,7 @@ async def in_thread(
         return await awaited(in_scope(scope, work), cancel=scope.cancel)
 
 
-_most = {"commands": 64, "scripts": 32, "waits": 64}
+_most = {"commands": 64, "scripts": 32}
 _limiters: RunVar[dict[tuple[str, int], anyio.CapacityLimiter]] = RunVar("hermes_thread_limiters")
 
 
@@ -308,7 +308,7 @@ def limit_threads(
         commands: For file calls, hooks and rules; 64 at first.
         streams: Without effect: a stream needs no thread.
         scripts: For `aexecute_code`; 32 at first.
-        waits: For `AsyncPool.environment`; 64 at first.
+        waits: Without effect: `AsyncPool.environment` needs no thread.
 
     Raises:
         TypeError: A number is not whole.

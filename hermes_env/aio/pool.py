@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Self
 
-from environments import BaseEnvironment, EnvironmentSettings, Pool, PoolStats
-from hermes_env.aio.calls import as_coroutine, in_thread, limiter_for
+from environments import EnvironmentSettings, Pool, PoolStats
+from hermes_env.aio.calls import as_coroutine, awaited
 from hermes_env.aio.environment import AsyncEnvironment
 
 
 class AsyncPool:
     """Lends environments that are ready, see `environments.Pool`: the same arguments, awaited.
 
-    Leave the `async with` block, or await `close`, and nothing stays behind. One that waits has a thread that waits,
-    see `limit_threads`. The arguments, and the errors, are those of `Pool`.
+    Leave the `async with` block, or await `close`, and nothing stays behind. The arguments, and the errors, are those
+    of `Pool`.
     """
 
     def __init__(
@@ -49,20 +48,14 @@ class AsyncPool:
             EnvironmentStartError: One could not be started; a `StartStoppedError` if it took too long.
             TerminalError: The pool was closed.
         """
-        lent: list[AbstractContextManager[BaseEnvironment]] = []
-
-        def borrow() -> BaseEnvironment:
-            lending = self.sync.environment(timeout)
-            env = lending.__enter__()
-            lent.append(lending)
-            return env
-
+        pool = self._pool
+        borrower = pool._borrower(timeout)
         try:
-            env = await in_thread(borrow, limiter=limiter_for("waits"))
+            env = await awaited(lambda _: pool._keeper.lend(borrower))
+            borrower.has_begun = True
             yield AsyncEnvironment.of(env)
         finally:
-            for lending in lent:  # to give it back takes no time
-                lending.__exit__(None, None, None)
+            pool._take_back(borrower)
 
     def stats(self) -> PoolStats:
         """Return how many environments there are, and what they do."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import anyio
 import pytest
-from targets.awaiting import LONG, until
+from targets.awaiting import LONG, on_both, until
 
 from environments import StartStoppedError
 from hermes_env.aio import AsyncEnvironment, AsyncPool
@@ -42,6 +43,24 @@ async def test_a_task_that_is_cancelled_waits_no_longer(work: Path) -> None:
             async with pool.environment(timeout=0.05):
                 pytest.fail("there is but one")
         assert (await env.execute("echo works")).output == "works\n"
+
+
+@on_both
+async def test_those_who_wait_need_no_thread_each(work: Path) -> None:
+    async with AsyncPool({"backend": "local", "cwd": str(work)}, max=1) as pool:
+        async with pool.environment(), anyio.create_task_group() as group:
+            before = set(threading.enumerate())
+            for _ in range(16):
+                group.start_soon(_wait_for_one, pool)
+            await until(lambda: pool.stats().waiting == 16)
+            assert len([each for each in set(threading.enumerate()) - before if "worker" in each.name]) <= 2
+            group.cancel_scope.cancel()
+        assert pool.stats().waiting == 0
+
+
+async def _wait_for_one(pool: AsyncPool) -> None:
+    async with pool.environment():
+        pytest.fail("there is but one")
 
 
 async def _cancel_when_it_waits(pool: AsyncPool, scope: anyio.CancelScope) -> None:
