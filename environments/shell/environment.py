@@ -225,10 +225,6 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         self.life.check_process()
         return run(work)
 
-    def in_worker(self, work: Callable[..., T], *args: object) -> T:
-        """Have a worker thread run a function, and wait for it: what is raised here meanwhile cannot cut it."""
-        return self.run_on_loop(lambda _: in_worker(work, *args))
-
     async def execute_in_session(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
         """Do what `run_in_session` waits for."""
         return await self.execute_in(self.session_of_execute, call, command)

@@ -286,10 +286,6 @@ class ShellProcess(Process):
         """End the command, see `Process`."""
         await self.ended_by_us()
 
-    def begin_ending(self) -> None:
-        """Have the command ended as `kill` does, and wait for nothing."""
-        current().soon(self.running_command.interrupt)
-
     @on_loop
     async def resize(self, rows: int, columns: int) -> None:
         """Change the size of the terminal, see `Process`."""
