@@ -264,29 +264,17 @@ def in_scope(scope: CancelScope, work: Work[T]) -> Work[T]:
     return scoped
 
 
-async def in_thread(
-    function: Callable[[], T],
-    *,
-    limiter: anyio.CapacityLimiter | None = None,
-    undo: Callable[[T], object] | None = None,
-) -> T:
+async def in_thread(function: Callable[[], T], *, limiter: anyio.CapacityLimiter | None = None) -> T:
     """Call a function on a worker thread, and return its result. Cancelled, its scope ends it, and it is waited for.
 
     Args:
         function: The function. It sees the context variables of the task. The task's event loop awaits the coroutines
             of its callbacks, see `awaited_at_home`.
         limiter: Bounds how many work at once; None is no bound.
-        undo: Ends the result of a function that ended as the task was cancelled.
     """
     scope = CancelScope(outer=current_scope())
-
-    async def work(call: Call[T]) -> T:
-        if undo:
-            call.undo = partial(in_worker, undo)
-        return await in_worker(function)
-
     async with limiter or contextlib.nullcontext():
-        return await awaited(in_scope(scope, work), cancel=scope.cancel)
+        return await awaited(in_scope(scope, lambda _: in_worker(function)), cancel=scope.cancel)
 
 
 _most = {"commands": 64, "scripts": 32}
