@@ -27,8 +27,8 @@ def rows() -> Iterator[Row]:
 
 @contextlib.contextmanager
 def _exec_true(env: BaseEnvironment) -> Iterator[Action]:
-    from environments.daytona.service import connect
+    from environments.daytona.service import sdk
 
     env.execute("true")
-    (sandbox,) = connect().list()
+    (sandbox,) = sdk.Daytona().list()
     yield lambda: sandbox.process.exec("true")

@@ -51,7 +51,7 @@ class CancelScope:
         self.is_trusted: bool = outer.is_trusted if outer else is_trusted
         self._outer = outer
         self._lock = threading.Lock()
-        self._callbacks: set[Callable[[], None]] = set()
+        self._callbacks: set[Callable[[], object]] = set()
         self._remains: dict[object, Remains] = {}
         self._cancelled = False
 
@@ -105,7 +105,7 @@ class CancelScope:
         return holding(_current, self)
 
     @contextlib.contextmanager
-    def calling(self, callback: Callable[[], None]) -> Iterator[None]:
+    def calling(self, callback: Callable[[], object]) -> Iterator[None]:
         """Have `callback` called once if the scope is cancelled while the block runs, or was before it."""
         entry = partial(callback)  # one that is given twice, such as in a block within another, is there twice
         with self._lock:

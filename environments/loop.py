@@ -40,6 +40,8 @@ SLICE = 1.0
 system call that waits does not end that call: its handler runs when the wait is over."""
 STOP_LIMIT = 10.0
 """Seconds that the end of the program waits for the loop's last work."""
+CLOSE_LIMIT = 1.0
+"""Seconds that it then waits for each client to close."""
 IDLE_LIMIT = 2.0
 """Seconds after which an idle worker thread ends."""
 KEPT_WORKERS = 2
@@ -210,6 +212,7 @@ class LoopThread:
         self.has_ended = False
         """True once the program is at its end and the loop has stopped."""
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._closings: list[Callable[[], Coroutine[Any, Any, object]]] = []
         self._workers = Workers(self)
         self._begun = _thread.allocate_lock()
         self._ended = _thread.allocate_lock()
@@ -268,6 +271,20 @@ class LoopThread:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def at_end(self, closing: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """Have something closed at the end of the program, behind all other work, such as a service's client."""
+        self._closings.append(closing)
+
+    def lend_workers(self) -> None:
+        """Have asyncio look up hosts on our workers: its own threads end before the callbacks of `atexit`."""
+        from concurrent.futures import ThreadPoolExecutor  # few clients need it
+
+        class Executor(ThreadPoolExecutor):
+            def submit(_, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, ANN401
+                return self.spawn(self.in_worker(partial(function, *args, **kwargs)))
+
+        self.loop.set_default_executor(Executor())
+
     async def in_worker(self, work: Callable[..., T], *args: object) -> T:
         """Run a function that blocks, on a worker thread and in the task's context. If cancelled, it ends alone."""
         return await self._workers.run(work, *args)
@@ -310,7 +327,7 @@ class LoopThread:
         """End the thread, once what it has under way has ended, for at most `STOP_LIMIT` seconds."""
         if self.thread:
             self.soon(self._begin_wind_down)
-            self._ended.acquire(timeout=STOP_LIMIT + 1)
+            self._ended.acquire(timeout=STOP_LIMIT + CLOSE_LIMIT * (1 + len(self._closings)))
 
     def _begin_wind_down(self) -> None:
         self.abandon()
@@ -321,6 +338,10 @@ class LoopThread:
         me = asyncio.current_task()
         while (others := self._tasks - {me}) and (left := deadline - time.monotonic()) > 0:
             await asyncio.wait(others, timeout=left)
+        for closing in self._closings:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(CLOSE_LIMIT):
+                    await closing()
         self.loop.stop()
 
 

@@ -63,6 +63,11 @@ class Reporter:
         self.callback: OnProgress | None = None
         """What is told."""
 
+    @property
+    def is_heard(self) -> bool:
+        """True if a report made here and now has a receiver."""
+        return self.callback is not None or current_observation().takes_notes
+
     def tell(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
         """Report how far something is. Reports of the same thing that come too fast are left out, but for its end.
 
@@ -85,11 +90,6 @@ class Reporter:
         """Report the same, however fast it comes."""
         if self.is_heard:
             self.deliver(Progress(self.backend, what, done, total, complete))
-
-    @property
-    def is_heard(self) -> bool:
-        """True if a report made here and now has a receiver."""
-        return self.callback is not None or current_observation().takes_notes
 
     def deliver(self, progress: Progress) -> None:
         """Note a report in what is observed, and call the callback."""

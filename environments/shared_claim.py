@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -64,48 +65,89 @@ class SharedClaim(Generic[T]):
         Raises:
             StartStoppedError: The start was stopped while another's was waited for.
         """
-        with self._held() as held:
-            if not held.claim.take():
-                return None
-            target: T
-            try:
-                target = held.target = begin(held.target)
-            except BaseException:
-                if not held.users:
-                    held.claim.release()
-                raise
-            held.users.add(id(self))
-            return target
+        with self._held() as held, self._joining(held) as may_begin:
+            if may_begin:
+                held.target = begin(held.target)
+            return held.target if may_begin else None
 
     def leave(self, end: Callable[[T], object]) -> None:
         """Give up this part, if there is one. The last one ends the target with `end`, and gives the claim up.
 
         Raises what `end` does; the claim is given up all the same.
         """
-        with self._held() as held:
-            if id(self) not in held.users:
-                return
-            held.users.discard(id(self))
-            if held.users:
-                return
-            target, held.target = held.target, None
-            try:
+        with self._held() as held, self._leaving(held) as targets:
+            for target in targets:
                 end(target)
-            finally:
+
+    # The same on the loop thread, where a start that is stopped is cancelled.
+
+    async def joined(self, begin: Callable[[T | None], Awaitable[T]]) -> T | None:
+        """Take the claim, see `join`."""
+        async with self._held_here() as held:
+            with self._joining(held) as may_begin:
+                if may_begin:
+                    held.target = await begin(held.target)
+                return held.target if may_begin else None
+
+    async def left(self, end: Callable[[T], Awaitable[object]]) -> None:
+        """Give up this part, see `leave`."""
+        async with self._held_here() as held:
+            with self._leaving(held) as targets:
+                for target in targets:
+                    await end(target)
+
+    @contextlib.contextmanager
+    def _joining(self, held: _Held) -> Iterator[bool]:
+        if not held.claim.take():
+            yield False
+            return
+        try:
+            yield True
+        except BaseException:
+            if not held.users:
                 held.claim.release()
+            raise
+        held.users.add(id(self))
+
+    @contextlib.contextmanager
+    def _leaving(self, held: _Held) -> Iterator[list[T]]:
+        if held.users != {id(self)}:
+            held.users.discard(id(self))
+            yield []
+            return
+        target, held.target, held.users = held.target, None, set()
+        try:
+            yield [target]
+        finally:
+            held.claim.release()
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[_Held]:
-        with _lock:
-            held = _all.setdefault(self._key, _Held(self._key[1]))
-            held.visitors += 1
-        try:
+        with self._visited() as held:
             while not held.lock.acquire(timeout=_LOOK):
                 current_start().check()
             try:
                 yield held
             finally:
                 held.lock.release()
+
+    @contextlib.asynccontextmanager
+    async def _held_here(self) -> AsyncIterator[_Held]:
+        with self._visited() as held:
+            while not held.lock.acquire(blocking=False):
+                await asyncio.sleep(_LOOK)
+            try:
+                yield held
+            finally:
+                held.lock.release()
+
+    @contextlib.contextmanager
+    def _visited(self) -> Iterator[_Held]:
+        with _lock:
+            held = _all.setdefault(self._key, _Held(self._key[1]))
+            held.visitors += 1
+        try:
+            yield held
         finally:
             with _lock:
                 held.visitors -= 1

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from environments.cancellation import CancelScope, current_scope, current_start_limit
 from environments.contexts import holding
 from environments.errors import StartStoppedError
 from environments.log import logger
+from environments.loop import in_worker, shielded, spawn
 from environments.plain_number import plain_number
 from environments.progress import Reporter
 
@@ -37,8 +39,8 @@ class Start:
         self._lock = threading.Lock()
         self._why = ""
         self._timed_out = False
-        self.detached: list[threading.Thread] = []
-        """What goes on alone since the start was stopped."""
+        self._detached: list[threading.Thread | asyncio.Future[Any]] = []
+        self._telling = asyncio.Lock()
 
     @property
     def stopped(self) -> bool:
@@ -61,6 +63,18 @@ class Start:
         """Break off what a start that is stopped waits for. Called again while it has not ended."""
         self._scope.cancel()
 
+    @property
+    def has_detached(self) -> bool:
+        """True if something went on alone when the start was stopped."""
+        return bool(self._detached)
+
+    @property
+    def goes_on(self) -> bool:
+        """True while something goes on alone."""
+        return any(
+            each.is_alive() if isinstance(each, threading.Thread) else not each.done() for each in self._detached
+        )
+
     def error(self) -> StartStoppedError:
         """Return what to raise once it was stopped."""
         return stopped_error(self.backend, self._why, self._timed_out)
@@ -82,7 +96,7 @@ class Start:
         self._reporter.tell(what, done, total, complete=complete)
 
     @contextlib.contextmanager
-    def aborting(self, abort: Callable[[], None]) -> Iterator[None]:
+    def aborting(self, abort: Callable[[], object]) -> Iterator[None]:
         """Have `abort` called when the start is stopped while the block runs, to break off what that waits for.
 
         It is called from another thread, maybe several times, until the block is left: a wait may have begun just
@@ -121,9 +135,39 @@ class Start:
                 call.over.wait()
         finally:
             if self.stopped and call.leave():
-                self.detached.append(call.thread)
+                self._detached.append(call.thread)
         self.check()
         return call.result()
+
+    # For a backend that starts on the loop thread. A start that is stopped is cancelled there.
+
+    async def told(self, what: str, *, complete: bool = False) -> None:
+        """Say what is being done, in a worker: the callback is the user's. What is said is told in order."""
+        async with self._telling:
+            if self._reporter.is_heard:
+                await in_worker(lambda: self.tell(what, complete=complete))
+
+    async def made(self, make: Coroutine[Any, Any, T], undo: Callable[[], Coroutine[Any, Any, object]]) -> T:
+        """Return what a coroutine makes that cannot be broken off. If this is cancelled, it goes on alone.
+
+        Args:
+            make: Makes something.
+            undo: Removes that behind the end of a coroutine that went on alone, also of one that failed.
+        """
+        with unstoppable():
+            making = spawn(make)
+        try:
+            return await shielded(making)
+        except asyncio.CancelledError:
+            self.detach(_undone(making, undo))
+            raise
+
+    def detach(self, work: Coroutine[Any, Any, object]) -> None:
+        """Have something done that goes on when the start has been stopped."""
+        with unstoppable():
+            task = spawn(work)
+        task.set_name("hermes-start")
+        self._detached.append(task)
 
     def active(self) -> AbstractContextManager[None]:
         """Make this the start that the current thread is at in the block, see `current_start`."""
@@ -169,13 +213,27 @@ class _Alone(Generic[T]):
             with unstoppable():
                 self._undo()
         except Exception as error:
-            log.warning("what a stopped start has made could not be removed; `hermes-env gc` may: %s", error)
+            _log_remains(error)
 
     def result(self) -> T:
         """Return what came of it, or raise that."""
         if self._error:
             raise self._error
         return self._results[0]
+
+
+async def _undone(making: asyncio.Task[Any], undo: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    await asyncio.wait((making,))
+    with contextlib.suppress(BaseException):
+        making.result()
+    try:
+        await undo()
+    except Exception as error:
+        _log_remains(error)
+
+
+def _log_remains(error: Exception) -> None:
+    log.warning("what a stopped start has made could not be removed; `hermes-env gc` may: %s", error)
 
 
 _current: ContextVar[Start | None] = ContextVar("hermes_start", default=None)

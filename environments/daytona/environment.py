@@ -7,22 +7,22 @@ time-out loses everything; its sessions hang on `exit`. So it is only asked for 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from environments.address import Address
 from environments.daytona.garbage import find_orphans
 from environments.daytona.joined import join
-from environments.daytona.listing import find_targets
+from environments.daytona.listing import find_targets, listed
 from environments.daytona.sandbox import END_TIMEOUT, claim_name, create, end, key_of, make_ready, state_of
 from environments.daytona.service import (
     HOW_TO_LOG_IN,
     SERVICE_ERRORS,
-    apart,
     connect,
     has_credentials,
     reason,
@@ -32,7 +32,7 @@ from environments.daytona.service import (
     service_host,
 )
 from environments.daytona.settings import DaytonaSettings
-from environments.daytona.terminal import DaytonaTerminal
+from environments.daytona.terminal import open_terminal
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
@@ -41,7 +41,7 @@ from environments.result import CommandResult
 from environments.sandbox_labels import KEPT, sandbox_labels
 from environments.settings import EnvironmentSettings
 from environments.shared_claim import SharedClaim
-from environments.shell.stream import BlockingStream, Terminal
+from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.starting import current_start
 from environments.target import Target
@@ -62,8 +62,8 @@ class DaytonaEnvironment(PerCommandEnvironment):
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self._joins = DaytonaSettings.of(settings).sandbox
-        self._sandbox: sdk.Sandbox | None = None
-        self._claim: SharedClaim[sdk.Sandbox] | None = None
+        self._sandbox: sdk.AsyncSandbox | None = None
+        self._claim: SharedClaim[sdk.AsyncSandbox] | None = None
 
     @property
     def stop_ends_all(self) -> bool:
@@ -92,35 +92,34 @@ class DaytonaEnvironment(PerCommandEnvironment):
         """Go through our sandboxes, also those that are stopped, see `BaseEnvironment`."""
         return find_targets()
 
-    def start_target(self) -> None:
+    async def start_target(self) -> None:
         """Create a sandbox, or take up one: that which was kept, or after a loss the one there was, if it still exists.
 
         Somebody else's is looked up by its name each time.
         """
-        current_start().tell("connecting to Daytona")
-        service = connect()
+        await current_start().told("connecting to Daytona")
+        service = await connect()
         if self._joins:
             with reported("no sandbox can be joined"):
-                self._sandbox = join(service, self._joins)
-            self.observation.target = ("sandbox", self._sandbox.id)
-            return
-        with reported("no sandbox can be started"):
-            if self._sandbox and make_ready(self._sandbox):
-                return
-            key = key_of(self.settings) if self.settings.container_persistent else None
-            self._sandbox = self._shared(service, key) if key else create(service, self.settings, None)
-            self.observation.target = ("sandbox", self._sandbox.id)
+                self._sandbox = await join(service, self._joins)
+        else:
+            with reported("no sandbox can be started"):
+                if self._sandbox and await make_ready(self._sandbox):
+                    return
+                key = key_of(self.settings) if self.settings.container_persistent else None
+                self._sandbox = await (self._shared(service, key) if key else create(service, self.settings, None))
+        self.observation.target = ("sandbox", self._sandbox.id)
 
-    def _shared(self, service: sdk.Daytona, key: str) -> sdk.Sandbox:
+    async def _shared(self, service: sdk.AsyncDaytona, key: str) -> sdk.AsyncSandbox:
         """Return a sandbox that is kept for the task: that of others in this process, an earlier one, or a new one."""
 
-        def begin(others: sdk.Sandbox | None) -> sdk.Sandbox:
-            if others and make_ready(others):
+        async def begin(others: sdk.AsyncSandbox | None) -> sdk.AsyncSandbox:
+            if others and await make_ready(others):
                 return others
-            return self._find_kept(service, key) or create(service, self.settings, key)
+            return await self._find_kept(service, key) or await create(service, self.settings, key)
 
         self._claim = self._claim or SharedClaim(claim_name(key))
-        sandbox = self._claim.join(begin)
+        sandbox = await self._claim.joined(begin)
         if sandbox is None:
             raise EnvironmentStartError(
                 f"backend 'daytona': the kept sandbox of task {self.settings.task_id!r} is in use by another process; "
@@ -128,22 +127,24 @@ class DaytonaEnvironment(PerCommandEnvironment):
             )
         return sandbox
 
-    def _find_kept(self, service: sdk.Daytona, key: str) -> sdk.Sandbox | None:
+    async def _find_kept(self, service: sdk.AsyncDaytona, key: str) -> sdk.AsyncSandbox | None:
         """Find the sandbox that an earlier environment kept for the same task, made in the same way."""
         query = sdk.ListSandboxesQuery(labels={KEPT: key})
-        found = retried(lambda: list(service.list(query)), "sandboxes cannot be listed")
-        return next((sandbox for sandbox in found if self._take_over(sandbox, key)), None)
+        for sandbox in await retried(partial(listed, service, query), "sandboxes cannot be listed"):
+            if await self._take_over(sandbox, key):
+                return sandbox
+        return None
 
-    def _take_over(self, sandbox: sdk.Sandbox, key: str) -> bool:
+    async def _take_over(self, sandbox: sdk.AsyncSandbox, key: str) -> bool:
         if state_of(sandbox) == "started":  # its last user was killed, and may have left commands running
-            apart(lambda: sandbox.stop(timeout=END_TIMEOUT, force=True))
-        if not make_ready(sandbox):
+            await sandbox.stop(timeout=END_TIMEOUT, force=True)
+        if not await make_ready(sandbox):
             return False
         own = sandbox_labels(self.settings.task_id, key)
-        retried(lambda: sandbox.set_labels(own), "a sandbox cannot be labelled")
+        await retried(partial(sandbox.set_labels, own), "a sandbox cannot be labelled")
         return True
 
-    def _target(self) -> sdk.Sandbox:
+    def _target(self) -> sdk.AsyncSandbox:
         sandbox = self._sandbox  # once, as another thread may take it away
         if sandbox is None:
             raise EnvironmentStartError("backend 'daytona': there is no sandbox; it could not be started")
@@ -158,63 +159,61 @@ class DaytonaEnvironment(PerCommandEnvironment):
         """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`: by HTTPS alone."""
         self.ensure_started()
         sandbox = self._target()
-        with reported(f"port {port} cannot be asked for"):
-            link = retried(lambda: sandbox.get_preview_link(port), f"port {port} cannot be asked for")
+        what = f"port {port} cannot be asked for"
+        with reported(what):
+            link = self.run_on_loop(lambda _: retried(partial(sandbox.get_preview_link, port), what))
         place = urlsplit(link.url)
         standard = 80 if place.scheme == "http" else 443
         headers = {TOKEN_HEADER: link.token} if link.token else {}
         return Address(place.hostname or "", place.port or standard, link.url.rstrip("/"), headers)
 
-    def run_once(self, text: str, timeout: float) -> CommandResult:
+    async def run_once(self, text: str, timeout: float) -> CommandResult:
         """Run shell text, see `PerCommandEnvironment`."""
-        sandbox = self._target()
         # The toolbox takes whichever of zsh, bash and sh it finds.
         script = f"/bin/sh <<'{_END_OF_SCRIPT}'\n{{ {text}\n}} </dev/null\n{_END_OF_SCRIPT}\n"
-        with self._answered("a command got no answer"):
-            answer = retried(
-                lambda: sandbox.process.exec(script, timeout=math.ceil(timeout)), "a command got no answer"
-            )
+        run = partial(self._target().process.exec, script, timeout=math.ceil(timeout))
+        with _answered("a command got no answer"):
+            async with asyncio.timeout(timeout):
+                answer = await retried(run, "a command got no answer")
         return CommandResult(answer.result, int(answer.exit_code))
 
-    @contextlib.contextmanager
-    def _answered(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except SERVICE_ERRORS as error:
-            raise TerminalError(f"backend 'daytona': {what}: {reason(error)}") from None
-
-    def put_native(self, source: bytes | Path, path: str) -> None:
+    async def put_native(self, source: bytes | Path, path: str) -> None:
         """Write a file, see `PerCommandEnvironment`."""
-        files = self._target().fs
         data = source if isinstance(source, bytes) else str(source)
-        with self._answered(f"{path} cannot be written"):
-            retried(lambda: files.upload_file(data, path), f"{path} cannot be written")
+        with _answered(f"{path} cannot be written"):
+            await retried(partial(self._target().fs.upload_file, data, path), f"{path} cannot be written")
 
-    def fetch_native(self, path: str, file: BinaryIO) -> None:
-        """Read a file, see `PerCommandEnvironment`."""
-        files, begin = self._target().fs, file.tell()
+    async def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Read a file, see `PerCommandEnvironment`. After a fault it is fetched anew, without what came before."""
+        files, what, there = self._target().fs, f"{path} cannot be read", 0
+        attempts = retried.attempts(what)
+        with _answered(what):
+            while True:
+                known = there
+                try:
+                    async for piece in await files.download_file_stream(path):
+                        known -= len(piece)
+                        if known < 0:
+                            there -= known
+                            yield piece[known:]
+                            known = 0
+                except SERVICE_ERRORS as error:
+                    await attempts.failed(error)
+                else:
+                    return
 
-        def fetch() -> None:
-            file.seek(begin)
-            file.truncate()
-            file.writelines(files.download_file_stream(path))
-
-        with self._answered(f"{path} cannot be read"):
-            retried(fetch, f"{path} cannot be read")
-
-    def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> BlockingStream:
+    async def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> Stream:
         """Start a process on a terminal, see `StreamOpener`."""
-        sandbox = self._target()
         with reported("no terminal can be opened"):
-            return DaytonaTerminal(sandbox, argv, terminal, self.put_scratch)
+            return await open_terminal(self._target(), argv, terminal, self.scratch.put)
 
-    def target_loss(self) -> str | None:
+    async def target_loss(self) -> str | None:
         """Say why the sandbox is of no use any more, see `PersistentShellEnvironment.target_loss`."""
         sandbox = self._sandbox
         if sandbox is None:
             return "the environment was cleaned up"
         try:
-            retried(sandbox.refresh_data, "the state of a sandbox is unknown")
+            await retried(sandbox.refresh_data, "the state of a sandbox is unknown")
         except sdk.DaytonaNotFoundError:
             return f"sandbox {sandbox.id} was deleted"
         except SERVICE_ERRORS as error:
@@ -222,19 +221,27 @@ class DaytonaEnvironment(PerCommandEnvironment):
         state = state_of(sandbox)
         return None if state == "started" else f"sandbox {sandbox.id} is {state}"
 
-    def stop_target(self) -> None:
+    async def stop_target(self) -> None:
         """Delete the sandbox, or stop it if it is kept and no other environment of this process has it.
 
         Somebody else's goes on as it did before.
         """
         sandbox, self._sandbox = self._sandbox, None
         if self._claim:
-            self._claim.leave(self._end)
+            await self._claim.left(self._end)
         elif sandbox is not None and not self._joins:
-            self._end(sandbox)
+            await self._end(sandbox)
 
-    def _end(self, sandbox: sdk.Sandbox) -> None:
+    async def _end(self, sandbox: sdk.AsyncSandbox) -> None:
         try:
-            end(sandbox, kept=self.settings.container_persistent)
+            await end(sandbox, kept=self.settings.container_persistent)
         except SERVICE_ERRORS as error:
             log.warning("sandbox %s may still be there; `hermes-env gc` ends it: %s", sandbox.id, reason(error))
+
+
+@contextlib.contextmanager
+def _answered(what: str) -> Iterator[None]:
+    try:
+        yield
+    except SERVICE_ERRORS as error:
+        raise TerminalError(f"backend 'daytona': {what}: {reason(error)}") from None

@@ -8,6 +8,7 @@ from functools import partial
 from environments.daytona.listing import our_sandboxes
 from environments.daytona.sandbox import end, state_of
 from environments.daytona.service import reported, sdk
+from environments.loop import run
 from environments.owner import Orphan, mark_is_orphaned
 from environments.sandbox_labels import KEPT, OWNER, TASK
 
@@ -29,6 +30,6 @@ def find_orphans() -> Iterator[Orphan]:
             yield Orphan(f"stopped {what}", partial(_end, sandbox, kept=True))
 
 
-def _end(sandbox: sdk.Sandbox, kept: bool) -> None:
+def _end(sandbox: sdk.AsyncSandbox, kept: bool) -> None:
     with reported(f"sandbox {sandbox.id} cannot be ended"):
-        end(sandbox, kept=kept)
+        run(lambda _: end(sandbox, kept=kept))

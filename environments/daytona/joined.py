@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from environments.daytona.sandbox import settled_state
 from environments.daytona.service import retried, sdk
 from environments.errors import EnvironmentStartError
@@ -10,7 +12,7 @@ from environments.starting import current_start
 _STOPPED = ("stopped", "archived", "paused")
 
 
-def join(service: sdk.Daytona, name: str) -> sdk.Sandbox:
+async def join(service: sdk.AsyncDaytona, name: str) -> sdk.AsyncSandbox:
     """Return somebody else's sandbox, which is neither started, labelled nor changed.
 
     One that does not run is not started: it would have to be stopped again in the end, and nobody could tell whether
@@ -23,10 +25,10 @@ def join(service: sdk.Daytona, name: str) -> sdk.Sandbox:
     Raises:
         EnvironmentStartError: There is none, or it does not run.
     """
-    current_start().tell(f"joining sandbox {name}")
+    await current_start().told(f"joining sandbox {name}")
     try:
-        sandbox = retried(lambda: service.get(name), "a sandbox cannot be looked for")
-        state = settled_state(sandbox)
+        sandbox = await retried(partial(service.get, name), "a sandbox cannot be looked for")
+        state = await settled_state(sandbox)
     except sdk.DaytonaNotFoundError:
         raise EnvironmentStartError(
             f"backend 'daytona': there is no sandbox {name} to join; `daytona list` lists those there are"

@@ -11,11 +11,12 @@ from environments.claim import Claim
 from environments.daytona.sandbox import claim_name, end, state_of
 from environments.daytona.service import connect, has_credentials, reported, retried, sdk
 from environments.found_target import FoundTarget, Use, refuse_use, unclaimed, use_of_kept
+from environments.loop import run
 from environments.owner import standing_of_mark
 from environments.sandbox_labels import KEPT, OWNER, TASK
 
 
-def our_sandboxes() -> list[sdk.Sandbox]:
+def our_sandboxes() -> list[sdk.AsyncSandbox]:
     """Return all sandboxes that are ours. Without credentials there are none.
 
     Raises:
@@ -23,10 +24,19 @@ def our_sandboxes() -> list[sdk.Sandbox]:
     """
     if not has_credentials():
         return []
-    service = connect()
-    with reported("sandboxes cannot be listed"):
-        found = retried(lambda: list(service.list()), "sandboxes cannot be listed")
+    found = run(lambda _: _listed())
     return [sandbox for sandbox in found if OWNER in sandbox.labels]
+
+
+async def _listed() -> list[sdk.AsyncSandbox]:
+    service = await connect()
+    with reported("sandboxes cannot be listed"):
+        return await retried(partial(listed, service), "sandboxes cannot be listed")
+
+
+async def listed(service: sdk.AsyncDaytona, query: sdk.ListSandboxesQuery | None = None) -> list[sdk.AsyncSandbox]:
+    """Return the sandboxes that a query finds."""
+    return [sandbox async for sandbox in service.list(query)]
 
 
 def find_targets() -> Iterator[FoundTarget]:
@@ -52,13 +62,13 @@ def find_targets() -> Iterator[FoundTarget]:
         )
 
 
-def _use(sandbox: sdk.Sandbox, *, runs: bool) -> Use:
+def _use(sandbox: sdk.AsyncSandbox, *, runs: bool) -> Use:
     standing, _ = standing_of_mark(f"{sandbox.labels[OWNER]}-")
     claim = _claim(sandbox)
     return use_of_kept(standing, claim, runs=runs) if claim else standing
 
 
-def _claim(sandbox: sdk.Sandbox) -> Claim | None:
+def _claim(sandbox: sdk.AsyncSandbox) -> Claim | None:
     """Return the claim on a sandbox that is kept; None if it is not."""
     key = sandbox.labels.get(KEPT)
     return Claim(claim_name(key)) if key else None
@@ -71,7 +81,7 @@ def _time(text: str | None) -> float | None:
         return None
 
 
-def _delete(sandbox: sdk.Sandbox, force: bool) -> None:
+def _delete(sandbox: sdk.AsyncSandbox, force: bool) -> None:
     what = f"backend 'daytona': sandbox {sandbox.id}"
     standing, _ = standing_of_mark(f"{sandbox.labels[OWNER]}-")
     with contextlib.ExitStack() as held:
@@ -81,4 +91,4 @@ def _delete(sandbox: sdk.Sandbox, force: bool) -> None:
         else:
             refuse_use(what, standing, force)
         with reported(f"sandbox {sandbox.id} cannot be deleted"):
-            end(sandbox, kept=False)
+            run(lambda _: end(sandbox, kept=False))

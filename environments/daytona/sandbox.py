@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import json
@@ -11,13 +12,14 @@ from functools import partial
 
 from environments.config import hermes_home
 from environments.controls import plain
-from environments.daytona.service import apart, retried, sdk
+from environments.daytona.service import retried, sdk
 from environments.daytona.settings import DaytonaSettings, limits_of
-from environments.errors import EnvironmentStartError, StartStoppedError
+from environments.errors import EnvironmentStartError
+from environments.loop import spawn
 from environments.owner import Owner
 from environments.sandbox_labels import sandbox_labels
 from environments.settings import EnvironmentSettings
-from environments.starting import Start, current_start, unstoppable
+from environments.starting import Start, current_start
 
 DEFAULT_IMAGE = "python:3.12-slim"
 """What runs when limits are asked for, but no image: Daytona's own default, a snapshot, has limits of its own."""
@@ -45,7 +47,7 @@ def _resources(settings: EnvironmentSettings) -> sdk.Resources | None:
     )
 
 
-def create(service: sdk.Daytona, settings: EnvironmentSettings, key: str | None) -> sdk.Sandbox:
+async def create(service: sdk.AsyncDaytona, settings: EnvironmentSettings, key: str | None) -> sdk.AsyncSandbox:
     """Create a sandbox, once, however often it has to be asked for.
 
     Args:
@@ -57,24 +59,23 @@ def create(service: sdk.Daytona, settings: EnvironmentSettings, key: str | None)
     parameters = _parameters(settings, name, key)
 
     start = current_start()
-    start.tell("creating a sandbox")
+    await start.told("creating a sandbox")
     remove = partial(_remove_late, service, name)
 
-    def make() -> sdk.Sandbox:
+    async def make() -> sdk.AsyncSandbox:
         try:
             if isinstance(parameters, sdk.CreateSandboxFromImageParams):
                 told = partial(_tell, start)
-                return service.create(parameters, timeout=START_TIMEOUT, on_snapshot_create_logs=told)
-            return service.create(parameters, timeout=START_TIMEOUT)
+                return await service.create(parameters, timeout=START_TIMEOUT, on_snapshot_create_logs=told)
+            return await service.create(parameters, timeout=START_TIMEOUT)
         except sdk.DaytonaConflictError:  # it was created, and the answer got lost
-            return service.get(name)
+            return await service.get(name)
 
-    sandbox = apart(lambda: retried(make, "no sandbox can be created"), remove)
+    sandbox = await start.made(retried(make, "no sandbox can be created"), remove)
     try:
-        make_ready(sandbox)
-    except StartStoppedError:
-        with unstoppable():
-            remove()
+        await make_ready(sandbox)
+    except asyncio.CancelledError:
+        start.detach(remove())
         raise
     return sandbox
 
@@ -82,21 +83,20 @@ def create(service: sdk.Daytona, settings: EnvironmentSettings, key: str | None)
 def _tell(start: Start, line: str) -> None:
     """Pass on a line of the log of an image that is being built."""
     if text := plain(line).strip():
-        start.tell(f"building the image: {text}")
+        spawn(start.told(f"building the image: {text}"))
 
 
-def _remove_late(service: sdk.Daytona, name: str) -> None:
+async def _remove_late(service: sdk.AsyncDaytona, name: str) -> None:
     """Delete a sandbox that was created when nobody waited for it any more, if it was."""
     with contextlib.suppress(sdk.DaytonaNotFoundError):
-        sandbox = retried(lambda: service.get(name), "a sandbox cannot be looked for")
-        end(sandbox, kept=False)
+        await end(await retried(partial(service.get, name), "a sandbox cannot be looked for"), kept=False)
 
 
-def end(sandbox: sdk.Sandbox, *, kept: bool) -> None:
+async def end(sandbox: sdk.AsyncSandbox, *, kept: bool) -> None:
     """Delete a sandbox, or stop it if its files are to be kept. One that is gone already is none to end."""
-    act = sandbox.stop if kept else sandbox.delete
+    act = partial(sandbox.stop if kept else sandbox.delete, timeout=END_TIMEOUT)
     with contextlib.suppress(sdk.DaytonaNotFoundError):
-        apart(lambda: retried(lambda: act(timeout=END_TIMEOUT), "a sandbox cannot be ended"))
+        await retried(act, "a sandbox cannot be ended")
 
 
 def _parameters(
@@ -145,7 +145,7 @@ def claim_name(key: str) -> str:
     return f"daytona-{key}"
 
 
-def make_ready(sandbox: sdk.Sandbox, attempts: int = 2) -> bool:
+async def make_ready(sandbox: sdk.AsyncSandbox, attempts: int = 2) -> bool:
     """Have a sandbox run, whatever state it is in, and return whether there is one at all.
 
     Args:
@@ -156,11 +156,11 @@ def make_ready(sandbox: sdk.Sandbox, attempts: int = 2) -> bool:
         EnvironmentStartError: It is broken.
     """
     try:
-        state = settled_state(sandbox)
+        state = await settled_state(sandbox)
         if state in ("stopped", "archived", "paused"):
-            apart(lambda: retried(lambda: sandbox.start(timeout=START_TIMEOUT), "a sandbox cannot be started"))
+            await retried(partial(sandbox.start, timeout=START_TIMEOUT), "a sandbox cannot be started")
         elif state == "error" and sandbox.recoverable:
-            apart(lambda: retried(lambda: sandbox.recover(timeout=START_TIMEOUT), "a sandbox cannot be recovered"))
+            await retried(partial(sandbox.recover, timeout=START_TIMEOUT), "a sandbox cannot be recovered")
         elif state not in ("started", "destroyed", "destroying"):
             raise EnvironmentStartError(
                 f"backend 'daytona': sandbox {sandbox.id} is in state {state}: {sandbox.error_reason or 'no reason'}; "
@@ -169,27 +169,27 @@ def make_ready(sandbox: sdk.Sandbox, attempts: int = 2) -> bool:
     except sdk.DaytonaNotFoundError:
         return False
     except sdk.DaytonaError:
-        if attempts and _is_recoverable(sandbox):
-            return make_ready(sandbox, attempts - 1)
+        if attempts and await _is_recoverable(sandbox):
+            return await make_ready(sandbox, attempts - 1)
         raise
     return state not in ("destroyed", "destroying")
 
 
-def _is_recoverable(sandbox: sdk.Sandbox) -> bool:
-    retried(sandbox.refresh_data, "the state of a sandbox is unknown")
+async def _is_recoverable(sandbox: sdk.AsyncSandbox) -> bool:
+    await retried(sandbox.refresh_data, "the state of a sandbox is unknown")
     return state_of(sandbox) == "error" and bool(sandbox.recoverable)
 
 
-def settled_state(sandbox: sdk.Sandbox) -> str:
+async def settled_state(sandbox: sdk.AsyncSandbox) -> str:
     """Return the state of a sandbox, once it is none that it leaves by itself."""
     deadline = time.monotonic() + START_TIMEOUT
     while True:
-        retried(sandbox.refresh_data, "the state of a sandbox is unknown")
+        await retried(sandbox.refresh_data, "the state of a sandbox is unknown")
         if state_of(sandbox) not in _PASSING_STATES or time.monotonic() > deadline:
             return state_of(sandbox)
-        current_start().pause(_POLL)
+        await asyncio.sleep(_POLL)
 
 
-def state_of(sandbox: sdk.Sandbox) -> str:
+def state_of(sandbox: sdk.AsyncSandbox) -> str:
     """Return the state that a sandbox was in when it was last looked at."""
     return str(getattr(sandbox.state, "value", sandbox.state))

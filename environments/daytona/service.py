@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
-import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import httpx
-import urllib3
+import aiohttp
 
 from environments.errors import EnvironmentStartError
-from environments.log import logger
-from environments.starting import current_start
+from environments.loop import LoopThread, current
+from environments.short_commands.retrying import Retrying
 
 if TYPE_CHECKING:
     import daytona as sdk
@@ -29,8 +25,6 @@ else:
         except ModuleNotFoundError:
             raise error from None
 
-T = TypeVar("T")
-
 VARIABLES = (
     "DAYTONA_API_KEY",
     "DAYTONA_JWT_TOKEN",
@@ -41,36 +35,35 @@ VARIABLES = (
 )
 USUAL_SERVICE = "https://app.daytona.io/api"
 SECRETS = ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN")
-SERVICE_ERRORS = (sdk.DaytonaError, httpx.HTTPError, OSError)
+SERVICE_ERRORS = (sdk.DaytonaError, aiohttp.ClientError, OSError)
 """All that the client raises: its own errors, and those of the network under it."""
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Answers that the service may not give any more a moment later."""
-PATIENCE = 30.0
-"""Seconds in which a call is tried again. One that comes back sooner waits twice as long each time."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 HOW_TO_LOG_IN = "set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN and DAYTONA_ORGANIZATION_ID"
 
-log = logger(__name__)
-_clients: dict[tuple[str | None, ...], sdk.Daytona] = {}
-_lock = threading.Lock()
+_Client = sdk.AsyncDaytona  # imported here, which takes seconds, and not on the loop thread
+_clients: dict[tuple[LoopThread | str | None, ...], sdk.AsyncDaytona] = {}
+"""Those of a parent process are kept for ever in a forked child: their sockets are the parent's."""
 
 
-def connect() -> sdk.Daytona:
-    """Return a connection, which environments share: each has threads and sockets that live as long as the process.
+async def connect() -> sdk.AsyncDaytona:
+    """Return a connection, which environments share, and which is closed at the end of the program.
 
     Raises:
         EnvironmentStartError: There are no credentials.
     """
-    key = tuple(os.environ.get(name) for name in VARIABLES)
-    with _lock:
-        if key not in _clients:
-            try:
-                _clients[key] = sdk.Daytona()
-            except sdk.DaytonaAuthenticationError:
-                raise EnvironmentStartError(f"backend 'daytona' has no credentials: {HOW_TO_LOG_IN}") from None
-            except SERVICE_ERRORS as error:
-                raise EnvironmentStartError(f"backend 'daytona': no connection can be made: {reason(error)}") from None
-        return _clients[key]
+    thread = current()
+    key = (thread, *(os.environ.get(name) for name in VARIABLES))
+    if key not in _clients:
+        try:
+            client = _clients[key] = _Client()
+        except sdk.DaytonaAuthenticationError:
+            raise EnvironmentStartError(f"backend 'daytona' has no credentials: {HOW_TO_LOG_IN}") from None
+        except SERVICE_ERRORS as error:
+            raise EnvironmentStartError(f"backend 'daytona': no connection can be made: {reason(error)}") from None
+        thread.lend_workers()
+        thread.at_end(client.close)
+    return _clients[key]
 
 
 def service_host() -> str:
@@ -84,32 +77,12 @@ def has_credentials() -> bool:
     return any(os.environ.get(name) for name in SECRETS)
 
 
-def retried(call: Callable[[], T], what: str) -> T:
-    """Return what a call returns, which is made again while the service is away for a moment.
-
-    Args:
-        call: What to do. It must be harmless to do it twice.
-        what: What could not be done, for the log.
-    """
-    deadline, pause = time.monotonic() + PATIENCE, _FIRST_PAUSE
-    while True:
-        try:
-            return call()
-        except SERVICE_ERRORS as error:
-            if not _may_pass(error) or time.monotonic() + pause > deadline:
-                raise
-            log.info("daytona: %s, and it is tried again: %s", what, reason(error))
-        # Many who failed together should not come back together.
-        current_start().pause(pause * random.uniform(0.5, 1))  # noqa: S311
-        pause = min(pause * 2, _LONGEST_PAUSE)
-
-
 def _may_pass(error: BaseException) -> bool:
-    if isinstance(error, httpx.HTTPStatusError):
-        return error.response.status_code in PASSING
+    if isinstance(error, aiohttp.ClientResponseError):
+        return error.status in PASSING
     if isinstance(error, sdk.DaytonaError):
         return error.status_code in PASSING or _is_of_network(error)
-    return True
+    return isinstance(error, SERVICE_ERRORS)
 
 
 def _is_of_network(error: BaseException) -> bool:
@@ -117,24 +90,10 @@ def _is_of_network(error: BaseException) -> bool:
 
     A name that nobody knows will hardly be known a moment later.
     """
-    kinds = (sdk.DaytonaConnectionError, httpx.TransportError, urllib3.exceptions.NewConnectionError)
     cause: BaseException | None = error
-    while cause and not isinstance(cause, kinds):
+    while cause and not isinstance(cause, aiohttp.ClientConnectionError | aiohttp.ClientPayloadError | OSError):
         cause = cause.__cause__
-    return cause is not None and not isinstance(cause, urllib3.exceptions.NameResolutionError)
-
-
-def apart(call: Callable[[], T], undo: Callable[[], object] = lambda: None) -> T:
-    """Return what a call returns that has a time limit of the client's own.
-
-    The client keeps such limits by SIGALRM on the main thread, which is the user's, and elsewhere by raising an error
-    in the middle of whatever the thread does. In a thread of its own neither harms anybody.
-
-    Args:
-        call: The call.
-        undo: Removes what it has made, if the start that needs it is stopped before its end.
-    """
-    return current_start().alone(call, undo)
+    return cause is not None and not isinstance(cause, aiohttp.ClientConnectorDNSError)
 
 
 @contextlib.contextmanager
@@ -166,10 +125,11 @@ def reason(error: BaseException) -> str:
     return text
 
 
+retried = Retrying("daytona", _may_pass, reason)
+
 __all__ = [
     "HOW_TO_LOG_IN",
     "SERVICE_ERRORS",
-    "apart",
     "connect",
     "has_credentials",
     "reason",

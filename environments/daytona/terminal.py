@@ -2,151 +2,149 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import importlib
 import os
-import queue
 import shlex
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from environments.daytona.service import reason, sdk
-from environments.errors import EnvironmentStartError, TerminalError
-from environments.shell.stream import Chunk, Terminal
+from environments.errors import EnvironmentStartError
+from environments.loop import done_within, spawn
+from environments.shell.sending_stream import SendingStream
+from environments.shell.stream import Terminal
 from environments.sink import Channel
+
+if TYPE_CHECKING:
+    from daytona.handle.async_pty_handle import AsyncPtyHandle
 
 PROMPT_TIMEOUT = 5.0
 """Seconds to wait for the login shell's first words: what is typed before may be thrown away."""
 BEGIN_TIMEOUT = 30.0
-JOIN_TIMEOUT = 5.0
-_GREETING_TIMEOUT = 30.0
-"""Seconds for the service to say that a terminal is there."""
-_patient: set[type] = set()
+CLOSE_TIMEOUT = 5.0
 
 
-def _let_the_client_wait() -> None:
-    """Mend a fault of the client library, once: it gives up on a terminal that does not greet within 0.1 s.
+async def open_terminal(
+    sandbox: sdk.AsyncSandbox, argv: Sequence[str], terminal: Terminal, put_script: Callable[[bytes], Awaitable[str]]
+) -> DaytonaTerminal:
+    """Start a process on a terminal.
 
-    It waits for the greeting in such steps, and takes a TimeoutError for the end of one; but its websocket library
-    raises `queue.Empty` then. Seen in daytona 0.226.1 with httpx-ws 0.9.0.
-    """
-    handle = importlib.import_module(f"{sdk.__name__}.handle.pty_handle").PtyHandle
-    if handle in _patient:
-        return
-    wait_for_connection = handle.wait_for_connection
-
-    def wait(self: object, timeout: float = _GREETING_TIMEOUT) -> None:
-        deadline = time.monotonic() + timeout
-        while True:
-            try:
-                wait_for_connection(self, max(0.0, deadline - time.monotonic()))
-            except queue.Empty:
-                if time.monotonic() < deadline:
-                    continue
-                raise sdk.DaytonaTimeoutError("PTY connection timeout") from None
-            return
-
-    handle.wait_for_connection = wait
-    _patient.add(handle)
-
-
-class DaytonaTerminal:
-    """The service starts the user's own login shell on a terminal. It is told to become our process. See `Stream`.
+    The service starts the user's own login shell there. It is told to become our process.
 
     Args:
         sandbox: Where it runs.
         argv: The program and its arguments.
         terminal: Its size.
         put_script: Writes a script into the target and returns its path.
+
+    Raises:
+        EnvironmentStartError: The login shell did not become the process.
     """
+    begin = os.urandom(8).hex()
+    # What is typed is echoed, so that the word that begins the output must not stand in it.
+    script = await put_script(f"printf %s {begin}\nexec {shlex.join(argv)}\n".encode())
+    stream = DaytonaTerminal()
+    size = sdk.PtySize(rows=terminal.rows, cols=terminal.columns)
+    handle = await sandbox.process.create_pty_session(f"hermes-{begin}", stream.take, pty_size=size)
+    try:
+        await stream.take_over(handle, begin.encode(), f" exec /bin/sh {shlex.quote(script)}\n".encode())
+    except BaseException:
+        spawn(stream.close())
+        raise
+    return stream
 
-    def __init__(
-        self, sandbox: sdk.Sandbox, argv: Sequence[str], terminal: Terminal, put_script: Callable[[bytes], str]
-    ) -> None:
-        begin = os.urandom(8).hex()
-        # What is typed is echoed, so that the word that begins the output must not stand in it.
-        try:
-            script = put_script(f"printf %s {begin}\nexec {shlex.join(argv)}\n".encode())
-        except TerminalError as error:
-            raise EnvironmentStartError(f"the terminal could not be set up: {error}") from error
-        size = sdk.PtySize(rows=terminal.rows, cols=terminal.columns)
-        _let_the_client_wait()
-        self._handle = sandbox.process.create_pty_session(f"hermes-{begin}", pty_size=size)
-        self._arrived: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._rest = b""
-        self._ended = self._closed = False
-        self._thread = threading.Thread(target=self._receive, name="hermes-daytona-terminal", daemon=True)
-        self._thread.start()
-        try:
-            self._take_over(begin.encode(), f" exec /bin/sh {shlex.quote(script)}\n".encode())
-        except BaseException:
-            self.close()
-            raise
 
-    def _receive(self) -> None:
-        try:
-            for data in self._handle:
-                if data:
-                    self._arrived.put(data)
-        finally:
-            self._arrived.put(b"")
+class DaytonaTerminal(SendingStream):
+    """A process on a terminal, see `open_terminal`."""
 
-    def _take_over(self, begin: bytes, line: bytes) -> None:
-        with contextlib.suppress(queue.Empty):
-            self._arrived.get(timeout=PROMPT_TIMEOUT)
-        self.write(line)
-        seen, deadline = b"", time.monotonic() + BEGIN_TIMEOUT
-        while begin not in seen:
-            chunk = self.read(max(0.0, deadline - time.monotonic()))
-            if chunk is None or not chunk.data:
-                said = seen.decode("utf-8", "replace")[-500:]
-                raise EnvironmentStartError(f"backend 'daytona': the terminal could not be set up: {said}")
-            seen += chunk.data
-        self._rest = seen.partition(begin)[2]
+    _handle: AsyncPtyHandle
+    _over: asyncio.Task[None]
 
-    def read(self, timeout: float | None) -> Chunk | None:
-        """Wait for bytes. See `Stream`."""
-        if self._rest:
-            data, self._rest = self._rest, b""
-            return Chunk(Channel.STDOUT, data)
-        if self._ended:
-            return Chunk(Channel.STDOUT, b"")
-        try:
-            data = self._arrived.get(block=timeout != 0, timeout=timeout or None)
-        except queue.Empty:
-            return None
-        self._ended = not data
-        return Chunk(Channel.STDOUT, data)
+    def __init__(self) -> None:
+        super().__init__()
+        self._early = b""
+        """What arrived before it was started."""
+        self._arrived = asyncio.Event()
+        self._may_read = asyncio.Event()
+        self._may_read.set()
+        self._has_begun = False
 
-    def write(self, data: bytes) -> None:
-        """Type bytes. See `Stream`."""
+    async def take_over(self, handle: AsyncPtyHandle, begin: bytes, line: bytes) -> None:
+        """Type the line that makes the login shell our process, whose output begins with a word."""
+        self._handle, self._over = handle, spawn(self._await_end(handle))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PROMPT_TIMEOUT):
+                await self._arrived.wait()
+        await handle.send_input(line)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BEGIN_TIMEOUT):
+                while begin not in self._early and not self._over.done():
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        if begin not in self._early:
+            said = self._early.decode("utf-8", "replace")[-500:]
+            raise EnvironmentStartError(f"backend 'daytona': the terminal could not be set up: {said}")
+        self._early = self._early.partition(begin)[2]
+
+    async def _await_end(self, handle: AsyncPtyHandle) -> None:
+        with contextlib.suppress(sdk.DaytonaError, asyncio.CancelledError):  # which is what disconnecting leads to
+            await handle.wait()
+        self._arrived.set()
+        if self._has_begun:
+            self._end()
+
+    async def take(self, data: bytes) -> None:
+        """Take what arrives. No more is read meanwhile."""
+        await self._may_read.wait()
+        if self._has_begun:
+            self.receiver.data_received(Channel.STDOUT, data)
+        else:
+            self._early += data
+            self._arrived.set()
+
+    def _begin(self) -> None:
+        self._has_begun = True
+        if self._early:
+            self.receiver.data_received(Channel.STDOUT, self._early)
+        if self._over.done():
+            self._end()
+
+    async def _send(self, data: bytes) -> None:
         try:
-            self._handle.send_input(data)
+            await self._handle.send_input(data)
         except sdk.DaytonaError as error:
             raise BrokenPipeError(reason(error)) from None
 
-    def close_write(self) -> None:
-        """Type control-D. See `Stream`."""
-        self.write(b"\x04")
+    async def _send_end(self) -> None:
+        await self._send(b"\x04")
 
-    def resize(self, terminal: Terminal) -> None:
-        """Change the size of the terminal. See `Stream`."""
+    def pause(self) -> None:
+        """Stop reading, see `Stream`."""
+        self._may_read.clear()
+
+    def resume(self) -> None:
+        """Read on, see `Stream`."""
+        self._may_read.set()
+
+    async def resize(self, terminal: Terminal) -> None:
+        """Change the size of the terminal, see `Stream`."""
         with contextlib.suppress(sdk.DaytonaError):
-            self._handle.resize(sdk.PtySize(rows=terminal.rows, cols=terminal.columns))
+            await self._handle.resize(sdk.PtySize(rows=terminal.rows, cols=terminal.columns))
 
-    def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended. See `Stream`."""
-        self._thread.join(timeout)
+    async def exit_code(self, timeout: float) -> int | None:
+        """Return how the process ended, see `Stream`."""
+        await done_within(self._over, timeout)
         return self._handle.exit_code
 
-    def close(self) -> None:
-        """End the terminal. See `Stream`."""
-        if self._closed:
-            return
-        self._closed = True
-        if self._thread.is_alive():
-            with contextlib.suppress(sdk.DaytonaError):
-                self._handle.kill()
-            self._thread.join(JOIN_TIMEOUT)
-        self._handle.disconnect()
+    async def close(self) -> None:
+        """End the terminal, see `Stream`."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._may_read.set()
+            with contextlib.suppress(TimeoutError, sdk.DaytonaError):
+                async with asyncio.timeout(CLOSE_TIMEOUT):
+                    if not self._over.done():
+                        await self._handle.kill()
+                    await self._handle.disconnect()
+        await done_within(self._over, CLOSE_TIMEOUT)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import io
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from environments.address import Address
 from environments.cancellation import check_scope
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
+from environments.loop import in_worker
 from environments.modal.garbage import find_orphans
 from environments.modal.joined import JoinedTarget
 from environments.modal.listing import find_targets
-from environments.modal.loop import LoopThread
 from environments.modal.service import HOW_TO_LOG_IN, SERVICE_ERRORS, has_credentials, reason, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.stream import ModalStream
@@ -30,7 +31,7 @@ from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
-from environments.shell.stream import BlockingStream, Stream, Terminal
+from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import CONTROL_TIMEOUT, PerCommandEnvironment
 from environments.starting import current_start
 from environments.target import Target
@@ -69,7 +70,6 @@ class ModalEnvironment(PerCommandEnvironment):
         super().__init__(settings)
         self._joins = ModalSettings.of(settings).sandbox is not None
         self._target = JoinedTarget(settings) if self._joins else ModalTarget(settings)
-        self._loop = LoopThread(f"hermes-modal-{self.id[-8:]}")
         self._duplex = True
         self._native_files = self.files
 
@@ -106,13 +106,16 @@ class ModalEnvironment(PerCommandEnvironment):
         found = super().capabilities
         return replace(found, duplex=self._duplex, pty=self._duplex)
 
-    def start_target(self) -> None:
+    async def start_target(self) -> None:
         """Bring the sandbox up; after a loss, take up the one there was if it still runs."""
-        if self._target.start():
+        if await self._target.start():
             try:
-                self._duplex = current_start().alone(self._delivers_input, undo=lambda: None)
+                self._duplex = await self._delivers_input()
+            except asyncio.CancelledError:
+                current_start().detach(self._target.discard())
+                raise
             except BaseException:
-                self._target.discard()
+                await self._target.discard()
                 raise
             self.observation.target = ("sandbox", self._target.id)
             self.files = (
@@ -120,12 +123,12 @@ class ModalEnvironment(PerCommandEnvironment):
             )
             self.streams_lag = not self._duplex
 
-    def _delivers_input(self) -> bool:
-        process = self._target.start_process(["/bin/sh", "-c", _PROBE], timeout=PROBE_TIMEOUT)
+    async def _delivers_input(self) -> bool:
+        process = await self._target.start_process(["/bin/sh", "-c", _PROBE], timeout=PROBE_TIMEOUT)
         try:
             process.stdin.write(b"input\n")
-            process.stdin.drain()
-            delivered: bool = process.wait() == 0
+            await process.stdin.drain.aio()
+            delivered: bool = await process.wait.aio() == 0
         except SERVICE_ERRORS as error:
             log.debug("modal: input could not be sent: %s", reason(error))
             return False
@@ -133,16 +136,13 @@ class ModalEnvironment(PerCommandEnvironment):
             log.warning("input does not reach processes in the sandbox; commands are run one by one, which is slower")
         return delivered
 
-    def stop_target(self) -> None:
+    async def stop_target(self) -> None:
         """Keep the files if they are to be kept, and terminate the sandbox."""
-        try:
-            self._target.stop()
-        finally:
-            self._loop.close()
+        await self._target.stop()
 
-    def target_loss(self) -> str | None:
+    async def target_loss(self) -> str | None:
         """Say why the sandbox is gone, see `PersistentShellEnvironment.target_loss`."""
-        return self._target.loss()
+        return await self._target.loss()
 
     def describe_target(self, cwd: str) -> Target:
         """Say which sandbox it is, see `PersistentShellEnvironment`."""
@@ -152,28 +152,22 @@ class ModalEnvironment(PerCommandEnvironment):
     def find_address(self, port: int) -> Address:
         """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`."""
         self.ensure_started()
-        return self._target.address(port)
+        return self.run_on_loop(lambda _: self._target.address(port))
 
     # Over streams.
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream | BlockingStream:
+    async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `StreamOpener`."""
         if not self._duplex:
-            return super().open_stream(argv, terminal)
-        resize = None
+            return await super().open_stream(argv, terminal)
         if terminal is None:
-            process = self._target.start_process(argv)
-        else:
-            size = str(terminal.rows), str(terminal.columns)
-            process = self._target.start_process(["/bin/sh", "-c", _SIZED, "sh", *size, *argv], pty=True)
-            resize = partial(self._resize, argv[-1])
-        try:
-            return ModalStream(self._loop, process, resize)
-        except BrokenPipeError as error:  # cleaned up in between
-            raise EnvironmentStartError(f"backend 'modal': {error}") from None
+            return ModalStream(await self._target.start_process(argv))
+        size = str(terminal.rows), str(terminal.columns)
+        process = await self._target.start_process(["/bin/sh", "-c", _SIZED, "sh", *size, *argv], pty=True)
+        return ModalStream(process, partial(self._resize, argv[-1]))
 
-    def _resize(self, marker: str, terminal: Terminal) -> None:
-        self._target.run(_RESIZE, marker, str(terminal.rows), str(terminal.columns))
+    async def _resize(self, marker: str, terminal: Terminal) -> None:
+        await self._target.run(_RESIZE, marker, str(terminal.rows), str(terminal.columns))
 
     async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
         """Run a command of our own, see `PersistentShellEnvironment`."""
@@ -201,48 +195,57 @@ class ModalEnvironment(PerCommandEnvironment):
 
     # By short commands, whose text travels as a variable: it would otherwise show in the process list.
 
-    def run_once(self, text: str, timeout: float) -> CommandResult:
+    async def run_once(self, text: str, timeout: float) -> CommandResult:
         """Run shell text, see `PerCommandEnvironment`."""
-        output = io.BytesIO()
-        code = self._run_short(_RUN_TEXT, output, env={_TEXT: text}, timeout=timeout)
-        return CommandResult(output.getvalue().decode("utf-8", "surrogateescape"), code)
+        output, code = await self._ran(_RUN_TEXT, env={_TEXT: text}, timeout=timeout)
+        return CommandResult(output.decode("utf-8", "surrogateescape"), code)
 
-    def put_native(self, source: bytes | Path, path: str) -> None:
+    async def put_native(self, source: bytes | Path, path: str) -> None:
         """Write a file in pieces, see `PerCommandEnvironment`."""
-        for number, piece in enumerate(_pieces(source)):
+        pieces = _pieces(source)
+        for number in itertools.count():
             check_scope()
+            if not (piece := await in_worker(next, pieces, b"")):
+                break
             env = {_TEXT: base64.b64encode(piece).decode()}
-            self._check(self._run_short(_PUT_PIECE, io.BytesIO(), f"{path}.{number}", env=env), "write", path)
-        self._check(self._run_short(_JOIN_PIECES, io.BytesIO(), path), "write", path)
+            _check((await self._ran(_PUT_PIECE, f"{path}.{number}", env=env))[1], "write", path)
+        _check((await self._ran(_JOIN_PIECES, path))[1], "write", path)
 
-    def fetch_native(self, path: str, file: BinaryIO) -> None:
+    async def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
         """Copy a file of the sandbox, see `PerCommandEnvironment`."""
-        self._check(self._run_short('exec cat -- "$1"', file, path, timeout=math.inf), "read", path)
+        process = await self._target.start_process(["/bin/sh", "-c", 'exec cat -- "$1"', "sh", path])
+        with _answered():
+            async with contextlib.aclosing(process.stdout.__aiter__()) as pieces:
+                async for piece in pieces:
+                    yield piece
+            code = await process.wait.aio()
+        _check(code, "read", path)
 
-    @staticmethod
-    def _check(code: int, verb: str, path: str) -> None:
-        if code != 0:
-            raise TerminalError(f"cannot {verb} {path} on backend 'modal': exit code {code}")
-
-    def _run_short(
-        self,
-        script: str,
-        output: BinaryIO,
-        *arguments: str,
-        env: Mapping[str, str] | None = None,
-        timeout: float = PROBE_TIMEOUT,
-    ) -> int:
-        limit = None if timeout == math.inf else math.ceil(timeout)
-        process = self._target.start_process(["/bin/sh", "-c", script, "sh", *arguments], env=env, timeout=limit)
-        try:
-            for piece in process.stdout:
-                output.write(piece)
-            code = int(process.wait())
-        except SERVICE_ERRORS as error:
-            raise TerminalError(f"backend 'modal': a command gave no answer: {reason(error)}") from error
+    async def _ran(
+        self, script: str, *arguments: str, env: Mapping[str, str] | None = None, timeout: float = PROBE_TIMEOUT
+    ) -> tuple[bytes, int]:
+        """Run a script of our own, and return its output and its exit code."""
+        limit = math.ceil(timeout)
+        process = await self._target.start_process(["/bin/sh", "-c", script, "sh", *arguments], env=env, timeout=limit)
+        with _answered():
+            output = b"".join([piece async for piece in process.stdout])
+            code: int = await process.wait.aio()
         if code < 0:
             raise TerminalError(f"backend 'modal': a command gave no answer for {timeout:.0f} s")
-        return code
+        return output, code
+
+
+@contextlib.contextmanager
+def _answered() -> Iterator[None]:
+    try:
+        yield
+    except SERVICE_ERRORS as error:
+        raise TerminalError(f"backend 'modal': a command gave no answer: {reason(error)}") from error
+
+
+def _check(code: int, verb: str, path: str) -> None:
+    if code != 0:
+        raise TerminalError(f"cannot {verb} {path} on backend 'modal': exit code {code}")
 
 
 def _pieces(source: bytes | Path) -> Iterator[bytes]:

@@ -7,6 +7,7 @@ from functools import partial
 
 import modal
 
+from environments.loop import run
 from environments.modal.kept import Kept
 from environments.modal.listing import our_sandboxes
 from environments.modal.service import reported
@@ -36,7 +37,8 @@ def _keep(sandbox: modal.Sandbox, own: Mapping[str, str]) -> None:
         return
     try:
         with reported(f"the files of sandbox {sandbox.object_id} cannot be kept"):
-            kept.note(sandbox.snapshot_filesystem().object_id, own.get(TASK, ""))
+            taken = run(lambda _: sandbox.snapshot_filesystem.aio())
+            kept.note(taken.object_id, own.get(TASK, ""))
         _terminate(sandbox)
     finally:
         kept.release()
@@ -44,4 +46,4 @@ def _keep(sandbox: modal.Sandbox, own: Mapping[str, str]) -> None:
 
 def _terminate(sandbox: modal.Sandbox) -> None:
     with reported(f"sandbox {sandbox.object_id} cannot be terminated"):
-        sandbox.terminate()
+        run(lambda _: sandbox.terminate.aio())

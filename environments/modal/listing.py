@@ -10,6 +10,7 @@ import modal
 from modal import exception
 
 from environments.found_target import FoundTarget, Use, refuse_use, unclaimed
+from environments.loop import run
 from environments.modal.kept import Kept, all_kept
 from environments.modal.service import connect, has_credentials, reported
 from environments.modal.settings import ModalSettings
@@ -26,15 +27,19 @@ def our_sandboxes() -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
     """
     if not has_credentials():
         return []
-    client = connect()
+    found = run(lambda _: _running(ModalSettings.of(load_settings("modal")).app))
+    return [(sandbox, tags) for sandbox, tags in found if OWNER in tags]
+
+
+async def _running(name: str) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
+    client = await connect()
     with reported("sandboxes cannot be listed"):
         try:
-            app = modal.App.lookup(ModalSettings.of(load_settings("modal")).app, client=client)
+            app = await modal.App.lookup.aio(name, client=client)
         except exception.NotFoundError:
             return []
-        running = list(modal.Sandbox.list(app_id=app.app_id, client=client))
-        found = [(sandbox, sandbox.get_tags()) for sandbox in running]
-    return [(sandbox, tags) for sandbox, tags in found if OWNER in tags]
+        running = modal.Sandbox.list.aio(app_id=app.app_id, client=client)
+        return [(sandbox, await sandbox.get_tags.aio()) async for sandbox in running]
 
 
 def find_targets() -> Iterator[FoundTarget]:
@@ -77,16 +82,27 @@ def _terminate(sandbox: str, tags: Mapping[str, str], force: bool) -> None:
     with contextlib.ExitStack() as held:
         if KEPT in tags:  # an environment may be about to take it up
             held.enter_context(unclaimed(Kept(tags[KEPT]).claim, what, force))
-        with reported(f"sandbox {sandbox} cannot be terminated"), contextlib.suppress(exception.NotFoundError):
-            modal.Sandbox.from_id(sandbox, client=connect()).terminate()
+        run(lambda _: _end(sandbox))
+
+
+async def _end(sandbox: str) -> None:
+    client = await connect()
+    with reported(f"sandbox {sandbox} cannot be terminated"), contextlib.suppress(exception.NotFoundError):
+        found = await modal.Sandbox.from_id.aio(sandbox, client=client)
+        await found.terminate.aio()
 
 
 def _delete(kept: Kept, force: bool) -> None:
-    from modal.experimental import image_delete  # which the client says may be somewhere else in a later version
-
     with unclaimed(kept.claim, f"backend 'modal': snapshot {kept.snapshot}", force):
         image = kept.snapshot
         if image:
-            with reported(f"snapshot {image} cannot be deleted"), contextlib.suppress(exception.NotFoundError):
-                image_delete(image, client=connect())
+            run(lambda _: _delete_image(image))
         kept.forget()
+
+
+async def _delete_image(image: str) -> None:
+    from modal.experimental import image_delete  # which the client says may be somewhere else in a later version
+
+    client = await connect()
+    with reported(f"snapshot {image} cannot be deleted"), contextlib.suppress(exception.NotFoundError):
+        await image_delete.aio(image, client=client)

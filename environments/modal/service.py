@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import random
-import time
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import modal
@@ -17,10 +13,10 @@ from modal import exception
 from modal.config import config
 
 from environments.errors import EnvironmentStartError, UnsupportedError
-from environments.log import logger
-from environments.starting import current_start
+from environments.shell.lifecycle import clean_up_first
+from environments.short_commands.retrying import Retrying
 
-T = TypeVar("T")
+clean_up_first()  # the client ends its loop thread at the end of the program
 
 PASSING = (
     exception.ServiceError,
@@ -34,24 +30,19 @@ PASSING = (
 and not at all when the rate of calls is limited."""
 SERVICE_ERRORS = (exception.Error, GRPCError, StreamTerminatedError, OSError)
 """All that the client raises: its own errors, and those of the protocol and the network under it."""
-PATIENCE = 30.0
-"""Seconds in which a call is tried again. One that comes back sooner waits twice as long each time."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _SECRETS = ("token_id", "token_secret", "oauth_refresh_token", "oauth_client_secret", "oauth_jwt_key")
 
 HOW_TO_LOG_IN = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which writes ~/.modal.toml"
 
-log = logger(__name__)
 
-
-def connect() -> modal.Client:
+async def connect() -> modal.Client:
     """Return the client library's own connection, which lives as long as the process.
 
     Raises:
         EnvironmentStartError: There are no credentials.
     """
     with reported("the service cannot be reached"):
-        return modal.Client.from_env()
+        return await modal.Client.from_env.aio()
 
 
 def has_credentials() -> bool:
@@ -62,47 +53,6 @@ def has_credentials() -> bool:
 def service_host() -> str:
     """Return the name of the service's host."""
     return urlsplit(str(config.get("server_url"))).hostname or ""
-
-
-class Backoff:
-    """How long to wait before the next try, and when to give up."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Begin anew, after a success."""
-        self._deadline, self._pause = math.inf, _FIRST_PAUSE
-
-    def next_pause(self, error: Exception, what: str) -> float:
-        """Return how many seconds to wait.
-
-        Args:
-            error: Why the last try failed. It is raised again once there has been patience enough.
-            what: What could not be done, for the log.
-        """
-        now = time.monotonic()
-        self._deadline = min(self._deadline, now + PATIENCE)
-        if now + self._pause > self._deadline:
-            raise error
-        log.info("modal: %s, and it is tried again: %s", what, reason(error))
-        pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
-        return pause * random.uniform(0.5, 1)  # noqa: S311 - many who failed together should not come back together
-
-
-def retried(call: Callable[[], T], what: str) -> T:
-    """Return what a call returns, which is made again while the service is away for a moment.
-
-    Args:
-        call: What to do. It must be harmless to do it twice.
-        what: What could not be done, for the log.
-    """
-    backoff = Backoff()
-    while True:
-        try:
-            return call()
-        except PASSING as error:
-            current_start().pause(backoff.next_pause(error, what))
 
 
 @contextlib.contextmanager
@@ -140,3 +90,6 @@ def reason(error: BaseException) -> str:
         if secret:
             text = text.replace(str(secret), "***")
     return text
+
+
+retried = Retrying("modal", lambda error: isinstance(error, PASSING), reason)

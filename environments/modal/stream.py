@@ -4,86 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import threading
 import time
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import CancelledError, Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from modal import exception
 
 from environments.log import logger
-from environments.modal.service import PASSING, PATIENCE, SERVICE_ERRORS, Backoff, reason
-from environments.shell.stream import Chunk, Terminal
+from environments.loop import current, done_within, spawn
+from environments.modal.service import SERVICE_ERRORS, reason, retried
+from environments.shell.sending_stream import SendingStream
+from environments.shell.stream import Terminal
+from environments.short_commands.retrying import PATIENCE
 from environments.sink import Channel
 
 if TYPE_CHECKING:
     from modal.container_process import ContainerProcess
     from modal.io_streams import StreamReader
 
-    from environments.modal.loop import LoopThread
-
 PIECE = 4 * 1024 * 1024
 """Bytes of input sent at a time, of which each piece costs a round trip. The client takes at most 16 MiB."""
-UNREAD_LIMIT = 4 * 1024 * 1024
-"""Bytes of output that wait here to be read, before no more are fetched."""
 QUIET = 0.25
 """Seconds of silence after a process has ended, after which its streams are taken as ended too: a child that it has
 left behind may hold them open for hours."""
+END_LIMIT = 5.0
+"""Seconds for the end of input to reach a process that is given up."""
 
 log = logger(__name__)
 
 
-class ModalStream:
-    """A process in a sandbox, which tasks of an event loop read and wait for.
+class ModalStream(SendingStream):
+    """A process in a sandbox.
 
     What is written is numbered by its place in the whole input, so that the client can send it again after a fault
     without its arriving twice. Output is numbered too, and fetched on from where a broken connection left off.
 
     Args:
-        loop: Where the tasks run.
         process: The process, started with bytes for streams.
         resize: Changes the size of its terminal, if it has one.
     """
 
     def __init__(
-        self,
-        loop: LoopThread,
-        process: ContainerProcess[bytes],
-        resize: Callable[[Terminal], None] | None = None,
+        self, process: ContainerProcess[bytes], resize: Callable[[Terminal], Awaitable[object]] | None = None
     ) -> None:
-        self._loop = loop
+        super().__init__()
         self._process = process
         self._resize = resize
-        self._arrived = threading.Condition()
-        self._chunks: deque[Chunk] = deque()
-        self._unread = self._received = 0
-        self._room = asyncio.Event()
-        self._room.set()
-        self._ended = self._closed = self._broken = False
-        self._write_lock = threading.Lock()
-        self._writing: Future[None] | None = None
-        self._exit: Future[int | None] = Future()
-        self._pumping = loop.submit(self._read_to_end())
-        self._pumping.add_done_callback(self._finish)
+        self._received = 0
+        self._may_read = asyncio.Event()
+        self._may_read.set()
 
-    def _finish(self, _: Future[None]) -> None:
-        with self._arrived:
-            self._ended = True
-            if not self._exit.done():
-                self._exit.set_result(None)
-            self._arrived.notify_all()
+    def _begin(self) -> None:
+        self._exit: asyncio.Future[int] = current().loop.create_future()
+        self._reading = spawn(self._read_to_end())
+        self._reading.add_done_callback(lambda _: self._end())  # it may be cancelled at its very end
 
-    # In the loop.
+    # Reading.
 
     async def _read_to_end(self) -> None:
-        process = self._process
-        end = asyncio.create_task(self._await_exit())
-        sources = ((Channel.STDOUT, process.stdout), (Channel.STDERR, process.stderr))
-        reads = {asyncio.create_task(self._read_one(channel, source)) for channel, source in sources}
+        sources = ((Channel.STDOUT, self._process.stdout), (Channel.STDERR, self._process.stderr))
+        reads = {spawn(self._read_one(channel, source)) for channel, source in sources}
+        end = spawn(self._await_exit())
         try:
             waiting: set[asyncio.Task[None]] = {end, *reads}
             while not end.done():
@@ -93,7 +75,7 @@ class ModalStream:
             while waiting := {task for task in reads if not task.done()}:
                 before = self._received
                 await asyncio.wait(waiting, timeout=QUIET)
-                if self._received == before and self._room.is_set():
+                if self._received == before and self._may_read.is_set():
                     return
         finally:
             tasks = {end, *reads}
@@ -104,140 +86,96 @@ class ModalStream:
                     log.debug("modal: a stream ended: %s", reason(outcome))
 
     async def _await_exit(self) -> None:
-        backoff = Backoff()
-        while True:
+        attempts = retried.attempts("the exit code cannot be had")
+        while not self._exit.done():
             began = time.monotonic()
             try:
-                code = await self._process.wait.aio()
-            except PASSING as error:
+                self._exit.set_result(await self._process.wait.aio())
+            except SERVICE_ERRORS as error:
                 if time.monotonic() - began > PATIENCE:
-                    backoff.reset()  # the service was there for long in between
-                await asyncio.sleep(backoff.next_pause(error, "the exit code cannot be had"))
-                continue
-            with self._arrived:
-                if not self._exit.done():
-                    self._exit.set_result(code)
-            return
+                    attempts.reset()  # the service was there for long in between
+                await attempts.failed(error)
 
     async def _read_one(self, channel: Channel, source: StreamReader[bytes]) -> None:
-        backoff = Backoff()
+        attempts = retried.attempts("output cannot be read")
         while True:
             try:
                 async with contextlib.aclosing(source.__aiter__()) as pieces:
                     async for data in pieces:
-                        backoff.reset()
-                        self._take(channel, data)
-                        await self._room.wait()
-            except PASSING as error:  # the client goes on behind the last byte that it has got
-                await asyncio.sleep(backoff.next_pause(error, "output cannot be read"))
+                        attempts.reset()
+                        await self._may_read.wait()
+                        self._received += len(data)
+                        if not self.has_ended:
+                            self.receiver.data_received(channel, data)
+            except SERVICE_ERRORS as error:  # the client goes on behind the last byte that it has got
+                await attempts.failed(error)
             else:
                 return
 
-    def _take(self, channel: Channel, data: bytes) -> None:
-        with self._arrived:
-            self._chunks.append(Chunk(channel, data))
-            self._unread += len(data)
-            self._received += len(data)
-            if self._unread >= UNREAD_LIMIT:
-                self._room.clear()
-            self._arrived.notify_all()
+    def pause(self) -> None:
+        """Stop reading, see `Stream`."""
+        self._may_read.clear()
 
-    async def _send(self, data: bytes, *, eof: bool = False) -> None:
-        stdin = self._process.stdin
+    def resume(self) -> None:
+        """Read on, see `Stream`."""
+        self._may_read.set()
+
+    # Writing.
+
+    async def _send(self, data: bytes) -> None:
         for start in range(0, len(data), PIECE):
-            stdin.write(data[start : start + PIECE])
-            await self._drain()
-        if eof:
-            stdin.write_eof()
-            await self._drain()
+            await self._drained(partial(self._process.stdin.write, data[start : start + PIECE]))
 
-    async def _drain(self) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                await self._process.stdin.drain.aio()
-            except PASSING as error:  # what arrived all the same is not taken twice, as it has the same place
-                await asyncio.sleep(backoff.next_pause(error, "input cannot be sent"))
-            else:
-                return
+    async def _send_end(self) -> None:
+        await self._drained(self._process.stdin.write_eof)
 
-    async def _end_input(self) -> None:
-        with contextlib.suppress(*SERVICE_ERRORS, ValueError):
-            await self._send(b"", eof=True)
+    async def _drained(self, write: Callable[[], None]) -> None:
+        """Write something and wait until it was taken. When that cannot be known, the stream ends.
 
-    # In the caller's thread.
-
-    def read(self, timeout: float | None) -> Chunk | None:
-        """Wait for bytes, see `Stream.read`."""
-        with self._arrived:
-            self._arrived.wait_for(lambda: self._chunks or self._ended or self._closed, timeout)
-            if self._closed:
-                return Chunk(Channel.STDOUT, b"")
-            if not self._chunks:
-                return Chunk(Channel.STDOUT, b"") if self._ended or self._broken else None
-            chunk = self._chunks.popleft()
-            self._unread -= len(chunk.data)
-            has_room = self._unread < UNREAD_LIMIT
-        if has_room and not self._room.is_set():
-            self._loop.wake(self._room)
-        return chunk
-
-    def write(self, data: bytes) -> None:
-        """Send all of `data`, see `Stream.write`.
-
-        When it cannot be known whether the process got it, that is no error here: the stream then ends, as the
-        caller would send again what was refused.
+        Were it refused instead, the caller would send it again.
         """
-        self._write(data)
-
-    def _write(self, data: bytes, *, eof: bool = False) -> None:
-        with self._write_lock:
-            if self._closed or self._ended or self._broken:
-                raise BrokenPipeError(errno.EPIPE, "the process in the sandbox does not read any more")
-            self._writing = self._loop.submit(self._send(data, eof=eof))
-            try:
-                self._writing.result()
-            except (exception.ConflictError, ValueError) as error:  # its input is closed
-                raise BrokenPipeError(errno.EPIPE, f"the process in the sandbox does not read: {error}") from error
-            except (*SERVICE_ERRORS, CancelledError) as error:
-                log.debug("modal: input was not confirmed: %s", reason(error))
-                self._break()
-
-    def _break(self) -> None:
-        self._broken = True
-        self._pumping.cancel()
+        try:
+            write()
+            # What arrived all the same is not taken twice, as it has the same place.
+            await retried(self._process.stdin.drain.aio, "input cannot be sent")
+        except (exception.ConflictError, ValueError) as error:  # its input is closed
+            raise BrokenPipeError(str(error)) from error
+        except SERVICE_ERRORS as error:
+            self._reading.cancel()
+            raise BrokenPipeError(f"input was not confirmed: {reason(error)}") from error
 
     def close_write(self) -> None:
         """Let the process see end of file: end its input, or type control-D on a terminal."""
         if self._resize:
             self.write(b"\x04")
-            return
-        with contextlib.suppress(BrokenPipeError):
-            self._write(b"", eof=True)
+        else:
+            super().close_write()
 
-    def resize(self, terminal: Terminal) -> None:
+    async def resize(self, terminal: Terminal) -> None:
         """Change the size of the terminal, if there is one."""
         if self._resize:
-            self._resize(terminal)
+            await self._resize(terminal)
 
-    def exit_code(self, timeout: float) -> int | None:
-        """Return how the process ended, see `Stream.exit_code`."""
-        try:
-            return self._exit.result(timeout)
-        except (FutureTimeoutError, CancelledError):
-            return None
+    # The end.
 
-    def close(self) -> None:
+    async def exit_code(self, timeout: float) -> int | None:
+        """Return how the process ended, see `Stream`."""
+        await asyncio.wait((self._exit, self._reading), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        return self._exit.result() if self._exit.done() else None
+
+    async def close(self) -> None:
         """Give the process up: its input ends, and nothing more is fetched of its output."""
-        with self._arrived:
-            if self._closed:
-                return
-            self._closed = True
-            self._arrived.notify_all()
-        writing = self._writing
-        if writing and not writing.done():
-            writing.cancel()  # and no end of input behind it, with which the rest would be sent
-        elif not self._ended:
-            with contextlib.suppress(BrokenPipeError):
-                self._loop.submit(self._end_input())
-        self._pumping.cancel()
+        if not self._is_closed:
+            self._is_closed = True
+            if self._sending:
+                self._sending.cancel()  # and no end of input behind it, with which the rest would be sent
+            elif not self.has_ended:
+                spawn(self._end_input())
+            self._reading.cancel()
+        await done_within(self._reading, END_LIMIT)
+        self._end()
+
+    async def _end_input(self) -> None:
+        with contextlib.suppress(TimeoutError, BrokenPipeError):
+            async with asyncio.timeout(END_LIMIT):
+                await self._send_end()

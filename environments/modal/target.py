@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import modal
 from modal import exception
@@ -15,6 +15,7 @@ from modal import exception
 from environments.address import Address
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.log import logger
+from environments.loop import in_worker
 from environments.modal.kept import Kept, key_of
 from environments.modal.sandbox import image, options, variables
 from environments.modal.service import SERVICE_ERRORS, connect, reason, reported, retried
@@ -23,7 +24,7 @@ from environments.owner import MARKER_VARIABLE
 from environments.sandbox_labels import CREATED, KEPT, OWNER, readable, sandbox_labels
 from environments.settings import EnvironmentSettings
 from environments.shared_claim import SharedClaim
-from environments.starting import current_start, unstoppable
+from environments.starting import current_start
 
 if TYPE_CHECKING:
     from modal.container_process import ContainerProcess
@@ -67,120 +68,135 @@ class ModalTarget:
         """Whether the files outlive `stop`."""
         return self._kept is not None
 
-    def start(self) -> bool:
+    async def start(self) -> bool:
         """Bring the sandbox up, and return whether it is another one than before.
 
         Raises:
             EnvironmentStartError: It cannot be brought up.
         """
-        start = current_start()
-        start.tell("connecting to Modal")
-        self._client = start.alone(connect, undo=nothing)
+        await current_start().told("connecting to Modal")
+        self._client = await connect()
         with reported("no sandbox can be started"):
-            if self._sandbox and start.alone(partial(self._still_runs, self._sandbox), undo=nothing):
+            if self._sandbox and await self._still_runs(self._sandbox):
                 return False
-            self._detach()
+            await self._detach()
             name = self._own.app
-            find = partial(modal.App.lookup, name, create_if_missing=True, client=self._client)
-            app = start.alone(lambda: retried(find, f"app {name} cannot be found"), undo=nothing)
-            self._sandbox = self._shared(app, self._claim) if self._claim else self._create(app)
+            find = partial(modal.App.lookup.aio, name, create_if_missing=True, client=self._client)
+            app = await retried(find, f"app {name} cannot be found")
+            self._sandbox = await (self._shared(app, self._claim) if self._claim else self._create(app))
             return True
 
-    def _shared(self, app: modal.App, claim: SharedClaim[str]) -> modal.Sandbox:
+    async def _shared(self, app: modal.App, claim: SharedClaim[str]) -> modal.Sandbox:
         """Return a sandbox with what is kept: that of others in this process, of a killed process, or a new one."""
-        start = current_start()
         found: list[modal.Sandbox] = []
 
-        def begin(others: str | None) -> str:
-            sandbox = start.alone(partial(self._running, others), undo=nothing) if others else None
-            sandbox = sandbox or start.alone(partial(self._left_running, app), undo=nothing)
-            found.append(sandbox or self._create(app))
+        async def begin(others: str | None) -> str:
+            sandbox = await self._running(others) if others else None
+            sandbox = sandbox or await self._left_running(app)
+            found.append(sandbox or await self._create(app))
             return found[0].object_id
 
-        if claim.join(begin) is None:
+        if await claim.joined(begin) is None:
             raise EnvironmentStartError(
                 f"backend 'modal': the kept files of task {self._settings.task_id!r} are in use by another process; "
                 "end that one, or set another task_id"
             )
         return found[0]
 
-    def _running(self, sandbox_id: str) -> modal.Sandbox | None:
+    async def _running(self, sandbox_id: str) -> modal.Sandbox | None:
         try:
-            sandbox = self._by_id(sandbox_id)
+            sandbox = await self._by_id(sandbox_id)
         except exception.NotFoundError:
             return None
-        return sandbox if self._still_runs(sandbox) else None
+        return sandbox if await self._still_runs(sandbox) else None
 
-    def _by_id(self, sandbox_id: str) -> modal.Sandbox:
-        find = partial(modal.Sandbox.from_id, sandbox_id, client=self._client)
-        return retried(find, f"sandbox {sandbox_id} cannot be found")
+    async def _by_id(self, sandbox_id: str) -> modal.Sandbox:
+        find = partial(modal.Sandbox.from_id.aio, sandbox_id, client=self._client)
+        return await retried(find, f"sandbox {sandbox_id} cannot be found")
 
-    def discard(self) -> None:
-        """Have no sandbox any more, as the start that made it did not come to its end. What is kept stays."""
-        with unstoppable():
-            if self._sandbox and self._kept is None:
-                self._terminate(self._sandbox)
-            self._detach()
+    def discard(self) -> Coroutine[Any, Any, None]:
+        """Have no sandbox any more, as the start that made it did not come to its end. What is kept stays.
+
+        Returns:
+            What ends the sandbox. It may go on behind the start, as the next one makes another.
+        """
+        sandbox, self._sandbox = self._sandbox, None
+        return self._end(sandbox, terminate=self._kept is None)
+
+    async def _end(self, sandbox: modal.Sandbox | None, *, terminate: bool) -> None:
+        if sandbox and terminate:
+            await self._terminate(sandbox)
+        if sandbox:
+            try:
+                await sandbox.detach.aio()  # type: ignore[no-untyped-call]  # of the client
+            except SERVICE_ERRORS as error:
+                log.debug("modal: the sandbox was not detached: %s", reason(error))
 
     @staticmethod
-    def _still_runs(sandbox: modal.Sandbox) -> bool:
+    async def _still_runs(sandbox: modal.Sandbox) -> bool:
         try:
-            return retried(sandbox.poll, "the sandbox cannot be asked for") is None
+            return await retried(sandbox.poll.aio, "the sandbox cannot be asked for") is None
         except exception.NotFoundError:
             return False
 
-    def _left_running(self, app: modal.App) -> modal.Sandbox | None:
+    async def _left_running(self, app: modal.App) -> modal.Sandbox | None:
         """Find the sandbox of a killed process, end what that was running there, and make it ours."""
         if self._kept is None:
             return None
         wanted = {KEPT: self._kept.key}
-        find = partial(modal.Sandbox.list, app_id=app.app_id, tags=wanted, client=self._client)
-        for sandbox in retried(lambda: list(find()), "sandboxes cannot be listed"):
-            before = sandbox.get_tags()
+
+        async def find() -> list[modal.Sandbox]:
+            listed = modal.Sandbox.list.aio(app_id=app.app_id, tags=wanted, client=self._client)
+            return [sandbox async for sandbox in listed]
+
+        for sandbox in await retried(find, "sandboxes cannot be listed"):
+            before = await sandbox.get_tags.aio()
             owner, created = before.get(OWNER), before.get(CREATED)
-            sandbox.set_tags({**self._tags(self._kept.key), **({CREATED: created} if created else {})})
+            await sandbox.set_tags.aio({**self._tags(self._kept.key), **({CREATED: created} if created else {})})
             if owner:
-                self._run(sandbox, _END_PROCESSES, f"{owner}-")
+                await self._run(sandbox, _END_PROCESSES, f"{owner}-")
             return sandbox
         return None
 
     def _tags(self, key: str | None) -> dict[str, str]:
         return {**sandbox_labels(self._settings.task_id, key), CREATED: f"{time.time():.0f}"}
 
-    def _create(self, app: modal.App) -> modal.Sandbox:
+    async def _create(self, app: modal.App) -> modal.Sandbox:
         snapshot = self._kept.snapshot if self._kept else None
         if snapshot and self._kept:
             try:
-                return self._create_from(app, modal.Image.from_id(snapshot, client=self._client))
+                return await self._create_from(app, modal.Image.from_id(snapshot, client=self._client))
             except exception.NotFoundError as error:
                 log.warning("the kept files of task %s are gone: %s", self._settings.task_id, reason(error))
                 self._kept.forget()
-        return self._create_from(app, image(self._own))
+        return await self._create_from(app, image(self._own))
 
-    def _create_from(self, app: modal.App, image: modal.Image) -> modal.Sandbox:
+    async def _create_from(self, app: modal.App, image: modal.Image) -> modal.Sandbox:
         # Names are unique in an app: when an answer was lost, the second try finds what the first has made.
         name = f"hermes-{secrets.token_hex(12)}"
         wanted = options(self._settings)
         own = self._tags(self._kept.key if self._kept else None)
+        create = partial(
+            modal.Sandbox.create.aio, app=app, name=name, tags=own, image=image, client=self._client, **wanted
+        )
 
-        def create() -> modal.Sandbox:
+        async def created() -> modal.Sandbox:
             try:
-                return modal.Sandbox.create(app=app, name=name, tags=own, image=image, client=self._client, **wanted)
+                return await create()
             except exception.AlreadyExistsError:
-                return modal.Sandbox.from_name(self._own.app, name, client=self._client)
+                return await modal.Sandbox.from_name.aio(self._own.app, name, client=self._client)
 
         start = current_start()
-        start.tell("building the image, and creating a sandbox")
-        undo = partial(self._terminate_late, name)
-        return start.alone(lambda: retried(create, "no sandbox can be created"), undo)
+        await start.told("building the image, and creating a sandbox")
+        return await start.made(retried(created, "no sandbox can be created"), partial(self._terminate_late, name))
 
-    def _terminate_late(self, name: str) -> None:
+    async def _terminate_late(self, name: str) -> None:
         """Terminate a sandbox that was created when nobody waited for it any more, if it was."""
-        find = partial(modal.Sandbox.from_name, self._own.app, name, client=self._client)
+        find = partial(modal.Sandbox.from_name.aio, self._own.app, name, client=self._client)
         with contextlib.suppress(exception.NotFoundError):
-            self._terminate(retried(find, f"sandbox {name} cannot be looked for"))
+            await self._terminate(await retried(find, f"sandbox {name} cannot be looked for"))
 
-    def start_process(
+    async def start_process(
         self,
         argv: Sequence[str],
         *,
@@ -202,21 +218,24 @@ class ModalTarget:
         sandbox = self._there()
         own = [self._variables] if self._variables else []
         variables: dict[str, str | None] = dict(env or {})
-        with reported("no process can be started in the sandbox"):
-            return retried(
-                lambda: sandbox.exec(*argv, text=False, pty=pty, env=variables, secrets=own, timeout=timeout),
-                "no process can be started",
-            )
 
-    def run(self, script: str, *arguments: str) -> None:
+        async def start() -> ContainerProcess[bytes]:
+            return await sandbox.exec.aio(*argv, text=False, pty=pty, env=variables, secrets=own, timeout=timeout)
+
+        with reported("no process can be started in the sandbox"):
+            return await retried(start, "no process can be started")
+
+    async def run(self, script: str, *arguments: str) -> None:
         """Run shell text of our own, as far as that can be done. What comes of it is not told."""
         if sandbox := self._sandbox:
-            self._run(sandbox, script, *arguments)
+            await self._run(sandbox, script, *arguments)
 
     @staticmethod
-    def _run(sandbox: modal.Sandbox, script: str, *arguments: str) -> None:
+    async def _run(sandbox: modal.Sandbox, script: str, *arguments: str) -> None:
+        argv = ["/bin/sh", "-c", script, "sh", *arguments]
         try:
-            sandbox.exec("/bin/sh", "-c", script, "sh", *arguments, text=False, timeout=OWN_COMMAND_TIMEOUT).wait()
+            process = await sandbox.exec.aio(*argv, text=False, timeout=OWN_COMMAND_TIMEOUT)
+            await process.wait.aio()
         except SERVICE_ERRORS as error:
             log.debug("modal: a command of our own failed: %s", reason(error))
 
@@ -235,7 +254,7 @@ class ModalTarget:
             raise EnvironmentStartError("backend 'modal': there is no sandbox; it could not be started")
         return sandbox
 
-    def address(self, port: int) -> Address:
+    async def address(self, port: int) -> Address:
         """Return where a port of the sandbox can be reached: at Modal's end of a tunnel that it was created with.
 
         Raises:
@@ -244,7 +263,8 @@ class ModalTarget:
         """
         sandbox = self._there()
         with reported(f"port {port} cannot be asked for"):
-            tunnel = retried(sandbox.tunnels, "the tunnels cannot be asked for").get(port)
+            tunnels = await retried(sandbox.tunnels.aio, "the tunnels cannot be asked for")
+        tunnel = tunnels.get(port)
         if tunnel is None:
             raise UnsupportedError(
                 f"backend 'modal': sandbox {sandbox.object_id} was created without a tunnel to port {port}; "
@@ -257,13 +277,13 @@ class ModalTarget:
     def _how_to_have_it(self, port: int) -> str:
         return f"have {port} among modal_ports (TERMINAL_MODAL_PORTS)"
 
-    def loss(self) -> str | None:
+    async def loss(self) -> str | None:
         """Say why the sandbox is gone, or None while it is there."""
         sandbox = self._sandbox
         if sandbox is None:
             return "the environment was cleaned up"
         try:
-            code = retried(sandbox.poll, "the sandbox cannot be asked for")
+            code = await retried(sandbox.poll.aio, "the sandbox cannot be asked for")
         except exception.NotFoundError:
             return f"sandbox {sandbox.object_id} is gone"
         except SERVICE_ERRORS as error:
@@ -276,34 +296,35 @@ class ModalTarget:
             limits += f" and its modal_idle_timeout of {self._own.idle_timeout} s"
         return f"; it is ended at the latest by its {limits}"
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Terminate the sandbox. One that is kept ends with the last environment of this process, after a snapshot."""
         try:
             if self._claim and self._kept:
-                self._claim.leave(partial(self._keep_and_end, self._kept))
+                await self._claim.left(partial(self._keep_and_end, self._kept))
             elif sandbox := self._sandbox:
-                self._terminate(sandbox)
+                await self._terminate(sandbox)
         finally:
-            self._detach()
+            await self._detach()
 
-    def _keep_and_end(self, kept: Kept, sandbox_id: str) -> None:
+    async def _keep_and_end(self, kept: Kept, sandbox_id: str) -> None:
         sandbox = self._sandbox
         if sandbox is None or sandbox.object_id != sandbox_id:  # others have begun another since ours was lost
             try:
-                sandbox = self._by_id(sandbox_id)
+                sandbox = await self._by_id(sandbox_id)
             except SERVICE_ERRORS as error:
                 log.warning("sandbox %s may still run; `hermes-env gc` ends it: %s", sandbox_id, reason(error))
                 return
-        if self._keep_files(kept, sandbox):
-            self._terminate(sandbox)
+        if await self._keep_files(kept, sandbox):
+            await self._terminate(sandbox)
 
-    def _keep_files(self, kept: Kept, sandbox: modal.Sandbox) -> bool:
+    async def _keep_files(self, kept: Kept, sandbox: modal.Sandbox) -> bool:
         """Take a snapshot, and return whether the sandbox is needed no more."""
         try:
-            if self._still_runs(sandbox):
-                take = partial(sandbox.snapshot_filesystem, timeout=SNAPSHOT_TIMEOUT)
-                kept.note(retried(take, "no snapshot can be taken").object_id, readable(self._settings.task_id))
-                sandbox.set_tags(self._tags(None))  # the next one is not to find it while it ends
+            if await self._still_runs(sandbox):
+                take = partial(sandbox.snapshot_filesystem.aio, timeout=SNAPSHOT_TIMEOUT)
+                taken = await retried(take, "no snapshot can be taken")
+                await in_worker(kept.note, taken.object_id, readable(self._settings.task_id))
+                await sandbox.set_tags.aio(self._tags(None))  # the next one is not to find it while it ends
         except SERVICE_ERRORS as error:
             log.warning(
                 "the files of task %s could not be kept as a snapshot, so that sandbox %s still runs, and the next "
@@ -316,22 +337,14 @@ class ModalTarget:
         return True
 
     @staticmethod
-    def _terminate(sandbox: modal.Sandbox) -> None:
+    async def _terminate(sandbox: modal.Sandbox) -> None:
         try:
-            retried(sandbox.terminate, "the sandbox cannot be terminated")
+            await retried(sandbox.terminate.aio, "the sandbox cannot be terminated")
         except exception.NotFoundError:
             pass
         except SERVICE_ERRORS as error:
             log.warning("sandbox %s may still run; `hermes-env gc` ends it: %s", sandbox.object_id, reason(error))
 
-    def _detach(self) -> None:
+    async def _detach(self) -> None:
         sandbox, self._sandbox = self._sandbox, None
-        if sandbox:
-            try:
-                sandbox.detach()
-            except SERVICE_ERRORS as error:
-                log.debug("modal: the sandbox was not detached: %s", reason(error))
-
-
-def nothing() -> None:
-    """Undo what leaves nothing."""
+        await self._end(sandbox, terminate=False)

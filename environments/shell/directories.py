@@ -116,7 +116,8 @@ class Directories:
                 if problem:
                     raise self._files.failure("read", remote, f"what came is no archive: {problem}")
 
-            await received(self._runner, call_at(remote, text, separate=True), take)
+            command = call_at(remote, text, separate=True)
+            await received(lambda arriving: self._runner.run_into(command, arriving.on), take)
 
     async def _list(self, remote: str) -> Files:
         """Return those regular files of a directory that can be told; of one that is not there, none."""

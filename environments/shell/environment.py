@@ -154,7 +154,7 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         """Whether it is certain, without asking in the target, that no process but some there has a marker."""
         return False
 
-    def target_loss(self) -> str | None:
+    def target_loss(self) -> Awaitable[str | None] | str | None:
         """Say why the target is gone, or None while it is there. Asked when a stream ended unexpectedly."""
         return None
 

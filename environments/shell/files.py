@@ -145,7 +145,7 @@ class ShellFiles:
 
         command = call_at(remote, reading(remote, _WITH_MODE), separate=True)
         async with self.progress.counting(f"downloading {remote}") as count:
-            await received(self.runner, command, take)
+            await received(lambda arriving: self.runner.run_into(command, arriving.on), take)
 
     # Entries.
 

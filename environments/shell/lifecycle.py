@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from environments.cancellation import current_start_limit
 from environments.errors import CLEANED_UP, EnvironmentLostError, EnvironmentStartError, TerminalError
 from environments.log import logger
-from environments.loop import current, done_within, in_worker, run, shielded, spawn
+from environments.loop import STOP_LIMIT, current, done_within, in_worker, run, shielded, spawn
 from environments.shell.losses import Losses
 from environments.starting import Start, current_start, reason_to_leave, stopped_error
 
@@ -206,9 +206,23 @@ class Lifecycle:
             if not inspect.iscoroutinefunction(self._env.start_target):
                 await in_worker(self._start_in_worker, start)
                 return
+            began = time.monotonic()
+            await start.told("starting")
             with self._env.observation.start() as seen:
-                await answered(self._env.start_target)
+                await self._start_here(start)
                 self._tell_target(seen)
+            await start.told(f"started in {time.monotonic() - began:.1f} s", complete=True)
+
+    async def _start_here(self, start: Start) -> None:
+        """Start the target by a coroutine, which is cancelled once if the start is stopped: it may remove things."""
+        task = asyncio.current_task()
+        assert task
+        try:
+            with start.aborting(lambda: task.cancelling() or task.cancel()):
+                await answered(self._env.start_target)
+        except asyncio.CancelledError:
+            start.check()
+            raise
 
     def _start_in_worker(self, start: Start) -> None:
         """Start the target on a worker thread, which may block and call the user's `on_progress`."""
@@ -226,7 +240,7 @@ class Lifecycle:
     def _start_ended(self, starting: Starting) -> None:
         self._starting = None
         self._stopped.discard(starting)
-        if starting.start.detached:
+        if starting.start.has_detached:
             self._stopped = {each for each in self._stopped if not each.is_over} | {starting}
         if self._given_up:  # what it has made meanwhile was not there when the target was taken down
             spawn(answered(self._env.stop_target))
@@ -323,7 +337,7 @@ class Starting:
     @property
     def is_over(self) -> bool:
         """True once nothing of it goes on."""
-        return self._task.done() and not any(thread.is_alive() for thread in self.start.detached)
+        return self._task.done() and not self.start.goes_on
 
     def stop(self, why: str) -> None:
         """Stop it for all that wait for it; it need not have ended when this returns."""
@@ -375,10 +389,23 @@ async def _close_all(_: object) -> None:
     environments = [env for reference in list(_open) if (env := reference()) is not None and env.life.is_ours]
     for env in environments:
         env.life.abandoned(env)
+    if ends := [spawn(_close_quietly(env)) for env in environments]:
+        await asyncio.wait(ends, timeout=STOP_LIMIT)
 
 
-@atexit.register
 def _clean_up_all() -> None:
     if any((env := reference()) is not None and env.life.is_ours for reference in list(_open)):
         with contextlib.suppress(TerminalError):
             run(_close_all)
+
+
+def clean_up_first() -> None:
+    """Have the end of the program clean up before it runs what has been registered for it by now.
+
+    A service's client may have registered its own end, behind which nothing can be ended any more.
+    """
+    atexit.unregister(_clean_up_all)
+    atexit.register(_clean_up_all)
+
+
+clean_up_first()

@@ -301,7 +301,7 @@ async def outcome_of(running: Running, output: Output, limit: float, event: thre
     skipper = stream.skipper if not output.calls_back else None
     if skipper:  # the middle of a large output, which no caller sees
         size = output.stdout.limit // 2 + SKIP_MARGIN
-        skipper.keep_ends(size, lambda channel, size: current().soon(output.skip, channel, size))
+        skipper.keep_ends(size, output.skip)
     try:
         ended = await running.wait(limit, event)
         if reason := running.reason:

@@ -192,13 +192,9 @@ class Threaded(Stream):
 
     def __init__(self, stream: BlockingStream) -> None:
         self._stream = stream
-        self.skipper = stream if isinstance(stream, SkippingStream) else None
-        self._longest_read: float = getattr(stream, "longest_wait", READ_SLICE)
-        self._polls = hasattr(stream, "longest_wait")
-        self._on_the_way = threading.Semaphore(1 if self._polls else ON_THE_WAY)
+        self._on_the_way = threading.Semaphore(ON_THE_WAY)
         self._may_read = threading.Event()
-        if not self._polls:
-            self._may_read.set()
+        self._may_read.set()
         self._is_closed = self._is_broken = False
         self._sending: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
         self._unsent = 0
@@ -214,7 +210,7 @@ class Threaded(Stream):
             while not self._is_closed:
                 self._on_the_way.acquire()
                 self._may_read.wait()
-                chunk = self._stream.read(self._longest_read)
+                chunk = self._stream.read(READ_SLICE)
                 if chunk is None:
                     self._on_the_way.release()
                 elif chunk.data:
@@ -228,11 +224,6 @@ class Threaded(Stream):
         if not self._is_closed:
             self.receiver.data_received(channel, data)
         self._on_the_way.release()
-
-    def rest(self, *, reports: bool) -> None:
-        """Stop polling until something is written, see `Stream`."""
-        if self._polls:
-            self._may_read.clear()
 
     def write(self, data: bytes) -> None:
         """Send bytes, see `Stream`."""
@@ -265,8 +256,6 @@ class Threaded(Stream):
 
     def _note_sent(self) -> None:
         self._unsent -= 1
-        if self._polls:
-            self._may_read.set()
         if self._unsent == 0 or self._is_broken:
             self._sent.set()
 

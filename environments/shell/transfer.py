@@ -102,6 +102,19 @@ class Collected(Words):
             super().add(channel, data)
 
 
+class _Patient:
+    """A source that waits for the reader by itself, see `Pausable`."""
+
+    def pause(self) -> None:
+        """Do nothing."""
+
+    def resume(self) -> None:
+        """Do nothing."""
+
+
+_PATIENT = _Patient()
+
+
 class Arriving(Words):
     """What a command prints, as a sink on the loop and as a file that a worker thread reads.
 
@@ -132,6 +145,11 @@ class Arriving(Words):
             self._pieces.offer(channel, data, self._stream)
         else:
             super().add(channel, data)
+
+    async def put(self, data: bytes) -> None:
+        """Take the next bytes of a source that waits until they were read."""
+        self._pieces.offer(Channel.STDOUT, data, _PATIENT)
+        await self._pieces.drained()
 
     def end(self, code: int = -1) -> None:
         """Note the end of the command, and its exit code if it came to one."""
@@ -184,21 +202,24 @@ class Arriving(Words):
         return limit > 0
 
 
-async def received(runner: Runner, command: Command, take: Callable[[Arriving], T]) -> T:
-    """Run a command, have a function on a worker thread read what it prints, and return the function's result.
+async def received(bring: Callable[[Arriving], Awaitable[int]], take: Callable[[Arriving], T]) -> T:
+    """Have a function on a worker thread read what a coroutine brings, and return the function's result.
 
-    The command is ended if the function fails, or returns before the command has ended.
+    Args:
+        bring: Hands over all there is, such as what a command prints, and returns an exit code. It is cancelled if
+            `take` fails, or returns before it.
+        take: Reads it.
     """
     arriving = Arriving()
 
-    async def run() -> None:
+    async def brought() -> None:
         code = -1
         try:
-            code = await runner.run_into(command, arriving.on)
+            code = await bring(arriving)
         finally:
             arriving.end(code)
 
-    running = current().spawn(run())
+    running = current().spawn(brought())
     try:
         result = await in_worker(take, arriving)
     finally:

@@ -6,20 +6,17 @@ see `polled_stream`. A command of the session so costs one round trip, and the s
 
 from __future__ import annotations
 
-import io
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
-from environments.loop import in_worker
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.stream import BlockingStream, Stream, Terminal
+from environments.shell.stream import Stream, Terminal
 from environments.short_commands.files import NativeFiles
 from environments.short_commands.stream import PolledStream
 
@@ -55,8 +52,8 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     # What a backend answers, besides start_target, stop_target and target_loss.
 
     @abstractmethod
-    def run_once(self, text: str, timeout: float) -> CommandResult:
-        """Run shell text in a POSIX shell of the target and wait for it. Called from many threads at once.
+    async def run_once(self, text: str, timeout: float) -> CommandResult:
+        """Run shell text in a POSIX shell of the target and wait for it, beside others.
 
         All that is run may be run twice without harm, so that a fault that may pass is tried again, also when it
         cannot be known whether the command has begun.
@@ -73,7 +70,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """
 
     @abstractmethod
-    def put_native(self, source: bytes | Path, path: str) -> None:
+    async def put_native(self, source: bytes | Path, path: str) -> None:
         """Write bytes, or a file of this machine, to a path of the target whose directory exists.
 
         Raises:
@@ -81,21 +78,19 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """
 
     @abstractmethod
-    def fetch_native(self, path: str, file: BinaryIO) -> None:
-        """Write a file of the target into an open file of this machine, without holding it in memory as a whole.
+    def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Yield a file of the target, piece by piece.
 
         Raises:
             TerminalError: It could not be read.
         """
 
-    def get_native(self, path: str) -> bytes:
+    async def get_native(self, path: str) -> bytes:
         """Return a file of the target."""
-        data = io.BytesIO()
-        self.fetch_native(path, data)
-        return data.getvalue()
+        return b"".join([piece async for piece in self.fetch_native(path)])
 
-    def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> BlockingStream:
-        """Start a process on a terminal, see `StreamOpener`."""
+    async def open_terminal(self, argv: Sequence[str], terminal: Terminal) -> Stream:
+        """Start a process on a terminal, see `PersistentShellEnvironment.open_stream`."""
         raise UnsupportedError(f"backend {self.settings.env!r} has no pty; start the command without one")
 
     # What follows from that.
@@ -109,13 +104,13 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     @property
     def is_ready(self) -> bool:
         """Whether the target is still there, which the service is asked: nobody else would say that it is gone."""
-        return super().is_ready and self.target_loss() is None
+        return super().is_ready and self.run_on_loop(lambda _: self.shells.why_lost()) is None
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream | BlockingStream:
+    async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the target, see `StreamOpener`. Without a terminal it starts with the first write."""
         if terminal:
-            return self.open_terminal(argv, terminal)
-        scratch = self.scratch_directory()
+            return await self.open_terminal(argv, terminal)
+        scratch = await self.scratch.directory()
         return PolledStream(
             self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self.scratch.made != scratch
         )
@@ -125,20 +120,16 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """Whether the target is about to be stopped with all that is in it, see `ShortCommands`."""
         return not self.life.is_open and self.stop_ends_all
 
-    def run_harmless(self, text: str, timeout: float) -> CommandResult:
-        """Run shell text of our own that may be run twice, see `ShortCommands`."""
-        return self.run_once(text, timeout)
-
-    def lost(self, why: str) -> EnvironmentLostError:
+    async def lost(self, why: str) -> EnvironmentLostError:
         """Return what to raise when the target is gone, see `ShortCommands`."""
-        return self.life.lost(self.target_loss() or why)
+        return self.shells.lost(await self.shells.why_lost() or why)
 
     async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
         """Run a command of our own, see `PersistentShellEnvironment`; here it needs no shell that waits for it."""
         try:
-            result = await in_worker(self.run_once, text, timeout)
+            result = await self.run_once(text, timeout)
         except TerminalError as error:
-            raise await in_worker(self.lost, str(error)) from error
+            raise await self.lost(str(error)) from error
         return result.output, result.exit_code
 
     def command_sent(self) -> None:
@@ -158,4 +149,4 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     async def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file of ours, in a directory that is private."""
-        await in_worker(self.put_native, data, path)
+        await self.put_native(data, path)

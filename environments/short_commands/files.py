@@ -7,21 +7,23 @@ directory first, and from there to its place by the same shell text as on every 
 from __future__ import annotations
 
 import base64
-import io
+import contextlib
 import os
 import shlex
 import stat
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from environments.atomic_file import PERMISSIONS, open_regular, replace_file
-from environments.cancellation import in_no_scope
+from environments.cancellation import check_scope, in_no_scope
 from environments.errors import CallCancelledError
 from environments.loop import in_worker
-from environments.progress import Counter, Reporter
+from environments.progress import Reporter
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
-from environments.shell.transfer import Runner, call_at
+from environments.shell.scratch import Scratch
+from environments.shell.transfer import Arriving, Runner, call_at, received
 
 INLINE = 128 * 1024
 """Bytes up to which a file comes with the answer to the question where it is."""
@@ -37,14 +39,14 @@ fi
 class FileService(Protocol):
     """A service that moves files by itself."""
 
-    def scratch_directory(self) -> str:
-        """Return our private directory in the target, see `BaseEnvironment`."""
+    scratch: Scratch
+    """Our private directory in the target."""
 
-    def put_native(self, source: bytes | Path, path: str) -> None:
+    async def put_native(self, source: bytes | Path, path: str) -> None:
         """Write bytes, or a file of this machine, to a path of the target whose directory exists."""
 
-    def fetch_native(self, path: str, file: BinaryIO) -> None:
-        """Write a file of the target into an open file of this machine."""
+    def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Yield a file of the target, piece by piece."""
 
 
 class NativeFiles(ShellFiles):
@@ -80,11 +82,11 @@ class NativeFiles(ShellFiles):
             count.done = status.st_size
 
     async def _place(self, path: str, source: bytes | Path, mode: str) -> None:
-        part = f"{await in_worker(self._service.scratch_directory)}/{os.urandom(8).hex()}"
+        part = f"{await self._service.scratch.directory()}/{os.urandom(8).hex()}"
         kept = shlex.quote(part)
         command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode)
         try:
-            await in_worker(self._service.put_native, source, part)
+            await self._service.put_native(source, part)
             result = await self.runner.run(call_at(path, command))
             self.raise_for("write", path, result.exit_code, result.output)
         except CallCancelledError:
@@ -99,10 +101,12 @@ class NativeFiles(ShellFiles):
         _, place, data = await self._find(path)
         if data is not None:
             return data
-        fetched = io.BytesIO()
-        counter = Counter(Reporter(self.backend), path, None)  # which ends it with its scope
-        await in_worker(self._service.fetch_native, place, counter.into(fetched))
-        return fetched.getvalue()
+        fetched = bytearray()
+        async with contextlib.aclosing(self._service.fetch_native(place)) as pieces:
+            async for piece in pieces:
+                check_scope()
+                fetched += piece
+        return bytes(fetched)
 
     async def get(self, remote: str, local: Path) -> None:
         """Copy a file to here, see `TargetFiles.get_file`."""
@@ -110,15 +114,28 @@ class NativeFiles(ShellFiles):
             await super().get(remote, local)
             return
         mode, place, data = await self._find(remote)
-        async with self.progress.counting(f"downloading {remote}", None if data is None else len(data)) as count:
+        size = None if data is None else len(data)
 
+        async def bring(arriving: Arriving) -> int:
+            if data is not None:
+                await arriving.put(data)
+                return 0
+            async with contextlib.aclosing(self._service.fetch_native(place)) as pieces:
+                async for piece in pieces:
+                    await arriving.put(piece)
+            return 0
+
+        def take(arriving: Arriving) -> None:
             def write(file: BinaryIO) -> None:
-                if data is None:
-                    self._service.fetch_native(place, count.into(file))
-                else:
-                    count.into(file).write(data)
+                while piece := arriving.read():
+                    file.write(piece)
+                    count.add(len(piece))
+                self.raise_for("read", remote, arriving.code, "it did not come whole")
 
-            await in_worker(replace_file, local, write, mode)
+            replace_file(local, write, mode)
+
+        async with self.progress.counting(f"downloading {remote}", size) as count:
+            await received(bring, take)
 
     async def _find(self, path: str) -> tuple[int, str, bytes | None]:
         """Return a file's mode, and either where it is or what it holds."""

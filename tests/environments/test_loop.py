@@ -1651,6 +1651,48 @@ class TestTheEndOfTheProgram:
         """
         assert told_by(script) == ["end", f"before: {loop.AT_THE_END}"]
 
+    def test_what_is_to_be_closed_is_closed_behind_all_other_work(self) -> None:
+        script = """
+            from environments import loop
+
+            loop.CLOSE_LIMIT = 0.05
+
+            async def closing(word):
+                say(word)
+                if word == "fails":
+                    raise OSError
+                if word == "hangs":
+                    await asyncio.sleep(1000)
+
+            async def last():
+                await asyncio.sleep(0.1)
+                say("last work")
+
+            async def work(call):
+                for word in ("fails", "hangs", "closes"):
+                    loop.current().at_end(lambda word=word: closing(word))
+                loop.spawn(last())
+
+            loop.run(work)
+        """
+        assert told_by(script) == ["last work", "fails", "hangs", "closes"]
+
+    def test_a_host_is_looked_up_at_the_end_where_workers_are_lent(self) -> None:
+        script = """
+            from environments import loop
+
+            async def look_up(call):
+                return len(await call_loop().getaddrinfo("127.0.0.1", 80)) > 0
+
+            def call_loop():
+                return loop.current().loop
+
+            loop.current().lend_workers()
+            say(loop.run(look_up))
+            atexit.register(lambda: say(loop.run(look_up)))
+        """
+        assert told_by(script) == ["True", "True"]
+
     def test_a_loop_that_is_blocked_is_given_up(self) -> None:
         script = """
             from environments import loop

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 from environments import shared_claim
 from environments.claim import Claim
 from environments.errors import EnvironmentStartError
+from environments.loop import run, spawn
 from environments.shared_claim import SharedClaim
 from environments.starting import Start
 
@@ -149,3 +151,59 @@ def test_a_forked_child_has_no_part_in_it() -> None:
         os._exit(0 if SharedClaim[str]("thing").join(taking("b")) is None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     claim.leave(lambda _: None)
+
+
+# On the loop thread.
+
+
+async def begun(others: str | None) -> str:
+    return others or "target"
+
+
+def test_coroutines_and_threads_share_one_claim() -> None:
+    first, second = SharedClaim[str]("thing"), SharedClaim[str]("thing")
+    ended: list[str] = []
+
+    async def end(target: str) -> None:
+        ended.append(target)
+
+    assert run(lambda _: first.joined(begun)) == "target"
+    assert second.join(taking("b")) == "target"
+    run(lambda _: first.left(end))
+    run(lambda _: first.left(end))
+    assert not ended
+    run(lambda _: second.left(end))
+    assert (ended, shared_claim._all) == (["target"], {})
+    claim = Claim("thing")
+    assert claim.take()
+    assert run(lambda _: first.joined(begun)) is None, "somebody else has it"
+    claim.release()
+
+
+def test_a_task_that_is_cancelled_while_it_begins_or_waits_gives_the_claim_back() -> None:
+    async def for_ever(_: str | None) -> str:
+        await asyncio.sleep(1000)
+        return "never"
+
+    async def fail(_: str) -> None:
+        raise EnvironmentStartError("not today")
+
+    async def work(_: object) -> None:
+        beginning = spawn(SharedClaim[str]("thing").joined(for_ever))
+        waiting = spawn(SharedClaim[str]("thing").joined(for_ever))
+        await asyncio.sleep(0.01)
+        for task in (waiting, beginning):
+            task.cancel()
+            await asyncio.wait((task,))
+            assert task.cancelled()
+        assert shared_claim._all == {}
+        claim = SharedClaim[str]("thing")
+        assert await claim.joined(begun) == "target"
+        with pytest.raises(EnvironmentStartError):
+            await claim.left(fail)
+        assert shared_claim._all == {}
+
+    run(work)
+    again = Claim("thing")
+    assert again.take()
+    again.release()

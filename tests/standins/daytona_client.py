@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager
 
+import daytona as sdk
 import pytest
 
 from standins.control import StandIn
@@ -16,13 +17,28 @@ def daytona_stand_in(image: str | None = None) -> AbstractContextManager[StandIn
     return stand_in_for("standins.daytona_server", image, close_clients)
 
 
-def close_clients() -> None:
-    """Close the client library's connections, which have no public end: it would look for the stand-in for ever."""
-    from environments.daytona import service
+_clients: list[sdk.Daytona] = []
 
-    while service._clients:
-        _, client = service._clients.popitem()
-        client._event_dispatcher.disconnect()
+
+def client() -> sdk.Daytona:
+    """Return a client of another program's, by which a test does to a sandbox what our environments do not."""
+    if not _clients:
+        _clients.append(sdk.Daytona())
+    return _clients[0]
+
+
+def close_clients() -> None:
+    """Close the connections of this process, which else live as long as it does."""
+    from environments.daytona import service
+    from environments.loop import run
+
+    async def close(_: object) -> None:
+        while service._clients:
+            await service._clients.popitem()[1].close()
+
+    run(close)
+    while _clients:  # it has no public end, and would look for the stand-in for ever
+        _clients.pop()._event_dispatcher.disconnect()
 
 
 def live_or_skip() -> None:

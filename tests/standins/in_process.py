@@ -8,8 +8,10 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from targets.threads import running_threads
 
 from environments import BaseEnvironment, create_environment
+from environments.conformance.check import wait_until
 from standins.control import StandIn
 
 LIVE = "HERMES_TEST_LIVE"
@@ -25,6 +27,14 @@ env = create_environment(backend, task_id=task, container_persistent=how == "kep
 env.execute(f"echo mine >~/file; sleep {nap} &")
 print("ready", flush=True)
 time.sleep(1000)
+"""
+
+_LEAVE = """
+import sys
+from environments import create_environment
+env = create_environment(sys.argv[1], task_id="left")
+print(env.execute("echo ran").output)
+env.start("sleep 1000")
 """
 
 
@@ -73,3 +83,33 @@ def use_and_be_killed(backend: str, task: str, how: str, nap: str) -> None:
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline() == b"ready\n"
         process.kill()
+
+
+def use_and_leave(backend: str) -> None:
+    """Have another process use a sandbox and end without a cleanup, and check that it says no more of that than ours.
+
+    Args:
+        backend: The backend.
+    """
+    words = [sys.executable, "-W", "default", "-c", _LEAVE, backend]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "ran\n\n"
+    told = [line for line in done.stderr.splitlines() if not line.startswith(" ")]
+    assert len(told) == 1 and "was not cleaned up" in told[0], done.stderr
+
+
+def threads_of_streams(env: BaseEnvironment) -> int:
+    """Return how many threads more there are for eight processes and as many sessions."""
+    env.execute("true")
+    processes, sessions = [], []
+    before = running_threads()
+    for number in range(8):
+        processes.append(env.start("echo begun; exec sleep 1000"))
+        sessions.append(env.session(str(number)))
+        sessions[-1].execute("true")
+    for process in processes:
+        assert wait_until(lambda process=process: process.read(), 60)
+    more = running_threads() - before
+    for process in processes:
+        process.kill()
+    return len(more)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
-from standins.daytona_client import daytona_stand_in
+from standins.daytona_client import client, daytona_stand_in
 from standins.daytona_client import live_or_skip as daytona_live_or_skip
 from standins.in_process import LIVE
 from standins.modal_client import live_or_skip, modal_stand_in
@@ -194,7 +194,7 @@ def daytona(_: Path) -> Iterator[Subject]:
         require_docker().close()
 
     def delete(env: BaseEnvironment) -> None:
-        env._sandbox.delete()  # type: ignore[attr-defined]
+        client().get(env.target.id).delete()
 
     with contextlib.nullcontext() if live else daytona_stand_in(PYTHON_IMAGE):
         yield Subject(

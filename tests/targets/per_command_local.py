@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import BinaryIO
 
 from environments.errors import TerminalError
+from environments.loop import in_worker
 from environments.result import CommandResult
 from environments.short_commands.environment import PerCommandEnvironment
+
+PIECE = 64 * 1024
 
 
 class PerCommandLocal(PerCommandEnvironment):
@@ -28,11 +31,12 @@ class PerCommandLocal(PerCommandEnvironment):
     delay = 0.0
     """Seconds that a command is on its way."""
 
-    def start_target(self) -> None:
+    async def start_target(self) -> None:
         self.is_lost = False
         self.directory = tempfile.mkdtemp(prefix="per-command-")
         self.dropped: set[str] = set()
         self.commands = 0
+        self.texts: list[str] = []
         self.path = os.environ["PATH"]
         if self.hidden_programs:
             self.path = self._path_without(self.hidden_programs)
@@ -47,12 +51,13 @@ class PerCommandLocal(PerCommandEnvironment):
                     link.symlink_to(program)
         return str(programs)
 
-    def run_once(self, text: str, timeout: float) -> CommandResult:
-        time.sleep(self.delay)
-        result = self._run(text, timeout)
+    async def run_once(self, text: str, timeout: float) -> CommandResult:
+        await asyncio.sleep(self.delay)
+        self.texts.append(text)
+        result = await in_worker(self._run, text, timeout)
         if self.drop_answers_of and self.drop_answers_of in text and text not in self.dropped:
             self.dropped.add(text)
-            result = self._run(text, timeout)
+            result = await in_worker(self._run, text, timeout)
         return result
 
     def _run(self, text: str, timeout: float) -> CommandResult:
@@ -72,16 +77,17 @@ class PerCommandLocal(PerCommandEnvironment):
             raise TerminalError("the service does not answer")
         return CommandResult(done.stdout.decode("utf-8", "replace"), done.returncode)
 
-    def put_native(self, source: bytes | Path, path: str) -> None:
+    async def put_native(self, source: bytes | Path, path: str) -> None:
         if isinstance(source, bytes):
             Path(path).write_bytes(source)
         else:
             shutil.copyfile(source, path)
 
-    def fetch_native(self, path: str, file: BinaryIO) -> None:
+    async def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
         try:
             with open(path, "rb") as source:
-                shutil.copyfileobj(source, file)
+                while piece := source.read(PIECE):
+                    yield piece
         except OSError as error:
             raise TerminalError(str(error)) from error
 
@@ -96,5 +102,5 @@ class PerCommandLocal(PerCommandEnvironment):
     def target_loss(self) -> str | None:
         return "the service does not answer" if self.is_lost else None
 
-    def stop_target(self) -> None:
+    async def stop_target(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)

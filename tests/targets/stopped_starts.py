@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -9,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from environments import BaseEnvironment, TerminalError
 from environments.cancellation import CancelScope, start_limit
 from environments.errors import StartStoppedError
+from environments.loop import current
 
 Stop = Callable[[BaseEnvironment, Callable[[], object]], StartStoppedError]
 """Starts an environment, waits for the call, which returns when the start hangs, and stops the start."""
@@ -79,5 +81,7 @@ WAYS: list[Stop] = [by_interrupt, by_its_scope, by_a_limit, by_cleanup]
 
 
 def our_threads() -> list[str]:
-    """The threads of starts that are there."""
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("hermes-start")]
+    """The threads of starts that are there, and their tasks."""
+    names = [thread.name for thread in threading.enumerate()]
+    names += [task.get_name() for task in asyncio.all_tasks(current().loop)]
+    return [name for name in names if name.startswith("hermes-start")]

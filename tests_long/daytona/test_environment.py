@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from standins.control import StandIn
-from standins.in_process import use_and_be_killed
+from standins.daytona_client import client
+from standins.in_process import threads_of_streams, use_and_be_killed, use_and_leave
 from targets.processes import having
 
 from code_execution import execute_code
@@ -21,7 +22,7 @@ from environments.claim import Claim
 from environments.conformance.check import wait_until
 from environments.daytona import DaytonaEnvironment
 from environments.daytona.sandbox import key_of
-from environments.daytona.service import connect, sdk
+from environments.daytona.service import sdk
 from environments.garbage import collect_garbage
 from environments.short_commands import stream
 
@@ -40,13 +41,11 @@ def last_created(service: StandIn) -> dict[str, object]:
 
 
 def sandbox_of(env: BaseEnvironment) -> sdk.Sandbox:
-    found = env._sandbox  # type: ignore[attr-defined]
-    assert found
-    return found  # type: ignore[no-any-return]
+    return client().get(env.target.id)
 
 
 def states() -> dict[str, str]:
-    return {sandbox.id: str(sandbox.state.value) for sandbox in connect().list() if sandbox.state}
+    return {sandbox.id: str(sandbox.state.value) for sandbox in client().list() if sandbox.state}
 
 
 def test_a_sandbox_is_what_the_settings_ask_for(service, make, monkeypatch):
@@ -107,11 +106,11 @@ def test_a_kept_sandbox_has_its_files_and_no_processes_the_next_time_also_from_t
     assert second.execute("cat ~/file; ls -d ${TMPDIR:-/tmp}/hermes-* | wc -l").output == "mine\n1\n"
     assert sandbox_of(second).id == sandbox
     second.cleanup()
-    connect().get(sandbox).archive()
+    client().get(sandbox).archive()
     third = make(task_id="kept", container_persistent=True)
     assert third.execute("cat ~/file").output == "mine\n"
     third.cleanup()
-    connect().get(sandbox).delete()
+    client().get(sandbox).delete()
 
 
 def test_a_kept_sandbox_of_another_image_is_another_one(make):
@@ -234,3 +233,13 @@ def test_a_script_calls_tools_and_is_ended_with_its_output_when_it_takes_too_lon
     assert (result.status, result.output, result.tool_calls_made) == ("success", "55\n", 10)
     result = execute_code("print('so far'); import time; time.sleep(1000)", env=env, tools={}, timeout=4)
     assert result.status == "timeout" and result.output.startswith("so far\n")
+
+
+def test_a_program_that_ends_without_a_cleanup_leaves_no_sandbox(service):
+    deletions = service.calls.get("delete", 0)
+    use_and_leave("daytona")
+    assert service.calls["delete"] == deletions + 1
+
+
+def test_no_process_and_no_session_has_a_thread_of_its_own(make):
+    assert threads_of_streams(make()) == 0

@@ -8,22 +8,25 @@ import threading
 from typing import NoReturn
 
 import pytest
+from standins.daytona_client import client
 from standins.faults import Fault
 
 from environments import EnvironmentLostError, EnvironmentStartError
 from environments.daytona import service as daytona_service
+from environments.loop import run
+from environments.short_commands import retrying
 
 PASSING = [Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.BAD_GATEWAY, Fault.DROPPED, Fault.SLOW]
 
 
 def test_a_passing_fault_of_the_start_is_got_over_with_one_sandbox(service, make):
     for fault in PASSING:
-        before = len(list(daytona_service.connect().list()))
+        before = len(list(client().list()))
         service.fault("create", fault, times=2)
         service.fault("execute", fault, times=2)
         env = make()
         assert env.execute("echo works; echo err >&2").output == "works\nerr\n", fault
-        assert len(list(daytona_service.connect().list())) == before + 1, fault
+        assert len(list(client().list())) == before + 1, fault
         env.cleanup()
 
 
@@ -59,7 +62,7 @@ def test_input_of_a_process_arrives_once_under_faults(service, make):
 
 
 def test_a_fault_that_does_not_pass_ends_in_a_clear_error(service, make, monkeypatch):
-    monkeypatch.setattr(daytona_service, "PATIENCE", 0.5)
+    monkeypatch.setattr(retrying, "PATIENCE", 0.5)
     service.fault("create", Fault.UNAVAILABLE, times=3)
     with pytest.raises(EnvironmentStartError, match="no sandbox can be started"):
         make().execute("true")
@@ -71,11 +74,17 @@ def test_a_service_that_takes_no_connections_for_a_moment_is_asked_again(service
     env.execute("true")
     with socket.socket() as nobody:  # has a port, and listens at none
         nobody.bind(("127.0.0.1", 0))
-        refused = daytona_service.sdk.Daytona(
-            daytona_service.sdk.DaytonaConfig(api_key="any", api_url=f"http://127.0.0.1:{nobody.getsockname()[1]}/api")
+        config = daytona_service.sdk.DaytonaConfig(
+            api_key="any", api_url=f"http://127.0.0.1:{nobody.getsockname()[1]}/api"
         )
-        clients = iter([refused, refused, daytona_service.connect()])
-        assert daytona_service.retried(lambda: next(clients).get(env._sandbox.id), "it").id == env._sandbox.id
+
+        async def ask(_: object) -> str:
+            async with daytona_service.sdk.AsyncDaytona(config) as refused:
+                clients = iter([refused, refused, await daytona_service.connect()])
+                found = await daytona_service.retried(lambda: next(clients).get(env._sandbox.id), "it")
+                return found.id
+
+        assert run(ask) == env._sandbox.id
 
 
 def test_a_host_that_nobody_knows_is_not_asked_for_again(make, monkeypatch, caplog):
@@ -110,7 +119,7 @@ def test_a_sandbox_that_dies_under_a_command_is_an_error_with_the_output_so_far(
     thread = threading.Thread(target=run)
     thread.start()
     assert began.wait(30)
-    env._sandbox.delete()
+    client().get(env._sandbox.id).delete()
     thread.join(60)
     assert errors and errors[0].output == "so far\n" and "was deleted" in str(errors[0])
     assert env.execute("pwd").output == "/tmp\n"
@@ -119,7 +128,7 @@ def test_a_sandbox_that_dies_under_a_command_is_an_error_with_the_output_so_far(
 def test_a_sandbox_that_was_stopped_is_started_again_with_its_files(make):
     env = make(task_id="stopped", container_persistent=True)
     env.execute("echo mine >~/file")
-    sandbox = env._sandbox
+    sandbox = client().get(env._sandbox.id)
     sandbox.stop()
     with pytest.raises(EnvironmentLostError, match="is stopped"):
         env.execute("echo again")
@@ -132,7 +141,7 @@ def test_a_sandbox_that_was_stopped_is_started_again_with_its_files(make):
 def test_a_sandbox_that_breaks_down_when_it_is_started_is_recovered(service, make):
     first = make(task_id="broken", container_persistent=True)
     first.execute("echo mine >~/file")
-    sandbox = first._sandbox
+    sandbox = client().get(first._sandbox.id)
     first.cleanup()
     service.fault("start", Fault.SANDBOX_DIES)
     second = make(task_id="broken", container_persistent=True)

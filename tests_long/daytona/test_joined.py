@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from standins.control import StandIn
+from standins.daytona_client import client
 from standins.in_process import Make
 from targets.processes import having
 
 from environments import EnvironmentLostError, EnvironmentStartError
 from environments.daytona import DaytonaEnvironment
-from environments.daytona.service import connect, sdk
+from environments.daytona.service import sdk
 
 NAME = "of-somebody-else"
 
@@ -19,7 +20,7 @@ NAME = "of-somebody-else"
 @pytest.fixture
 def sandbox(service: StandIn) -> Iterator[sdk.Sandbox]:
     """A sandbox of another program's."""
-    sandbox = connect().create(sdk.CreateSandboxFromSnapshotParams(name=NAME))
+    sandbox = client().create(sdk.CreateSandboxFromSnapshotParams(name=NAME))
     yield sandbox
     sandbox.delete()
 

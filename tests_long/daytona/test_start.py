@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 from standins.control import StandIn
+from standins.daytona_client import client
 from standins.faults import Fault
 from standins.in_process import Make
 from targets.stopped_starts import WAYS, Stop, by_interrupt, our_threads
 
 from environments.conformance.check import wait_until
-from environments.daytona import service as daytona_service
 from environments.progress import Progress
 
 
 def sandboxes() -> int:
-    return len(list(daytona_service.connect().list()))
+    return len(list(client().list()))
 
 
 def calls(service: StandIn, name: str) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from standins.control import StandIn
-from standins.in_process import use_and_be_killed
+from standins.in_process import threads_of_streams, use_and_be_killed, use_and_leave
 from targets.processes import having
 
 from code_execution import execute_code
@@ -149,3 +149,12 @@ def test_the_sandboxes_of_killed_processes_are_collected_and_kept_files_stay(ser
     assert not [line for line in collect_garbage() if "orphan" in line]
     assert len(running(service, "alive")) == 1
     assert make(task_id="collected", container_persistent=True).execute("cat ~/file").output == "mine\n"
+
+
+def test_a_program_that_ends_without_a_cleanup_leaves_no_sandbox(service):
+    use_and_leave("modal")
+    assert running(service, "left") == []
+
+
+def test_no_process_and_no_session_has_a_thread_of_its_own(make):
+    assert threads_of_streams(make()) == 0

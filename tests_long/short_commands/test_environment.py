@@ -13,6 +13,7 @@ from targets.per_command_local import PerCommandLocal
 
 from environments import CommandResult, load_settings
 from environments.conformance.check import wait_until
+from environments.shell.stream import Discard
 from environments.short_commands.scripts import MOST_UNREAD
 from environments.short_commands.stream import PolledStream
 
@@ -99,8 +100,8 @@ def test_the_middle_of_a_large_output_is_not_fetched(make: Make, monkeypatch: py
     env, fetched = make(max_output_bytes=100_000), []
     fetch = env.get_native
 
-    def count(path: str) -> bytes:
-        fetched.append(fetch(path))
+    async def count(path: str) -> bytes:
+        fetched.append(await fetch(path))
         return fetched[-1]
 
     monkeypatch.setattr(env, "get_native", count)
@@ -168,9 +169,16 @@ def test_what_reopens_its_output_truncates_nothing(make: Make) -> None:
 def test_nothing_is_left_of_a_stream_that_is_closed(make: Make) -> None:
     env = make()
     scratch = Path(env.scratch_directory())
-    stream = env.open_stream(["sleep", "1000"])
-    stream.write(b"x")
-    assert isinstance(stream, PolledStream) and list(scratch.iterdir())
-    stream.close()
+
+    async def use(_: object) -> None:
+        stream = await env.open_stream(["sleep", "1000"])
+        assert isinstance(stream, PolledStream)
+        stream.start(Discard())
+        stream.write(b"x")
+        await stream.drain()
+        assert list(scratch.iterdir())
+        await stream.close()
+
+    env.run_on_loop(use)
     assert not list(scratch.iterdir())
     assert scratch.stat().st_mode & 0o777 == 0o700

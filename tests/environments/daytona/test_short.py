@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from standins.daytona_client import daytona_stand_in
+from standins.daytona_client import client, daytona_stand_in
 from standins.faults import Fault
 from standins.fixtures import fixtures_on
 
@@ -15,7 +15,6 @@ from environments import (
     UnsupportedError,
     create_environment,
 )
-from environments.daytona.service import connect
 
 pytestmark = pytest.mark.xdist_group("daytona")
 
@@ -33,9 +32,9 @@ def test_a_session_a_one_shot_a_file_and_a_script_share_a_sandbox_that_ends_with
     assert env.read_bytes("~/file") == data
     code = "from hermes_tools import double\nprint(double(21))"
     assert execute_code(code, env=env, tools={"double": lambda number: 2 * number}).output == "42\n"
-    assert [sandbox.id for sandbox in connect().list()] == [env.target.id]
+    assert [sandbox.id for sandbox in client().list()] == [env.target.id]
     env.cleanup()
-    assert list(connect().list()) == []
+    assert list(client().list()) == []
 
 
 def test_a_command_under_a_passing_fault_runs_once_and_a_sandbox_that_is_deleted_is_replaced(service, make):
@@ -45,7 +44,7 @@ def test_a_command_under_a_passing_fault_runs_once_and_a_sandbox_that_is_deleted
     service.fault("execute", Fault.DROPPED)
     assert env.execute("echo ran >>~/count; echo done").output == "done\n"
     assert env.execute("cat ~/count").output == "ran\n"
-    connect().get(env.target.id).delete()
+    client().get(env.target.id).delete()
     with pytest.raises(EnvironmentLostError):
         env.execute("true")
     assert env.execute("echo again").output == "again\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import signal
 import threading
 from collections.abc import Sequence
@@ -27,7 +29,7 @@ class Slow(PersistentShellEnvironment):
     def __init__(self, cwd: Path) -> None:
         super().__init__(load_settings("local", cwd=str(cwd)))
         self.begun, self.come_up = threading.Event(), threading.Event()
-        self.starts = self.stops = 0
+        self.starts = self.stops = self.undone = 0
         self.deaf = False
         self.error: Exception | None = None
 
@@ -50,9 +52,38 @@ class Slow(PersistentShellEnvironment):
         self.stops += 1
 
 
-@pytest.fixture
-def env(tmp_path: Path):
-    made = Slow(tmp_path)
+class SlowOnTheLoop(Slow):
+    """The same, by a coroutine function."""
+
+    makes = False
+    """Whether it makes something that has to be undone when the start is stopped."""
+
+    async def start_target(self) -> None:
+        self.starts += 1
+        self.begun.set()
+        if self.makes:
+            await current_start().made(self._comes_up(), self._undone)
+        else:
+            await self._comes_up()
+        if self.error:
+            raise self.error
+
+    async def _comes_up(self) -> None:
+        while not self.come_up.is_set():
+            with contextlib.suppress(asyncio.CancelledError) if self.deaf else contextlib.nullcontext():
+                await asyncio.sleep(0.002)
+
+    async def _undone(self) -> None:
+        assert self.come_up.is_set(), "it has ended"
+        await asyncio.sleep(0.002)
+        self.undone += 1
+        if self.error:
+            raise self.error
+
+
+@pytest.fixture(params=[Slow, SlowOnTheLoop])
+def env(request: pytest.FixtureRequest, tmp_path: Path):
+    made = request.param(tmp_path)
     yield made
     made.come_up.set()
     made.cleanup()
@@ -144,6 +175,25 @@ def test_what_comes_up_after_the_environment_was_closed_is_taken_down(env: Slow,
     stops = env.stops
     env.come_up.set()
     assert wait_until(lambda: not our_threads() and env.stops == stops + 1)
+
+
+@pytest.mark.parametrize("error", [None, EnvironmentStartError("no such place")])
+@pytest.mark.parametrize("stop", WAYS, ids=lambda way: way.__name__)
+def test_what_a_coroutine_makes_that_goes_on_alone_is_undone_once(
+    tmp_path: Path, stop: Stop, error: Exception | None, caplog: pytest.LogCaptureFixture
+):
+    with SlowOnTheLoop(tmp_path) as env:
+        env.makes, env.error = True, error
+        stop(env, env.begun.wait)
+        assert our_threads() and not env.undone
+        env.come_up.set()
+        assert wait_until(lambda: not our_threads())
+        assert env.undone == 1
+        assert bool(error) == ("could not be removed" in caplog.text)
+        env.error = None
+        if stop is not WAYS[-1]:
+            assert env.execute("echo works").output == "works\n"
+            assert (env.starts, env.undone) == (2, 1)
 
 
 def test_a_scope_that_was_cancelled_before_starts_nothing(env: Slow):

@@ -2,19 +2,142 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from targets.heard import Heard
 from targets.per_command_local import PerCommandLocal
 
 from environments import load_settings
+from environments.shell.stream import Stream
+from environments.sink import Channel
 
 
-def test_a_command_of_some_seconds_costs_no_more_round_trips_than_a_short_one_and_one(tmp_path: Path) -> None:
-    with PerCommandLocal(load_settings("local", cwd=str(tmp_path))) as env:
-        for run in (env.execute, env.execute_oneshot):
-            run("true")
-            before = env.commands
-            run("true")
-            short, before = env.commands - before, env.commands
-            run("sleep 3")
-            assert env.commands - before <= short + 1
+class Content(Heard):
+    """Waits for nothing more once something has come."""
+
+    def __init__(self, stream: Stream) -> None:
+        super().__init__()
+        self._stream = stream
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        super().data_received(channel, data)
+        self._stream.rest(reports=False)
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> Iterator[PerCommandLocal]:
+    with PerCommandLocal(load_settings("local", cwd=str(tmp_path))) as made:
+        yield made
+
+
+def test_a_command_of_some_seconds_costs_no_more_round_trips_than_a_short_one_and_one(env: PerCommandLocal) -> None:
+    for run in (env.execute, env.execute_oneshot):
+        run("true")
+        before = env.commands
+        run("true")
+        short, before = env.commands - before, env.commands
+        run("sleep 3")
+        assert env.commands - before <= short + 1
+
+
+def test_a_shell_that_nothing_is_waited_for_of_is_not_asked(env: PerCommandLocal) -> None:
+    env.execute("true")
+    env.execute_oneshot("true")
+    before = env.commands
+    env.run_on_loop(lambda _: asyncio.sleep(0.3))
+    assert env.commands == before
+
+
+def test_small_outputs_of_one_command_after_the_other_are_not_held_back(env: PerCommandLocal) -> None:
+    env.execute("true")
+    env.texts.clear()
+    for _ in range(5):
+        env.execute("echo word")
+    assert set(re.findall("quiet=([0-9]+)", "".join(text for text in env.texts if "limit=100 " in text))) == {"0"}
+
+
+def test_what_a_process_said_last_while_it_was_not_asked_is_brought_with_its_exit_code(env: PerCommandLocal) -> None:
+    async def use(_: object) -> None:
+        stream = await env.open_stream(["sh", "-c", "read -r x; echo $x; sleep 0.5; echo last; exit 7"])
+        heard = Content(stream)
+        stream.start(heard)
+        stream.write(b"first\n")
+        await heard.until(lambda: heard.out == b"first\n")
+        await asyncio.sleep(2)
+        stream.write(b"more\n")
+        await stream.drain()
+        await heard.until(lambda: heard.ends)
+        assert heard.out == b"first\nlast\n"
+        assert await stream.exit_code(30) == 7
+        with pytest.raises(BrokenPipeError):
+            stream.write(b"more\n")
+        await stream.close()
+
+    env.run_on_loop(use)
+
+
+def test_a_stream_that_is_paused_brings_nothing_until_it_reads_on(env: PerCommandLocal) -> None:
+    async def use(_: object) -> None:
+        stream, heard = await env.open_stream(["cat"]), Heard()
+        stream.start(heard)
+        stream.write(b"first\n")
+        await heard.until(lambda: heard.out)
+        stream.pause()
+        stream.write(b"second\n")
+        await stream.drain()
+        stream.close_write()
+        await stream.drain()
+        await asyncio.sleep(0.5)
+        assert heard.out == b"first\n" and not heard.ends
+        stream.resume()
+        await heard.until(lambda: heard.ends)
+        assert heard.out == b"first\nsecond\n"
+        await stream.close()
+
+    env.run_on_loop(use)
+
+
+def test_input_is_sent_in_order_and_what_waits_goes_together(env: PerCommandLocal) -> None:
+    async def use(_: object) -> None:
+        stream, heard = await env.open_stream(["cat"]), Heard()
+        stream.start(heard)
+        pieces = [f"{number} ".encode() for number in range(100)]
+        env.texts.clear()
+        for piece in pieces:
+            stream.write(piece)
+        stream.close_write()
+        await stream.drain()
+        await heard.until(lambda: heard.ends)
+        assert heard.out == b"".join(pieces)
+        assert sum("number=" in text for text in env.texts) == 1
+        assert await stream.exit_code(30) == 0
+        await stream.close()
+
+    env.run_on_loop(use)
+
+
+def test_a_write_behind_another_is_not_kept_by_what_waits_for_output(
+    env: PerCommandLocal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("environments.short_commands.stream.WAIT", 1000.0)
+    monkeypatch.setattr(env, "delay", 0.05)
+
+    async def use(_: object) -> None:
+        stream = await env.open_stream(["sh", "-c", "echo up; read -r a; read -r b; read -r c; echo $a $b $c"])
+        heard = Content(stream)
+        stream.start(heard)
+        stream.write(b"one\n")
+        await heard.until(lambda: heard.out == b"up\n")
+        await stream.drain()
+        stream.write(b"two\n")
+        await asyncio.sleep(0.02)  # it is on its way
+        stream.resume()
+        stream.write(b"three\n")
+        await heard.until(lambda: heard.out == b"up\none two three\n")
+        await stream.close()
+
+    env.run_on_loop(use)

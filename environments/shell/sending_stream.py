@@ -1,0 +1,84 @@
+"""A stream whose input is sent by a coroutine, such as one that awaits a service's client."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from abc import abstractmethod
+from collections import deque
+from contextvars import Context
+
+from environments.errors import TerminalError
+from environments.log import logger
+from environments.loop import current
+from environments.shell.stream import Stream
+
+log = logger(__name__)
+
+
+class SendingStream(Stream):
+    """Sends one piece of input after the other. Pieces that wait are joined."""
+
+    def __init__(self) -> None:
+        self._unsent: deque[bytes | None] = deque()
+        """None is the end of input."""
+        self._sending: asyncio.Task[None] | None = None
+        self._is_closed = self._is_broken = False
+
+    @abstractmethod
+    async def _send(self, data: bytes) -> None:
+        """Send bytes.
+
+        Raises:
+            OSError, TerminalError: It cannot be sent, and no more is to be.
+        """
+
+    @abstractmethod
+    async def _send_end(self) -> None:
+        """Send end of file. Raises as `_send` does."""
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, see `Stream`."""
+        if self._is_closed or self._is_broken or self.has_ended:
+            raise BrokenPipeError(errno.EPIPE, "the process does not read any more")
+        self._queue(data)
+
+    def close_write(self) -> None:
+        """Send end of file behind what was written, see `Stream`."""
+        if not (self._is_closed or self._is_broken or self.has_ended):
+            self._queue(None)
+
+    def _queue(self, data: bytes | None) -> None:
+        self._unsent.append(data)
+        if self._sending is None:
+            self._sending = current().spawn(self._send_all(), Context())
+
+    async def _send_all(self) -> None:
+        try:
+            while self._unsent:
+                pieces = []
+                while self._unsent and self._unsent[0] is not None:
+                    pieces.append(self._unsent.popleft())
+                if pieces:
+                    await self._send(b"".join(filter(None, pieces)))
+                else:
+                    self._unsent.popleft()
+                    await self._send_end()
+        except (OSError, TerminalError) as error:  # the process reads no more, or the target is gone
+            log.debug("input could not be sent: %s", error)
+            self._break()
+        except Exception:
+            self._break()
+            self._end()  # else it would be waited for in vain
+            raise
+        finally:
+            self._sending = None
+
+    def _break(self) -> None:
+        self._is_broken = True
+        self._unsent.clear()
+
+    async def drain(self) -> None:
+        """Wait until all is sent, see `Stream`."""
+        if self._sending:
+            await asyncio.wait((self._sending,))
