@@ -12,6 +12,7 @@ from targets.processes import having
 from code_execution import execute_code
 from environments import EnvironmentStartError
 from environments.claim import Claim
+from environments.conformance.check import wait_until
 from environments.garbage import collect_garbage
 from environments.modal import ModalEnvironment
 from environments.modal.kept import key_of
@@ -127,7 +128,7 @@ def test_kept_files_are_used_by_one_process_at_a_time(make):
 def test_the_sandbox_of_a_killed_process_is_taken_up_by_the_next_of_the_task(service, make, killed, nap):
     killed("taken", "kept")
     (before,) = running(service, "taken")
-    assert len(having(nap)) == 1
+    assert wait_until(lambda: len(having(nap)) == 1)  # it may have yet to begin
     env = make(task_id="taken", container_persistent=True)
     assert env.execute("cat ~/file").output == "mine\n"
     assert having(nap) == []
