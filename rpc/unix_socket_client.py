@@ -22,8 +22,18 @@ class _Connection:
         self.process = _os.getpid()
         self.socket = connected
         self.reader = connected.makefile("rb")
+        self.inode = _os.fstat(connected.fileno()).st_ino
+
+    def is_open(self) -> bool:
+        # A script may close all descriptors, as daemons do, and open others under the same numbers.
+        try:
+            return _os.fstat(self.socket.fileno()).st_ino == self.inode
+        except OSError:
+            return False
 
     def __del__(self) -> None:
+        if not self.is_open():
+            self.socket.detach()
         self.reader.close()
         self.socket.close()
 
@@ -66,7 +76,7 @@ def _exchange(request_line: bytes) -> bytes:
     connection = getattr(_local, "connection", None)
     # Kept only after a whole exchange: one cut short by a signal leaves an answer that the next would read.
     _local.connection = None
-    if connection is None or connection.process != _os.getpid():
+    if connection is None or connection.process != _os.getpid() or not connection.is_open():
         connection = _connect()
     for attempt in range(_ATTEMPTS):
         try:

@@ -34,14 +34,19 @@ def a_timed_out_command_keeps_its_output_and_the_session(subject: Subject) -> No
 
 
 def a_timeout_ends_the_whole_tree(subject: Subject) -> None:
-    """Children, those in sessions of their own, those that ignore TERM, and those without an environment."""
+    """Children, those in sessions of their own, those that ignore TERM, and those without an environment.
+
+    A child of the session's shell is found without an environment and without a descriptor, too.
+    """
     env = subject.env
+    closing = "3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; if [ -n \"${{BASH_VERSION-}}\" ]; then eval 'exec 29>&-'; fi"
     for start in (
         "sh -c ': {0}; sleep 1000; :'",
         "(sh -c ': {0}; sleep 1000; :' &); sleep 1000",
         "sh -c 'trap \"\" TERM; : {0}; while :; do sleep 1000; done'",
         "env -i sh -c ': {0}; sleep 1000; :' & sleep 1000",
         "while :; do sh -c ': {0}; sleep 1000; :'; done",
+        f"(exec </dev/null >/dev/null 2>&1 {closing}; exec env -i sh -c ': {{0}}; sleep 1000; :') & sleep 1000",
         "if command -v setsid >/dev/null; then setsid sh -c ': {0}; sleep 1000; :' & fi; sleep 1000",
         "if command -v nohup >/dev/null; then nohup sh -c ': {0}; sleep 1000; :' >/dev/null 2>&1 & fi; sleep 1000",
     ):

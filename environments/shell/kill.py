@@ -2,7 +2,8 @@
 
 What belongs to a command is found in several ways, as each alone can be escaped: it carries the command's marker in
 its environment, it holds the command's leash (see `dialect`), it was started since and has the command's output as its
-own, it descends from one that does, or did so at an earlier look. What an earlier command left in the background
+own, or is a child of the command's shell without any mark, it descends from one that does, or did so at an earlier
+look. What an earlier command left in the background
 carries another marker and another leash, and is not touched. Only in a container that is full, where nothing could be
 done any more, or where processes become more and more behind a command's end, is also taken for the command's what was
 started since and carries no mark of ours at all; and in one of our own that begins anew, what is none of ours.
@@ -13,13 +14,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from environments.shell.dialect.base import Dialect
-from environments.shell.dialect.commands import TELL_TIME, TELL_TIME_ALONE, look, signalling
+from environments.shell.dialect.commands import TELL_TIME, TELL_TIME_ALONE, look, signalling, without_leash
 from environments.shell.fork_bomb import MANY, Census
-from environments.shell.process_table import TICKS, ProcessTable, parse_time
+from environments.shell.process_table import TICKS, ProcessTable, is_number, parse_time
 
 if TYPE_CHECKING:
     from environments.shell.fork_bomb import Crowd
@@ -220,7 +221,7 @@ class ProcessTree:
             self._leash_ends,
             self._outputs,
             [*([running] if running else []), *list(self._known)[:BATCH]],
-            bool(self._known) or self._takes_strays,
+            bool(self._known or running or self._takes_strays),
             mouth=running if signal else None,  # it takes its time, and who was found once is known
             spare=None if quarry.ends_shell else shell,
             wake=shell if wake else None,
@@ -252,8 +253,21 @@ class ProcessTree:
             pid for pid, start in self._known.items() if pid in table.rows and table.rows[pid].started == start
         }
         likely = table.speaking | (table.strays - {FIRST} if self._takes_strays else frozenset())
-        likely -= remembered | table.marked | table.ancestors(self._quarry.shell_pid or 0)
-        return remembered | table.marked | (likely & table.started_since(await self._since()) if likely else set())
+        children = table.children(self._quarry.shell_pid) if self._shell_runs_it and self._quarry.shell_pid else set()
+        known = remembered | table.marked
+        likely = (likely | children) - known - table.own - table.ancestors(self._quarry.shell_pid or 0)
+        if not likely:
+            return known
+        likely &= table.started_since(await self._since())
+        if doubtful := likely & children - table.speaking:
+            likely -= doubtful - await self._without_mark(doubtful)
+        return known | likely
+
+    async def _without_mark(self, children: Collection[int]) -> set[int]:
+        """Return which children of the command's shell show no sign of another command."""
+        shells = self._quarry.marker.rstrip("/").rpartition("/")[0] + "/"
+        text = await self._ask(without_leash(sorted(children), shells, self._leash_ends[0]), LOOK_TIMEOUT)
+        return {int(word) for word in text.split() if is_number(word)}.intersection(children)
 
     async def _since(self) -> float:
         """Return when the command began, in ticks of the clock by which the target tells starts of processes."""

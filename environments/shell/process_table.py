@@ -62,6 +62,10 @@ class ProcessTable(NamedTuple):
         """Return the process groups of those that run."""
         return {self.rows[pid].group for pid in pids if pid in self.rows}
 
+    def children(self, pid: int) -> set[int]:
+        """Return the children of a process."""
+        return {child for child, row in self.rows.items() if row.parent == pid}
+
     def started_since(self, ticks: float) -> set[int]:
         """Return what was started at a time of the target's, or later."""
         return {pid for pid, row in self.rows.items() if int(row.started) >= ticks}

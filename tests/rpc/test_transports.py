@@ -55,6 +55,34 @@ def test_threads_forks_and_child_processes_each_get_their_own_answers(open_any):
     assert line.dispatcher.calls_made == 45
 
 
+def test_a_script_that_closes_all_descriptors_goes_on_calling_and_its_own_later_ones_are_left_alone(open_any):
+    line = open_any(echo=echo)
+    code = """
+    import socket
+    print(h.echo(1))
+    os.closerange(3, 400)
+    print(h.echo(2))
+    os.closerange(3, 400)
+    own = socket.socketpair()
+    files = [os.open(os.devnull, os.O_RDWR) for _ in range(5)]
+    print(h.echo(3), h.echo(4))
+    [os.fstat(file) for file in (*files, *(each.fileno() for each in own))]
+    for each in own:
+        each.setblocking(False)
+        try:
+            print(each.recv(10))
+        except BlockingIOError:
+            print("untouched")
+    fork = os.fork()
+    if not fork:
+        os.closerange(3, 400)
+        os._exit(h.echo(5))
+    print(os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]), h.echo(6))
+    [each.detach() for each in own]
+    """
+    assert line.run(code) == "1\n2\n3 4\nuntouched\nuntouched\n5 6\n"
+
+
 def test_calls_of_a_scripts_threads_run_side_by_side(open_any):
     together = threading.Barrier(20, timeout=30)
     line = open_any(meet=lambda: together.wait() >= 0)

@@ -251,6 +251,34 @@ def signalling(signal: str, targets: Sequence[int]) -> str:
     return f"kill -s {signal} -- {' '.join(map(str, targets))} 2>/dev/null; :"
 
 
+def without_leash(children: Sequence[int], marker: str, leash: int) -> str:
+    """Return what prints those children of a shell that hold no leash, and carry no marker of a command.
+
+    It starts no process.
+
+    Args:
+        children: Their process ids.
+        marker: The shell's own marker. A fork of it that starts no program carries that one.
+        leash: The descriptor by which a command holds its leash.
+    """
+    own = f"*{MARKER_VARIABLE}={shlex.quote(marker)}"  # what follows is no digit, as names of variables begin with none
+    return f"""\
+for p in {" ".join(map(str, children))}; do
+  if [ -e "/proc/$p/fd/{leash}" ] || [ ! -r "/proc/$p/environ" ]; then continue; fi
+  whose=$p
+  while IFS= read -r w || [ -n "$w" ]; do
+    case $w in
+      {own}[0-9]*) whose= ;;
+      {own}*) ;;
+      *{MARKER_VARIABLE}=*) whose= ;;
+    esac
+    w=
+  done <"/proc/$p/environ"
+  echo $whose
+done 2>/dev/null
+"""
+
+
 def output_is_held(shell: int, marker: str, ends: tuple[int, int], outputs: tuple[int, int]) -> str:
     """Return what says `held` if anybody but a shell could write to where it speaks, and else `free`."""
     head = _settings(shell=shell, marker=marker, leash=ends[0], end=ends[1], out=outputs[0], err=outputs[1])

@@ -123,6 +123,26 @@ def test_a_process_that_has_only_the_commands_output_left_is_ended_and_that_of_a
         process.kill()
 
 
+NO_DESCRIPTOR = "exec </dev/null >/dev/null 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- {}"
+
+
+@pytest.mark.parametrize("goes_on", ["sleep 1000", "wait", "while :; do :; done"])
+def test_a_child_of_the_shell_without_any_mark_is_ended_and_that_of_an_earlier_command_is_not(
+    bash_or_sh: BaseEnvironment, nap: str, goes_on: str
+) -> None:
+    env = bash_or_sh
+    bare = NO_DESCRIPTOR.format("29>&-" if env.execute("echo $BASH_VERSION").output.strip() else "")
+    earlier, program, loop = f"{nap}1", f"{nap}2", f"{nap}3"
+    left = f"(while :; do sleep {earlier}; done) >/dev/null 2>&1 &"
+    for command in (f"({bare}; exec env -i sleep {program}) &", f"({bare}; while :; do env -i sleep {loop}; done) &"):
+        env.execute(left)
+        assert env.execute(f"{command} {goes_on}", timeout=0.5).timed_out
+        assert env.execute_oneshot(f"{command} {goes_on}", timeout=0.5).timed_out
+        assert not sleepers(program)
+        assert not sleepers(loop)
+    assert len(sleepers(earlier)) == 2
+
+
 def test_a_group_that_is_signalled_is_the_commands_own_end(env: BaseEnvironment) -> None:
     for run in (env.execute, env.execute_oneshot):
         assert run("kill 0; sleep 5").exit_code == 143
