@@ -103,6 +103,7 @@ class Creation:
                 _WAITS,
                 entrypoint=[],
                 stdin_open=True,
+                detach=True,  # so that its input stays open behind the first that is attached to it
                 name=name,
                 host_config=host,
                 **config,  # type: ignore[arg-type]

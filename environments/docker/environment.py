@@ -11,7 +11,7 @@ from environments.base import BaseEnvironment
 from environments.docker.build import Build, ensure_built
 from environments.docker.container import ContainerEnvironment, paused
 from environments.docker.creation import Creation
-from environments.docker.engine import reason
+from environments.docker.engine import reason, reported
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
 from environments.docker.joined import JoinedEnvironment
@@ -21,6 +21,7 @@ from environments.docker.memory import Memory
 from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS
+from environments.docker.waiting_shell import run_there
 from environments.docker.working_directory import make_working_directory
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
@@ -47,6 +48,8 @@ log = logger(__name__)
 
 class DockerEnvironment(ContainerEnvironment):
     """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
+
+    has_rescuer = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
@@ -173,6 +176,24 @@ class DockerEnvironment(ContainerEnvironment):
         if api is None or container is None or not self._memory.has_killed(api, files):
             return None
         return self.out_of_memory(container[:12], ", and a process was ended")
+
+    def run_in_rescue(self, text: str) -> str:
+        """Run text in the shell that the container waits in, see `PersistentShellEnvironment`.
+
+        A process that is started may be stopped on its way, and then the engine answers nothing about the container any
+        more. The container is killed where that shell does not answer either.
+        """
+        api, container = self._target()
+        with reported("the container does not answer"):
+            if loss := self.loss_in(container[:12], api.inspect_container(container)["State"]):
+                raise EnvironmentStartError(f"backend 'docker': {loss}")
+            output = run_there(api, container, text)
+            if output is None:
+                log.warning("container %s is killed, as no shell in it answers", container[:12])
+                api.kill(container)
+        if output is None:
+            raise EnvironmentStartError("backend 'docker': the container was killed, as no shell in it answered")
+        return output
 
     def has_run_out(self, api: APIClient, container: str, state: Mapping[str, Any]) -> bool:
         """Whether the container ran out of memory, see `ContainerEnvironment`."""

@@ -82,7 +82,7 @@ class ExecStream(SocketStream):
         self._api = api
         self._id = exec_id
         self._decoder = None if terminal else FrameDecoder()
-        connected, early, self._free = _take_over(api.exec_start(exec_id, tty=terminal is not None, socket=True))
+        connected, early, self._free = take_over(api.exec_start(exec_id, tty=terminal is not None, socket=True))
         super().__init__(connected, early)
         if terminal:
             self._await_terminal(terminal)
@@ -150,7 +150,7 @@ class ExecStream(SocketStream):
         self._free()
 
 
-def _take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], None]]:
+def take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], None]]:
     """Return the socket under docker-py's answer, what came on it already, and what frees it all.
 
     docker-py has read the answer's header through a buffer, and that may have taken in the process's first bytes.

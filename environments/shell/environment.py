@@ -27,8 +27,9 @@ from environments.shell.file_methods import FileMethods
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.oneshot import OneshotRunner, Write
 from environments.shell.output import Outcome, Teller
-from environments.shell.pool import CONTROL_LIMIT, Ending, Shells
+from environments.shell.pool import CONTROL_LIMIT, Ending, Shells, opened
 from environments.shell.request import Request, Where
+from environments.shell.rescue import printed
 from environments.shell.run import Running
 from environments.shell.scratch import Scratch, made_of
 from environments.shell.session import Session
@@ -68,6 +69,8 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
     """Whether what a process printed may arrive after a later request was sent."""
     has_reserve: ClassVar[bool] = True
     """Whether a shell waits in the target for what has to be done when no process can be started there."""
+    has_rescuer: ClassVar[bool] = False
+    """Whether `run_in_rescue` starts no process in the target."""
     target_stays: ClassVar[bool] = False
     """Whether the target is the same after every loss, such as a host to which the link was dropped."""
 
@@ -153,6 +156,16 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Whether it is certain, without asking in the target, that no process but some there has a marker."""
         return False
+
+    async def run_in_rescue(self, text: str) -> str:
+        """Run shell text of builtins where nothing in the target stands in the way, and return what it prints.
+
+        Called for shells that do not answer, as a command may have stopped all processes that it can.
+
+        Raises:
+            TerminalError: There is no answer.
+        """
+        return await printed(await opened(self.open_stream, ["/bin/sh", "-c", text]))
 
     def target_loss(self) -> Awaitable[str | None] | str | None:
         """Say why the target is gone, or None while it is there. Asked when a stream ended unexpectedly."""

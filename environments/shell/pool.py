@@ -26,6 +26,7 @@ from environments.shell.dialect.commands import directory_name, signalling
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
 from environments.shell.request import Request, Where
+from environments.shell.rescue import Rescue
 from environments.shell.shell import Beginning, Ended, Shell, open_shell
 from environments.shell.state import SessionState
 from environments.shell.stream import BlockingStream, Discard, Stream, Terminal, as_stream
@@ -103,6 +104,7 @@ class Shells:
         self.pool = Pool(self, None, self._slots)
         self._of_users: dict[TargetUser, Pool] = {}
         self.control = Control(self, None)
+        self.rescue = Rescue(self)
         self._control_of_users: dict[TargetUser, Control] = {}
 
     # Markers.
@@ -258,7 +260,28 @@ class Shells:
         if shells:
             await asyncio.gather(*map(self.end, shells), return_exceptions=True)
 
+    def pids(self) -> list[int]:
+        """Return the process ids of those that are there."""
+        return [shell.pid for shell in self._open if shell.pid]
+
     # The target.
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether all processes in sight are the environment's, see `PersistentShellEnvironment`."""
+        alone: bool = self._env.is_alone
+        return alone
+
+    @property
+    def has_rescuer(self) -> bool:
+        """Whether `run_in_rescue` starts no process, and the target is up."""
+        has: bool = self._env.has_rescuer
+        return has and self.life.stage in (Stage.STARTED, Stage.CLOSING)
+
+    async def run_in_rescue(self, text: str) -> str:
+        """Run text of builtins where nothing in the target stands in the way, see `PersistentShellEnvironment`."""
+        printed: str = await answered(self._env.run_in_rescue, text)
+        return printed
 
     async def why_lost(self) -> str | None:
         """Return why the target is gone, or None while it is there."""
@@ -336,6 +359,16 @@ class Ending:
         if self._user is not None:
             return ProcessTree(shells.control_of(self._user).run, quarry)
         return ProcessTree(shells.run_internal, quarry, shells.crowd())
+
+    async def let_go_on(self, shell: Shell) -> None:
+        """Have a shell go on that may be stopped.
+
+        Raises:
+            EnvironmentLostError: The target did not answer.
+        """
+        await self._shells.rescue.done()
+        if self._user:  # whose processes another user may not signal
+            await self.signal("CONT", shell.pid)
 
     async def signal(self, signal: str, pid: int) -> None:
         """Send a signal to a process of the target.
@@ -527,6 +560,15 @@ class Control(Pool):
         """Have no shell opened that has not begun to be, as everything is about to be ended."""
         self._is_given_up = True
 
+    @contextlib.asynccontextmanager
+    async def lent(self) -> AsyncIterator[Shell]:
+        """Lend a shell for the time of the block, see `Pool`. It may be needed to end what stops all processes."""
+        await self.await_reserve()
+        if not self._idle:
+            await self._shells.rescue.before_opening()
+        async with super().lent() as shell:
+            yield shell
+
     async def take(self) -> Shell:
         """Return an idle shell, or a new one, see `Pool`."""
         await self.await_reserve()
@@ -556,12 +598,14 @@ class Control(Pool):
             output = Output(CONTROL_OUTPUT)
             async with self.lent() as shell:
                 answer: asyncio.Future[Ended] = current().loop.create_future()
+                watch = shells.rescue.watch(shell)
                 try:
                     shell.send(Request(text, Where.SUBSHELL), output, answer.set_result)
                     await asyncio.wait((answer,), timeout=timeout)
                 except BrokenPipeError:  # it had ended while it was idle
                     continue
                 finally:
+                    watch.cancel()
                     if not answer.done():
                         shell.give_up()
                 if answer.done() and (code := answer.result().exit_code) is not None:
@@ -582,7 +626,12 @@ class Control(Pool):
         for _ in range(ATTEMPTS - 1):
             output = Output(CONTROL_OUTPUT)
             async with self.lent() as shell:
-                with contextlib.suppress(BrokenPipeError):  # it had ended while it was idle, or does not answer
+                watch = shells.rescue.watch(shell, asked=True)
+                try:
                     await shell.ask(partial(shell.dialect.alone, text), output, ALONE_LIMIT)
                     return output.stdout.text().text
+                except BrokenPipeError:  # it had ended while it was idle, or does not answer
+                    continue
+                finally:
+                    watch.cancel()
         raise shells.lost(await shells.why_lost() or "the shells that would end its processes do not answer")

@@ -159,7 +159,7 @@ class Running:
         if await self._begins_in(self.began + BEGIN_LIMIT - time.monotonic()):
             return
         log.debug("shell %d has not begun the command, and is told to go on", shell.pid)
-        await self._ending.signal("CONT", shell.pid)
+        await self._ending.let_go_on(shell)
         if await self._begins_in(ANSWER_LIMIT if shell.lags else BEGIN_LIMIT):
             return
         log.debug("shell %d does not begin the command, and is killed", shell.pid)

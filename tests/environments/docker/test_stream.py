@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from environments import UnsupportedError
-from environments.docker.stream import FrameDecoder, _take_over
+from environments.docker.stream import FrameDecoder, take_over
 from environments.sink import Channel
 
 
@@ -35,4 +35,4 @@ def test_an_engine_behind_tls_is_refused_with_another_way():
     ):
         connection = type("Answer", (), {"_sock": raw, "_response": ours, "close": lambda self: None})()
         with pytest.raises(UnsupportedError, match="over=ssh"):
-            _take_over(connection)
+            take_over(connection)

@@ -1,0 +1,37 @@
+"""Scripts that stop every process of their container."""
+
+from __future__ import annotations
+
+import pytest
+
+from code_execution import execute_code
+
+LIMIT = 3
+SURELY = LIMIT + 10
+"""Seconds by which `execute_code` has returned: its limit, 5 s of grace and 5 s."""
+ONCE = "import os, signal, time\nprint('on', flush=True)\nos.kill(-1, signal.SIGSTOP)\ntime.sleep({})\n"
+AGAIN = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+ends = time.monotonic() + 60
+print("on", flush=True)
+while time.monotonic() < ends:
+    os.kill(-1, signal.SIGSTOP)
+    time.sleep(.02)
+"""
+STOPPER = (
+    f"import subprocess, sys, time\nsubprocess.Popen([sys.executable, '-c', {AGAIN!r}], env={{}}); time.sleep(1)\n"
+)
+"""Leaves one that goes on behind its end."""
+SCRIPTS = {"once": ONCE.format(1000), "ends": ONCE.format(0), "again": AGAIN, "left": STOPPER}
+
+
+@pytest.mark.parametrize("code", SCRIPTS.values(), ids=SCRIPTS)
+def test_a_script_that_stops_all_processes_ends_in_time_and_the_session_goes_on(docker_environment, code):
+    env = docker_environment()
+    env.execute("export KEPT=yes; cd /usr; echo file >/tmp/kept")
+    assert execute_code(code, env=env, tools={}, timeout=LIMIT).duration_seconds < SURELY
+    after = env.execute("echo $KEPT $PWD; cat /tmp/kept", timeout=30)
+    assert (after.output, after.exit_code) == ("yes /usr\nfile\n", 0)
+    left = "grep -alE '[s]cript-|S[I]GSTOP' /proc/[0-9]*/cmdline"
+    assert env.execute_oneshot(left, timeout=30).output == ""

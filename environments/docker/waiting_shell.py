@@ -1,0 +1,51 @@
+"""The shell that a container of ours runs, which is reached without starting a process there."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from typing import TYPE_CHECKING
+
+from environments.docker.stream import FrameDecoder, take_over
+from environments.sink import Channel
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+LIMIT = 3.0
+"""Seconds for it to run a text of builtins."""
+WAKE_AGAIN = 0.05
+"""Seconds behind which it is let go on once more, as it may have been stopped again."""
+_READ_SIZE = 65536
+
+
+def run_there(api: APIClient, container: str, text: str) -> str | None:
+    """Run shell text of builtins, and return what it prints; None if it does not come to its end.
+
+    A command may have stopped the shell. The first process of the container cannot be stopped there, and hands a signal
+    on to it.
+
+    Raises:
+        docker.errors.APIError: The engine refused.
+    """
+    word = os.urandom(8).hex()
+    connected, early, free = take_over(api.attach_socket(container, {"stdin": 1, "stdout": 1, "stream": 1}))
+    try:
+        decoder, output = FrameDecoder(), b""
+        connected.sendall(f"{text}\necho {word}\n".encode())
+        deadline = time.monotonic() + LIMIT
+        data = early
+        while time.monotonic() < deadline:
+            output += b"".join(chunk.data for chunk in decoder.feed(data) if chunk.channel is Channel.STDOUT)
+            found, mark, _ = output.partition(word.encode())
+            if mark:
+                return found.decode("utf-8", "replace")
+            data = b""
+            if not select.select([connected], [], [], WAKE_AGAIN)[0]:
+                api.kill(container, "CONT")
+            elif not (data := connected.recv(_READ_SIZE)):
+                break
+        return None
+    finally:
+        free()
