@@ -108,13 +108,17 @@ class Preparation:
 
     def result_of(self, error: OutOfTimeError | TerminalError) -> ExecutionResult | None:
         """Return the result if an error only means that time is over or that nobody waits; None if it says more."""
-        seconds = time.monotonic() - self._began
         if self._interruption.has_come() and not _says_more(error):
-            return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
+            return self.interrupted()
         if isinstance(error, OutOfTimeError) or self._only_says_so(error):
             message = not_run_message(self._limit, self._doing)
-            return ExecutionResult("timeout", message, 0, seconds, None, message)
+            return ExecutionResult("timeout", message, 0, time.monotonic() - self._began, None, message)
         return None
+
+    def interrupted(self) -> ExecutionResult:
+        """Return the result of a script of whose end nothing is known, as nobody waits for it any more."""
+        seconds = time.monotonic() - self._began
+        return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
 
     def _only_says_so(self, error: TerminalError) -> bool:
         if isinstance(error, StartStoppedError):

@@ -114,15 +114,27 @@ class ScriptRun:
             None if the Python that was chosen turned out not to work, and another run is to choose another.
         """
         before = Preparation(self._limits.timeout, began, self._interruption)
+        was_cleaned_up = self._is_cleaned_up
         try:
             with before.bounding_starts():
                 return self._execute(code, argv, began, before)
         except NotBegunError:
             return None
         except (OutOfTimeError, TerminalError) as error:
+            if self._is_cleaned_up and not was_cleaned_up:
+                return before.interrupted()
             if result := before.result_of(error):
                 return result
             raise
+
+    @property
+    def _is_cleaned_up(self) -> bool:
+        """Whether the environment was cleaned up, which ends all that runs in it."""
+        try:
+            self._env.check_usable()
+        except TerminalError:
+            return True
+        return False
 
     def _execute(self, code: str, argv: Sequence[str], began: float, before: Preparation) -> ExecutionResult:
         session = session_variables(self._env) if self._limits.mode == "project" else {}
@@ -275,7 +287,7 @@ class ScriptRun:
                 self._warmth.withdraw(directory)
                 withdrawn, patience = True, time.monotonic() + PATIENCE
             process.wait(max(0.0, min(deadline - now, patience - now, self._interruption.pause)))
-        return None
+        return "interrupted" if self._is_cleaned_up and process.wait() else None
 
     def _result(self, process: Process, ended_by_us: Status | None, began: float) -> ExecutionResult:
         message: str | None

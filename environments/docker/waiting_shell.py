@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from environments.docker.stream import FrameDecoder, take_over
+from environments.errors import EnvironmentStartError
 from environments.sink import Channel
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def run_there(api: APIClient, container: str, text: str) -> str | None:
     on to it.
 
     Raises:
+        EnvironmentStartError: The container has ended.
         docker.errors.APIError: The engine refused.
     """
     word = os.urandom(8).hex()
@@ -45,7 +47,7 @@ def run_there(api: APIClient, container: str, text: str) -> str | None:
             if not select.select([connected], [], [], WAKE_AGAIN)[0]:
                 api.kill(container, "CONT")
             elif not (data := connected.recv(_READ_SIZE)):
-                break
+                raise EnvironmentStartError("backend 'docker': the container has ended")
         return None
     finally:
         free()

@@ -157,7 +157,7 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         """Whether it is certain, without asking in the target, that no process but some there has a marker."""
         return False
 
-    async def run_in_rescue(self, text: str) -> str:
+    def run_in_rescue(self, text: str) -> Awaitable[str] | str:
         """Run shell text of builtins where nothing in the target stands in the way, and return what it prints.
 
         Called for shells that do not answer, as a command may have stopped all processes that it can.
@@ -165,6 +165,9 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         Raises:
             TerminalError: There is no answer.
         """
+        return self._in_new_process(text)
+
+    async def _in_new_process(self, text: str) -> str:
         return await printed(await opened(self.open_stream, ["/bin/sh", "-c", text]))
 
     def target_loss(self) -> Awaitable[str | None] | str | None:

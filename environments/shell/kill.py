@@ -1,12 +1,12 @@
 """Ending every process of a command, in the target, wherever it has moved to.
 
 What belongs to a command is found in several ways, as each alone can be escaped: it carries the command's marker in
-its environment, it holds the command's leash (see `dialect`), it was started since and has the command's output as its
-own, or is a child of the command's shell without any mark, it descends from one that does, or did so at an earlier
-look. What an earlier command left in the background
-carries another marker and another leash, and is not touched. Only in a container that is full, where nothing could be
-done any more, or where processes become more and more behind a command's end, is also taken for the command's what was
-started since and carries no mark of ours at all; and in one of our own that begins anew, what is none of ours.
+its environment or, if it is a script's, its number; it holds the command's leash (see `dialect`); it was started since
+and has the command's output as its own, or is a child of the command's shell without any mark; it descends from one
+that does, or did so at an earlier look. What an earlier command left in the background carries another marker and
+another leash, and is not touched. Only in a container that is full, where nothing could be done any more, or where
+processes become more and more behind a command's end, is also taken for the command's what was started since and
+carries no mark of ours at all; and in one of our own that begins anew, what is none of ours.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class Quarry(NamedTuple):
     """When the command began, on the monotonic clock."""
     since: float | None = None
     """When it began on the target's own clock, in ticks, if it was asked for then."""
+    brand: int | None = None
+    """Its number, if it was given one, see `dialect.commands.branding`."""
     takes_strays: bool = False
     """Whether all that was started since is meant, also what carries no mark of ours, if nobody else's can be seen."""
 
@@ -226,6 +228,7 @@ class ProcessTree:
             spare=None if quarry.ends_shell else shell,
             wake=shell if wake else None,
             signal=signal,
+            brand=quarry.brand,
             freeze=freeze,
             thaw=thaw,
             alone=self._alone,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import re
+import secrets
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from environments.options import Command
 from environments.plain_number import plain_number
 from environments.process import Background, Process
 from environments.result import KILLED_EXIT_CODE
+from environments.shell.dialect.commands import branding
 from environments.shell.output import Delivery
 from environments.shell.pool import Ending
 from environments.shell.request import Request, Where
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 TAIL = 500
 """Bytes of what was printed last that an error quotes."""
+_FIRST_BRAND = 2**32
+"""Above what a limit of file locks is set to, where it is."""
 _WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
 
 log = logger(__name__)
@@ -71,6 +75,10 @@ class Processes:
         terminal = background.terminal
         where = Where.LAST_ON_TERMINAL if terminal else _WHERE[background.stdin]
         there = await env.oneshots.beside(command, user)
+        brand = None
+        if command.is_own and where is Where.SUBSHELL:  # as scripts are
+            brand = _FIRST_BRAND + secrets.randbits(60)
+            there = there._replace(text=branding(brand) + there.text)
         pool = shells.control_of(user) if command.is_own else shells.pool_of(user)
         request = await env.requested(
             there, where, separate=bool(background.sink and background.sink.separate), user=user
@@ -82,6 +90,7 @@ class Processes:
         process = ShellProcess(env.life, release, background, env.output_limit(command))
         try:
             process.send(shell, request, Ending(shells, user))
+            process.running_command.brand = brand
             if where.takes_input:
                 await shell.begun()
         except asyncio.CancelledError:  # the command may have begun

@@ -67,6 +67,8 @@ class Running:
         self.reason: str | None = None
         """Why it is being ended, `timeout` or `interrupt`; None while it is not."""
         self.survivors: tuple[int, ...] = ()
+        self.brand: int | None = None
+        """The number that its text gives to its processes, see `dialect.commands.branding`."""
         self._sink, self._ending = sink, ending
         self._is_abandoned = self._is_late = False
         self._loop = current().loop
@@ -243,6 +245,7 @@ class Running:
                 wakes_shell=self.where is Where.MAIN,
                 ends_shell=ends_shell,
                 began=self.began,
+                brand=self.brand,
             )
         )
 

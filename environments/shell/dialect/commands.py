@@ -20,7 +20,11 @@ stop() {
 }
 stop
 """
-_BEARERS = 'bearers=$(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ)'
+_BEARERS = r"""
+bearers=$(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ)
+if [ -n "$brand" ]; then
+  bearers="$bearers $(command -p grep -ls "^Max file locks  *$brand " /proc/[0-9]*/limits)"
+fi"""
 _BEARERS_ALONE = rf"""bearers= strays=
 stop
 for d in /proc/[0-9]*; do
@@ -32,6 +36,11 @@ for d in /proc/[0-9]*; do
     esac
     w=
   done <"$d/environ"
+  if [ -n "$brand" ]; then
+    while read -r w; do
+      case $w in "Max file locks "*" $brand "*) whose=bearers ;; esac
+    done <"$d/limits"
+  fi
   case $whose in
     bearers) bearers="$bearers $d/environ" ;;
     strays) strays="$strays ${{d#/proc/}}" ;;
@@ -64,8 +73,8 @@ fi
 @BEARERS@
 found=
 for p in $bearers; do
-  p=${p%/environ} p=${p#/proc/}
-  case " $spare $$ $self " in *" $p "*) ;; *) if [ -e "/proc/$p" ]; then found="$found $p"; fi ;; esac
+  p=${p#/proc/} p=${p%%/*}
+  case " $spare $$ $self$found " in *" $p "*) ;; *) if [ -e "/proc/$p" ]; then found="$found $p"; fi ;; esac
 done
 held= said=
 if [ -n "$rope" ]; then
@@ -185,6 +194,7 @@ def look(
     spare: int | None,
     wake: int | None,
     signal: str,
+    brand: int | None = None,
     freeze: Sequence[int] = (),
     thaw: bool = True,
     alone: bool = False,
@@ -206,6 +216,7 @@ def look(
         spare: A shell that is not to be found.
         wake: A shell that is to leave its command.
         signal: What to send to those with the marker or the leash; empty is nothing.
+        brand: The number of the command, if it was given one, see `branding`.
         freeze: Groups of processes to stop meanwhile, but not the one of the shell that looks.
         thaw: Whether to let them go on then.
         alone: Whether to start no process.
@@ -224,6 +235,7 @@ def look(
         wake=wake or "",
         leave=LEAVE_SIGNAL,
         signal=signal,
+        brand=brand or "",
         freeze=" ".join(map(str, freeze)),
         thaw="1" if thaw else "",
         most="" if most is None else most,
@@ -249,6 +261,14 @@ def counting_processes(known: int | None) -> str:
 def signalling(signal: str, targets: Sequence[int]) -> str:
     """Return what sends a signal to processes, and to groups of them, which are given as negative numbers."""
     return f"kill -s {signal} -- {' '.join(map(str, targets))} 2>/dev/null; :"
+
+
+def branding(brand: int) -> str:
+    """Return what gives a number to a shell and all that descends from it, which nothing can shed by accident.
+
+    It is a limit of file locks, which Linux holds nobody to. A hard limit can be lowered, and not raised again.
+    """
+    return f"\\command ulimit -x {brand} 2>/dev/null || \\command ulimit -w {brand} 2>/dev/null || :\n"
 
 
 def without_leash(children: Sequence[int], marker: str, leash: int) -> str:

@@ -1,0 +1,74 @@
+"""How scripts end: what sheds all marks, and an environment that is cleaned up meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from code_execution import execute_code
+from environments import BaseEnvironment, create_environment
+
+SHEDS_ALL = """
+import os, sys, time
+path = sys.argv[1]
+if not os.fork():
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.closerange(3, 400)
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    beat = 'trap "" TERM; while :; do echo >>%s; sleep .1; done' % path
+    os.execve("/bin/sh", ["sh", "-c", beat], {"PATH": os.environ["PATH"]})
+while not os.path.exists(path):
+    time.sleep(.01)
+"""
+"""Leaves a daemon without an environment, a descriptor, a session or a parent of the script's."""
+
+
+@pytest.fixture
+def env() -> Iterator[BaseEnvironment]:
+    with create_environment("local") as made:
+        yield made
+
+
+@pytest.mark.parametrize("then", ["", "time.sleep(1000)"])
+def test_what_a_script_started_ends_with_it_without_any_mark_too(
+    env: BaseEnvironment, tmp_path: Path, then: str
+) -> None:
+    for number in range(2):  # the first is not forked by what waits for the next ones
+        path = tmp_path / str(number)
+        execute_code(SHEDS_ALL + then, env=env, tools={}, argv=[str(path)], timeout=3)
+        size = path.stat().st_size
+        time.sleep(0.5)  # five beats
+        assert path.stat().st_size == size
+
+
+SLEEPS = "import time; print('on', flush=True); time.sleep(1000)"
+CALLS = "import hermes_tools\nwhile True: hermes_tools.on()"
+
+
+@pytest.mark.parametrize("code", [SLEEPS, CALLS])
+def test_cleanup_interrupts_a_script(env: BaseEnvironment, code: str) -> None:
+    begun = threading.Event()
+    thread = threading.Thread(target=lambda: (begun.wait(60), env.cleanup()))
+    thread.start()
+    result = execute_code(code, env=env, tools={"on": begun.set}, on_output=lambda _: begun.set(), timeout=100)
+    thread.join()
+    assert (result.status, result.exit_code) == ("interrupted", 130)
+
+
+def test_a_script_that_a_cleanup_stopped_on_its_way_is_interrupted_and_one_behind_it_an_error(
+    env: BaseEnvironment,
+) -> None:
+    timer = threading.Timer(0.05, env.cleanup)
+    timer.start()
+    result = execute_code("import time; time.sleep(1000)", env=env, tools={}, timeout=100)
+    timer.join()
+    assert result.status == "interrupted"
+    assert execute_code("print(1)", env=env, tools={}).status == "error"
