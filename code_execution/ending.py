@@ -22,10 +22,14 @@ _log = logger(__name__)
 
 
 class Deadline:
-    """When a script is to be over and done with."""
+    """When a script is to be over and done with.
 
-    def __init__(self) -> None:
-        self._ends = time.monotonic() + ENDING_LIMIT
+    Args:
+        limit: Seconds until then.
+    """
+
+    def __init__(self, limit: float = ENDING_LIMIT) -> None:
+        self._ends = time.monotonic() + limit
 
     @property
     def left(self) -> float:
@@ -69,11 +73,11 @@ def end_script(
         steps.append(end_processes)
     if dispatcher.is_awaiting:
         steps.append(dispatcher.join)
-    _side_by_side(steps, deadline)
+    side_by_side(steps, deadline)
     return deadline.left_for_removal
 
 
-def _side_by_side(steps: Sequence[Callable[[], object]], deadline: Deadline) -> None:
+def side_by_side(steps: Sequence[Callable[[], object]], deadline: Deadline) -> None:
     """Take steps at the same time, each in a thread, and wait for them until the deadline.
 
     A target that a script has stopped may never answer. Such a step goes on by itself, and nobody waits for it.

@@ -12,8 +12,8 @@ from importlib import resources
 from pathlib import Path
 
 from code_execution.beginning import NO_DIRECTORY, NO_FILES, Beginning
+from code_execution.ending import Deadline, side_by_side
 from environments.base import BaseEnvironment
-from environments.cancellation import in_no_scope
 from environments.errors import TerminalError
 from environments.removal import remove_tree, removing
 
@@ -90,8 +90,9 @@ def staging_directory(env: BaseEnvironment) -> Iterator[Staging]:
         elif staging.local:
             remove_tree(Path(staging.path), staging.removal_limit)
         else:
-            with in_no_scope(), contextlib.suppress(TerminalError):  # whoever has cancelled it wants it away, too
-                env.execute_own(removing(staging.path), timeout=staging.removal_limit)
+            limit, text = staging.removal_limit, removing(staging.path)
+            # In a thread of its own, and so in no scope: whoever has cancelled it wants it away, too.
+            side_by_side([lambda: env.execute_own(text, timeout=limit)], Deadline(limit))
 
 
 @cache

@@ -69,6 +69,8 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
     """Whether what a process printed may arrive after a later request was sent."""
     has_reserve: ClassVar[bool] = True
     """Whether a shell waits in the target for what has to be done when no process can be started there."""
+    has_other_way: ClassVar[bool] = False
+    """Whether `run_in_rescue` needs nothing that a stream is opened over."""
     has_rescuer: ClassVar[bool] = False
     """Whether `run_in_rescue` starts no process in the target."""
     target_stays: ClassVar[bool] = False

@@ -18,7 +18,7 @@ from environments.errors import (
     StartStoppedError,
     TerminalError,
 )
-from environments.loop import current, shielded, spawn
+from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.boot import boot_argv
@@ -26,7 +26,7 @@ from environments.shell.dialect.commands import directory_name, signalling
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
 from environments.shell.request import Request, Where
-from environments.shell.rescue import Rescue
+from environments.shell.rescue import SILENCE, Rescue
 from environments.shell.shell import Beginning, Ended, Shell, open_shell
 from environments.shell.state import SessionState
 from environments.shell.stream import BlockingStream, Discard, Stream, Terminal, as_stream
@@ -277,6 +277,12 @@ class Shells:
         """Whether `run_in_rescue` starts no process, and the target is up."""
         has: bool = self._env.has_rescuer
         return has and self.life.stage in (Stage.STARTED, Stage.CLOSING)
+
+    @property
+    def has_other_way(self) -> bool:
+        """Whether `run_in_rescue` needs nothing that a stream is opened over."""
+        has: bool = self._env.has_other_way
+        return has
 
     async def run_in_rescue(self, text: str) -> str:
         """Run text of builtins where nothing in the target stands in the way, see `PersistentShellEnvironment`."""
@@ -572,8 +578,10 @@ class Control(Pool):
     async def take(self) -> Shell:
         """Return an idle shell, or a new one, see `Pool`."""
         await self.await_reserve()
-        try:
+        if self._idle:
             return await super().take()
+        try:
+            return await self._opened()
         except EnvironmentStartError:
             deadline = current().loop.time() + CONTROL_LIMIT
             while current().loop.time() < deadline:
@@ -581,6 +589,22 @@ class Control(Pool):
                     return await super().take()
                 await asyncio.sleep(CANCEL_POLL)
             raise
+
+    async def _opened(self) -> Shell:
+        """Return a new shell. What it is opened over may be stopped, or not answer any more."""
+        shells = self._shells
+        opening = spawn(super().take())
+        try:
+            while not await done_within(opening, SILENCE):
+                if not shells.has_other_way:
+                    continue
+                shells.rescue.begin()
+                await shells.rescue.ended()
+                if not opening.done() and (loss := await shells.why_lost()):
+                    raise shells.lost(loss)
+        finally:
+            opening.cancel()
+        return opening.result()
 
     async def run(self, text: str, timeout: float = CONTROL_LIMIT) -> str:
         """Run shell text, wait for it `timeout` seconds, and return what it prints.
@@ -631,7 +655,9 @@ class Control(Pool):
                     await shell.ask(partial(shell.dialect.alone, text), output, ALONE_LIMIT)
                     return output.stdout.text().text
                 except BrokenPipeError:  # it had ended while it was idle, or does not answer
-                    continue
+                    loss = await shells.why_lost()
+                    if loss:
+                        raise shells.lost(loss, shell) from None
                 finally:
                     watch.cancel()
         raise shells.lost(await shells.why_lost() or "the shells that would end its processes do not answer")

@@ -118,6 +118,10 @@ class Rescue:
         """See to it that a process that is started is not stopped on its way, where that can be told from outside."""
         if self._shells.has_rescuer:
             self.begin()
+        await self.ended()
+
+    async def ended(self) -> None:
+        """Wait for the end of a rescue that is under way."""
         if self._task:
             await asyncio.wait((self._task,))
 

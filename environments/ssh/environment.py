@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 
 import paramiko
 
@@ -23,10 +24,15 @@ from environments.ssh.files import SFTPFiles, SSHFiles
 from environments.ssh.forwarding import Forwarding
 from environments.ssh.link import Link
 from environments.ssh.settings import SSHSettings
-from environments.ssh.stream import LINK_ERRORS, SSHStream
+from environments.ssh.stream import LINK_ERRORS, SSHStream, remote_command
 from environments.ssh.way_in import way_in
 from environments.starting import current_start
 from environments.target import Target
+
+PING_LIMIT = 1.0
+"""Seconds for a connection to give a sign of life, where a shell over it has given none for as long."""
+RECONNECT_LIMIT = 2.0
+"""Seconds for another connection, and for a command over it."""
 
 
 class SSHEnvironment(PersistentShellEnvironment):
@@ -39,6 +45,7 @@ class SSHEnvironment(PersistentShellEnvironment):
     backend = "ssh"
     settings_class = SSHSettings
     target_stays = True
+    has_other_way = True
     max_streams = 8
     """OpenSSH allows 10: one is for SFTP, and one for the shell that ends a command."""
     starts_at_once = 8
@@ -117,6 +124,38 @@ class SSHEnvironment(PersistentShellEnvironment):
         except EnvironmentStartError:
             channel = self._open_channel()  # the connection may have dropped just now
             return SSHStream(channel, argv, terminal)
+
+    def run_in_rescue(self, text: str) -> Awaitable[str] | str:
+        """Run text in a new process, over a new connection if one there is does not answer.
+
+        What the connection leads to may be a process of the user's, which a command may have stopped. A connection that
+        does not answer behind that either is given up: what waits for it would wait for much longer.
+        """
+        silent = [link for link in list(self._links) if not link.answers(PING_LIMIT)]
+        if not silent:
+            return super().run_in_rescue(text)
+        output: list[str] = []
+        trying = threading.Thread(target=self._run_on_new_link, args=(text, output), daemon=True)
+        trying.start()
+        trying.join(RECONNECT_LIMIT)
+        for link in silent:
+            if not link.answers(PING_LIMIT):
+                link.give_up(RECONNECT_LIMIT + 2 * PING_LIMIT)
+        if not output:
+            raise EnvironmentStartError(f"backend 'ssh': {self.place} does not answer")
+        return output[0]
+
+    def _run_on_new_link(self, text: str, output: list[str]) -> None:
+        assert self._route
+        with contextlib.suppress(EnvironmentStartError, *LINK_ERRORS):
+            link = Link(self._route, Login(self._own.password, self._own.passphrase))
+            try:
+                channel = link.open_channel()
+                channel.settimeout(RECONNECT_LIMIT)
+                channel.exec_command(remote_command(["/bin/sh", "-c", text]))
+                output.append(channel.makefile().read().decode("utf-8", "replace"))
+            finally:
+                link.close()
 
     def describe_target(self, cwd: str) -> Target:
         """Say which host it is, see `PersistentShellEnvironment`."""

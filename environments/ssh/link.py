@@ -7,6 +7,8 @@ import contextlib
 import logging
 import signal
 import socket
+import threading
+import time
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,6 +33,8 @@ KEEPALIVE = 5.0
 """Seconds of silence after which the server is asked for a sign of life."""
 MISSED = 4
 """How many times in a row it may stay silent that long before it counts as lost."""
+_LOOK_INTERVAL = 0.02
+"""Seconds between looks at whether a sign of life has come."""
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """The fastest of paramiko's, as they need no separate check sum. The others follow in its own order."""
 
@@ -95,6 +99,19 @@ class Link:
         if self.transport.is_active():
             return None
         return self._silence or f"the connection to {self.route} dropped"
+
+    def answers(self, seconds: float) -> bool:
+        """Ask the server for a sign of life, and return whether it gives one. Called in a worker thread."""
+        count, deadline = self._packets.count, time.monotonic() + seconds
+        threading.Thread(target=self._ping, name="hermes-ssh-ping", daemon=True).start()  # ends with the connection
+        while self._packets.count == count and self.transport.is_active() and time.monotonic() < deadline:
+            time.sleep(_LOOK_INTERVAL)
+        return self._packets.count != count
+
+    def give_up(self, seconds: float) -> None:
+        """Close the connection, as the server has given no sign of life. Called in a worker thread."""
+        self._silence = f"{self.route} has not answered for {seconds:.0f} s"
+        self.transport.close()
 
     def open_channel(self) -> paramiko.Channel:
         """Open a channel for one process.

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -114,6 +114,19 @@ class SSHServer:
         for process in self._serving():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+
+    @contextlib.contextmanager
+    def stalled(self) -> Iterator[None]:
+        """Have it answer nothing in the block, neither over connections nor to new ones, as behind a dead link."""
+        assert self._child
+        processes = [psutil.Process(self._child.pid), *self._serving()]
+        for process in processes:
+            process.suspend()
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.resume()
 
     @property
     def connections(self) -> int:
