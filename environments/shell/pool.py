@@ -22,7 +22,12 @@ from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.boot import boot_argv
-from environments.shell.dialect.commands import directory_name, signalling
+from environments.shell.dialect.commands import (
+    directory_name,
+    ending_with_program,
+    not_ending_with_program,
+    signalling,
+)
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
 from environments.shell.request import Request, Where
@@ -57,6 +62,8 @@ ATTEMPTS = 3
 """Shells that are tried for a command, or for a command of our own."""
 FIRST_LOOK, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a parked shell is asked whether anything of its commands is left, and between later times."""
+DISMISSAL_LIMIT = 1.0
+"""Seconds for a shell to be sent what it is to know before it ends."""
 NOTHING = SessionState()
 
 
@@ -248,6 +255,7 @@ class Shells:
     async def end(self, shell: Shell) -> None:
         """Close a shell."""
         self._open.pop(shell, None)
+        await self.control.dismiss(shell)
         await shell.close()
 
     def end_soon(self, shell: Shell) -> None:
@@ -271,6 +279,12 @@ class Shells:
         """Whether all processes in sight are the environment's, see `PersistentShellEnvironment`."""
         alone: bool = self._env.is_alone
         return alone
+
+    @property
+    def ends_with_program(self) -> bool:
+        """Whether what runs in the target ends with this program, see `PersistentShellEnvironment`."""
+        ends: bool = self._env.ends_with_program
+        return ends
 
     @property
     def has_rescuer(self) -> bool:
@@ -536,6 +550,24 @@ class Control(Pool):
         self._reserving: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._is_given_up = False
+        self._keepers: set[Shell] = set()
+        """Shells that end all processes of the environment with this program."""
+
+    async def _open(self, internal: bool | None = None) -> Shell:
+        shell = await super()._open(internal)
+        if self._user is None and self._shells.ends_with_program:
+            shell.tell(ending_with_program(shell.dialect.call, self._shells.markers()))
+            self._keepers.add(shell)
+        return shell
+
+    async def dismiss(self, shell: Shell) -> None:
+        """Let a shell end that ends all processes with this program, without doing so."""
+        if shell in self._keepers:
+            self._keepers.discard(shell)
+            shell.tell(not_ending_with_program(shell.dialect.call))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DISMISSAL_LIMIT):
+                    await shell.stream.drain()
 
     def reserve(self) -> None:
         """Have a shell opened soon, without delaying the command that was just sent."""

@@ -180,6 +180,11 @@ kill $out $err
 """
 
 
+SURVIVED = "TERM INT HUP QUIT"
+"""Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
+ignored, its children get as always."""
+
+
 def _settings(**values: object) -> str:
     return "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in values.items())
 
@@ -261,6 +266,29 @@ def counting_processes(known: int | None) -> str:
 def signalling(signal: str, targets: Sequence[int]) -> str:
     """Return what sends a signal to processes, and to groups of them, which are given as negative numbers."""
     return f"kill -s {signal} -- {' '.join(map(str, targets))} 2>/dev/null; :"
+
+
+def ending_with_program(call: str, marker: str) -> str:
+    """Return what has a shell end all processes of an environment when its input comes to an end.
+
+    Args:
+        call: What stands in front of a builtin.
+        marker: What the markers of the environment's processes begin with.
+    """
+    ending = f"""\
+for s in TERM KILL; do
+  for p in $(command -p grep -zlsF -- {shlex.quote(f"{MARKER_VARIABLE}={marker}")} /proc/[0-9]*/environ); do
+    p=${{p%/environ}} p=${{p#/proc/}}
+    if [ "$p" != $$ ]; then kill -s $s "$p"; fi
+  done 2>/dev/null
+  if [ $s = TERM ]; then command -p sleep 1; fi
+done"""
+    return f"{call} trap : {SURVIVED}; {call} trap {shlex.quote(ending)} EXIT\n"
+
+
+def not_ending_with_program(call: str) -> str:
+    """Return what takes that back, in front of the end of a shell whose environment goes on."""
+    return f"{call} trap - EXIT\n"
 
 
 def branding(brand: int) -> str:

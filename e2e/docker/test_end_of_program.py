@@ -1,0 +1,35 @@
+"""What runs in a container when the program ends by a signal, with which it can clean up nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import docker
+from targets.engines import PYTHON_IMAGE
+
+from environments.conformance.check import wait_until
+
+PROGRAM = """
+import sys
+from environments import create_environment
+env = create_environment("docker", image=sys.argv[1])
+env.prepare()
+env.start("trap '' TERM; echo on; exec sleep 4711").expect("on", 30)
+env.execute("sleep 4712 >/dev/null 2>&1 & hostname", on_output=lambda text: print(text, end="", flush=True))
+env.execute("sleep 4713")
+"""
+
+
+def test_what_runs_in_a_container_ends_with_the_program(
+    engine: docker.DockerClient,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, PYTHON_IMAGE], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout
+        container = engine.containers.get(program.stdout.readline().strip())
+        assert wait_until(lambda: "sleep 4713" in str(container.top()), 30)
+        program.kill()
+    try:
+        assert wait_until(lambda: "sleep 471" not in str(container.top()), 30)  # it takes 1.1 s
+    finally:
+        container.remove(force=True)

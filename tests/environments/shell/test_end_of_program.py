@@ -1,0 +1,40 @@
+"""What runs in a target when the program ends by a signal, with which it can clean up nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from targets.processes import having
+
+from environments.conformance.check import unique, wait_until
+
+PROGRAM = """
+import sys, threading
+from environments import create_environment
+from code_execution import execute_code
+env, word = create_environment("local"), sys.argv[1]
+runs = "{}; echo on; exec -a %s sleep 1000" % word
+env.start(runs.format("trap '' TERM")).expect("on", 30)
+env.execute("(exec -a %s sleep 1000) >/dev/null 2>&1 &" % word)
+script = "import subprocess, time; subprocess.Popen(['bash', '-c', 'exec -a %s sleep 1000']); print(1, flush=True)"
+script += "; time.sleep(1000)"
+begun = threading.Event()
+threading.Thread(target=lambda: execute_code(script % word, env=env, tools={}, on_output=lambda _: begun.set())).start()
+begun.wait(60)
+env.execute(runs.format(":"), on_output=lambda _: print("on", flush=True))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_what_runs_on_this_machine_ends_with_the_program(how: signal.Signals) -> None:
+    word = unique()
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, word], stdout=subprocess.PIPE) as program:
+        assert program.stdout
+        assert program.stdout.readline() == b"on\n"
+        assert wait_until(lambda: len(having(word)) >= 5, 30)  # this program, and what it has started
+        program.send_signal(how)
+        program.wait()
+        assert wait_until(lambda: not having(word), 30)  # it takes 1.1 s
