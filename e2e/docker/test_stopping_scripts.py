@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from targets.engines import PYTHON_IMAGE
+from targets.podman_service import podman_service
 
 from code_execution import execute_code
+from environments import create_environment
 
 LIMIT = 3
+LIMITS = ("container_cpu", "container_memory", "container_pids")
 SURELY = LIMIT + 10
 """Seconds by which `execute_code` has returned: its limit, 5 s of grace and 5 s."""
 ONCE = "import os, signal, time\nprint('on', flush=True)\nos.kill(-1, signal.SIGSTOP)\ntime.sleep({})\n"
@@ -26,9 +30,22 @@ STOPPER = (
 SCRIPTS = {"once": ONCE.format(1000), "ends": ONCE.format(0), "again": AGAIN, "left": STOPPER}
 
 
+@pytest.fixture(params=["docker", "podman"])
+def make(request, docker_environment, monkeypatch):
+    if request.param == "docker":
+        yield docker_environment
+        return
+    with podman_service() as service:
+        monkeypatch.setenv("DOCKER_HOST", service.url)
+        unheld = {} if service.holds_limits else dict.fromkeys(LIMITS, 0)
+        made = create_environment("docker", image=PYTHON_IMAGE, **unheld)
+        yield lambda: made
+        made.cleanup()
+
+
 @pytest.mark.parametrize("code", SCRIPTS.values(), ids=SCRIPTS)
-def test_a_script_that_stops_all_processes_ends_in_time_and_the_session_goes_on(docker_environment, code):
-    env = docker_environment()
+def test_a_script_that_stops_all_processes_ends_in_time_and_the_session_goes_on(make, code):
+    env = make()
     env.execute("export KEPT=yes; cd /usr; echo file >/tmp/kept")
     assert execute_code(code, env=env, tools={}, timeout=LIMIT).duration_seconds < SURELY
     after = env.execute("echo $KEPT $PWD; cat /tmp/kept", timeout=30)

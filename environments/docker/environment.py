@@ -21,7 +21,7 @@ from environments.docker.memory import Memory
 from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS
-from environments.docker.waiting_shell import run_there
+from environments.docker.waiting_shell import WaitingShell
 from environments.docker.working_directory import make_working_directory
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
@@ -63,6 +63,7 @@ class DockerEnvironment(ContainerEnvironment):
         self._began = True
         self._creation = Creation(settings, self._options)
         self._memory = Memory(settings, self._options)
+        self._waiting_shell: WaitingShell | None = None
 
     @classmethod
     def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
@@ -187,13 +188,30 @@ class DockerEnvironment(ContainerEnvironment):
         with reported("the container does not answer"):
             if loss := self.loss_in(container[:12], api.inspect_container(container)["State"]):
                 raise EnvironmentStartError(f"backend 'docker': {loss}")
-            output = run_there(api, container, text)
+            try:
+                output = self._shell_in(api, container).run(text)
+            except BaseException:
+                self._leave_shell()
+                raise
             if output is None:
                 log.warning("container %s is killed, as no shell in it answers", container[:12])
                 api.kill(container)
         if output is None:
+            self._leave_shell()
             raise EnvironmentStartError("backend 'docker': the container was killed, as no shell in it answered")
         return output
+
+    def _shell_in(self, api: BreakableClient, container: str) -> WaitingShell:
+        if self._waiting_shell and self._waiting_shell.container != container:
+            self._leave_shell()
+        if self._waiting_shell is None:
+            self._waiting_shell = WaitingShell(api, container)
+        return self._waiting_shell
+
+    def _leave_shell(self) -> None:
+        shell, self._waiting_shell = self._waiting_shell, None
+        if shell:
+            shell.close()
 
     def has_run_out(self, api: APIClient, container: str, state: Mapping[str, Any]) -> bool:
         """Whether the container ran out of memory, see `ContainerEnvironment`."""
@@ -225,6 +243,7 @@ class DockerEnvironment(ContainerEnvironment):
         except TerminalError as error:  # its host cannot be reached
             log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, error)
         finally:
+            self._leave_shell()
             if self._claim:
                 self._claim.leave(lambda kept: None)
             self._engine.leave()
