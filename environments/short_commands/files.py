@@ -6,19 +6,20 @@ directory first, and from there to its place by the same shell text as on every 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import os
 import shlex
 import stat
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from environments.atomic_file import PERMISSIONS, open_regular, replace_file
-from environments.cancellation import check_scope, in_no_scope
+from environments.cancellation import check_scope, ended_in_scope, in_no_scope
 from environments.errors import CallCancelledError
-from environments.loop import in_worker
+from environments.loop import current, in_worker, spawn
 from environments.progress import Reporter
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
@@ -86,7 +87,7 @@ class NativeFiles(ShellFiles):
         kept = shlex.quote(part)
         command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode)
         try:
-            await self._service.put_native(source, part)
+            await _in_scope(self._service.put_native(source, part))
             result = await self.runner.run(call_at(path, command))
             self.raise_for("write", path, result.exit_code, result.output)
         except CallCancelledError:
@@ -102,11 +103,20 @@ class NativeFiles(ShellFiles):
         if data is not None:
             return data
         fetched = bytearray()
-        async with contextlib.aclosing(self._service.fetch_native(place)) as pieces:
-            async for piece in pieces:
-                check_scope()
-                fetched += piece
+
+        async def take(piece: bytes) -> None:
+            fetched.extend(piece)
+
+        await self._fetch(place, take)
         return bytes(fetched)
+
+    async def _fetch(self, place: str, take: Callable[[bytes], Awaitable[None]]) -> None:
+        async def fetch() -> None:
+            async with contextlib.aclosing(self._service.fetch_native(place)) as pieces:
+                async for piece in pieces:
+                    await take(piece)
+
+        await _in_scope(fetch())
 
     async def get(self, remote: str, local: Path) -> None:
         """Copy a file to here, see `TargetFiles.get_file`."""
@@ -117,12 +127,7 @@ class NativeFiles(ShellFiles):
         size = None if data is None else len(data)
 
         async def bring(arriving: Arriving) -> int:
-            if data is not None:
-                await arriving.put(data)
-                return 0
-            async with contextlib.aclosing(self._service.fetch_native(place)) as pieces:
-                async for piece in pieces:
-                    await arriving.put(piece)
+            await (arriving.put(data) if data is not None else self._fetch(place, arriving.put))
             return 0
 
         def take(arriving: Arriving) -> None:
@@ -155,3 +160,18 @@ def _is_text(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+async def _in_scope(work: Coroutine[Any, Any, None]) -> None:
+    """Await work of a service's client, and cancel it when the scope of the call is cancelled.
+
+    Raises:
+        CallCancelledError: It was.
+    """
+    task = spawn(work)
+    with ended_in_scope(lambda: current().soon(task.cancel)):
+        try:
+            await task
+        except asyncio.CancelledError:
+            check_scope()
+            raise

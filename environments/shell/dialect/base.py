@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from typing import ClassVar
 
 from environments.owner import MARKER_VARIABLE
-from environments.shell.dialect.commands import SURVIVED
 from environments.shell.framing import FIELDS_OF, WATCHED, Kind
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState
@@ -24,6 +23,9 @@ LEAVE_SIGNAL = 50
 """The signal by which the session's shell is told to leave its command: a real-time one, which programs do not send."""
 LEFT = 128 + LEAVE_SIGNAL
 """The exit code of a command that was left, which nobody sees unless somebody else has sent that signal."""
+SURVIVED = "TERM INT HUP QUIT"
+"""Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
+ignored, its children get as always."""
 
 
 class Dialect(ABC):

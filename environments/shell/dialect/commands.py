@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from environments.owner import MARKER_VARIABLE
-from environments.shell.dialect.base import LEAVE_SIGNAL
+from environments.shell.dialect.base import LEAVE_SIGNAL, SURVIVED
 
 TELL_TIME = 'read -r line </proc/self/stat\necho "$line"'
 """Prints when the process that runs it was started, which is now if that is one of its own."""
@@ -178,11 +178,6 @@ while read -r line; do
 done
 kill $out $err
 """
-
-
-SURVIVED = "TERM INT HUP QUIT"
-"""Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
-ignored, its children get as always."""
 
 
 def _settings(**values: object) -> str:
