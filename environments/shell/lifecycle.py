@@ -53,6 +53,7 @@ class Backend(Protocol):
 
     life: Lifecycle
     observation: Watched
+    same_machine: bool
 
     def start_target(self) -> Awaitable[None] | None:
         """Bring the target up."""
@@ -206,12 +207,14 @@ class Lifecycle:
             if not inspect.iscoroutinefunction(self._env.start_target):
                 await in_worker(self._start_in_worker, start)
                 return
-            began = time.monotonic()
-            await start.told("starting")
+            began, is_worth_telling = time.monotonic(), not self._env.same_machine
+            if is_worth_telling:
+                await start.told("starting")
             with self._env.observation.start() as seen:
                 await self._start_here(start)
                 self._tell_target(seen)
-            await start.told(f"started in {time.monotonic() - began:.1f} s", complete=True)
+            if is_worth_telling:
+                await start.told(f"started in {time.monotonic() - began:.1f} s", complete=True)
 
     async def _start_here(self, start: Start) -> None:
         """Start the target by a coroutine, which is cancelled once if the start is stopped: it may remove things."""
