@@ -18,9 +18,9 @@ from code_execution.script_call import Callbacks, ScriptCall, checked_tools, not
 from code_execution.script_run import Limits, Tools, TransportName
 from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
-from environments.listener import TextCallback
 from environments.loop import in_worker, run, shielded, spawn
 from environments.manager import get_environment
+from environments.output import TextCallback
 from hermes_tools import script_tools
 from rpc import ToolCallCallback, ToolErrors
 

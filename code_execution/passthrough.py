@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from code_execution.settings import load_code_execution_settings
-from environments.atomic_file import open_regular
 from environments.base import BaseEnvironment
 from environments.errors import SettingsError, TerminalError
-from environments.secret_names import is_protected
+from environments.local_files import open_regular
+from environments.secrets import is_protected
 from environments.variables import check_names
 
 FRONT_MATTER_LIMIT = 64 * 1024
@@ -62,7 +62,7 @@ def required_variables(path: str | Path) -> tuple[str, ...]:
     text = _front_matter(Path(path))
     if not text.strip():
         return ()
-    from environments.yaml_document import read_mapping
+    from environments.config import read_mapping
 
     entries = read_mapping(text, f"{path}: the front matter between the --- lines").value(_KEY)
     if entries is None:

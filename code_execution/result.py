@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from environments.capture import CapturedText
+from environments.output import CapturedText
 from environments.plain_number import plain_number
 from rpc import ToolCall
 

@@ -17,7 +17,7 @@ from code_execution.script_output import ScriptOutput
 from code_execution.script_run import Limits, ScriptRun, Tools
 from environments.base import BaseEnvironment
 from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
-from environments.listener import TextCallback
+from environments.output import TextCallback
 from rpc import ToolCallCallback, ToolCallLog
 
 if TYPE_CHECKING:

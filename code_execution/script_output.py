@@ -6,10 +6,8 @@ from code_execution.beginning import Beginning
 from code_execution.result import with_truncation_notice
 from code_execution.settings import CodeExecutionSettings
 from code_execution.short_paths import ShortPaths
-from environments.capture import BoundedCapture, LiveText
-from environments.listener import TextCallback
 from environments.model_view import ModelView
-from environments.sink import Channel
+from environments.output import BoundedCapture, Channel, LiveText, TextCallback
 
 
 class ScriptOutput:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from code_execution.mcp.server_settings import servers_of
-from environments.sections import config_layer
+from environments.config import config_layer
 from environments.validation import validated
 from rpc import ToolErrors
 

@@ -15,7 +15,8 @@ from code_execution.beginning import NO_DIRECTORY, NO_FILES, Beginning
 from code_execution.ending import Deadline, side_by_side
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from environments.removal import remove_tree, removing
+from environments.files import removing
+from environments.local_files import remove_tree
 
 _PROBLEMS = {
     NO_DIRECTORY: "no directory for the script could be made",

@@ -14,7 +14,7 @@ from targets.processes import sleepers
 from targets.ssh_server import SSHServer
 
 from environments.conformance.check import wait_until
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 
 pytestmark = pytest.mark.alone("garbage")
 

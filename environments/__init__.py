@@ -29,13 +29,11 @@ from environments.errors import (
 )
 from environments.factory import create_environment
 from environments.registry import backend_class, backend_names
-from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE, Capabilities, CommandResult
+from environments.result import CommandResult
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sources import load_settings
 
 if TYPE_CHECKING:
-    from environments.address import Address
-    from environments.file_status import FileStatus
     from environments.found_target import FoundTarget
     from environments.manager import (
         cleanup_all,
@@ -45,24 +43,22 @@ if TYPE_CHECKING:
         register_task_settings,
     )
     from environments.owner import Orphan
-    from environments.pool import Pool, PoolStats
+    from environments.pool import Pool
     from environments.process import Process
     from environments.session import EnvironmentSession
-    from environments.target import Target, TargetKind
+    from environments.target import Target
 else:
     _HOMES = {
         **dict.fromkeys(
             ("cleanup_all", "cleanup_environment", "clear_task_settings", "get_environment", "register_task_settings"),
             "environments.manager",
         ),
-        **dict.fromkeys(("Pool", "PoolStats"), "environments.pool"),
-        "Address": "environments.address",
+        "Pool": "environments.pool",
         "EnvironmentSession": "environments.session",
-        "FileStatus": "environments.file_status",
         "FoundTarget": "environments.found_target",
         "Orphan": "environments.owner",
         "Process": "environments.process",
-        **dict.fromkeys(("Target", "TargetKind"), "environments.target"),
+        "Target": "environments.target",
     }
 
     def __getattr__(name: str) -> object:
@@ -75,26 +71,20 @@ else:
 
 
 __all__ = [
-    "INTERRUPT_EXIT_CODE",
-    "TIMEOUT_EXIT_CODE",
-    "Address",
     "BackendSettings",
     "BaseEnvironment",
     "CallCancelledError",
     "CancelScope",
-    "Capabilities",
     "CommandResult",
     "DeniedError",
     "EnvironmentLostError",
     "EnvironmentSession",
     "EnvironmentSettings",
     "EnvironmentStartError",
-    "FileStatus",
     "FoundTarget",
     "MissingExtraError",
     "Orphan",
     "Pool",
-    "PoolStats",
     "Process",
     "ProcessEndedError",
     "ProcessTimeoutError",
@@ -105,7 +95,6 @@ __all__ = [
     "TargetFileExistsError",
     "TargetFileNotFoundError",
     "TargetIsADirectoryError",
-    "TargetKind",
     "TargetNotADirectoryError",
     "TargetPermissionError",
     "TerminalError",

@@ -2,39 +2,238 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Self, Unpack
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, Unpack
 
-from environments.attachments import Attachments
-from environments.cancellation import cancellable
-from environments.errors import CallCancelledError
-from environments.execution import Execution
-from environments.observation.watched import Watched
-from environments.options import Command, CommandText, SharedOptions, StdinMode
+from environments.approvals.gate import Gate
+from environments.cancellation import cancellable, start_limit
+from environments.errors import CallCancelledError, UnsupportedError
+from environments.files import TargetFiles
+from environments.observation.watched import Watched, came_of
+from environments.options import Command, CommandOptions, CommandText, SharedOptions, StdinMode, checked
+from environments.output import OutputSink
 from environments.owner import Orphan
-from environments.passthrough import Passthrough
-from environments.process import GRACE, Background
-from environments.progress import Reporter
-from environments.readiness import Readiness
-from environments.result import Capabilities
-from environments.secret_values import SecretValues, secret_among
+from environments.process import GRACE, Background, Process, Terminal
+from environments.result import Capabilities, CommandResult
+from environments.secrets import Redactor, SecretValues, secret_among
 from environments.session import Sessions
 from environments.settings import BackendSettings, EnvironmentSettings
-from environments.sink import OutputSink
-from environments.target_files import TargetFiles
-from environments.terminal import Terminal
-from environments.whereabouts import Whereabouts
+from environments.starting import Reporter
+from environments.target import Whereabouts
+from environments.variables import Passthrough
 
 if TYPE_CHECKING:
+    from environments.approvals.decision import Way
     from environments.found_target import FoundTarget
     from environments.model_view import ModelView
-    from environments.process import Process
-    from environments.redaction import Redactor
+
+
+class Attachment(Protocol):
+    """Something that is kept with one environment."""
+
+    def close(self) -> None:
+        """Give up what is kept. The environment has been cleaned up. Called once."""
+
+
+_Kept = TypeVar("_Kept", bound=Attachment)
+
+
+class Attachments:
+    """Those of one environment, one of each kind. They refer to each other as they like: nothing else holds them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of_kind: dict[object, Attachment] = {}
+        self._closed = False
+
+    def get(self, kind: Callable[[], _Kept]) -> _Kept:
+        """Return the one of a kind, made when it is first asked for; one that is closed already after `close`."""
+        with self._lock:
+            found = self._of_kind.get(kind)
+            if found is None:
+                found = kind()
+                if self._closed:
+                    found.close()
+                else:
+                    self._of_kind[kind] = found
+            return found  # type: ignore[return-value]  # one kind has attachments of its own type
+
+    def close(self) -> None:
+        """Close all of them, and keep none from now on."""
+        self._closed = True
+        self.renew()
+
+    def renew(self) -> None:
+        """Close all of them, so that each is made anew when it is asked for."""
+        with self._lock:
+            kept, self._of_kind = list(self._of_kind.values()), {}
+        for each in kept:
+            each.close()
+
+
+class Readiness(ABC):
+    """The part of every environment by which it is started ahead."""
+
+    settings: EnvironmentSettings
+    starts_at_once: ClassVar[int | None] = 16
+    """How many targets should be started at the same time in one place, see `start_place`; None is no limit."""
+    starts_per_second: ClassVar[float | None] = None
+    """How many starts may begin in a second in one place; None is no limit."""
+
+    look_interval: ClassVar[float] = 2.0
+    """Seconds between looks whether one that waits to be used `is_ready` still."""
+
+    @classmethod
+    def start_place(cls, settings: EnvironmentSettings) -> str:
+        """Name what a limit of starts is a limit of, such as an engine's address; the backend as a whole, by default.
+
+        Args:
+            settings: Lead there.
+
+        Raises:
+            SettingsError: They cannot be understood.
+        """
+        return repr(settings.own_over) if settings.over else ""
+
+    @abstractmethod
+    def session_variable(self, name: str) -> str:
+        """Return a variable as the session's last command left it."""
+
+    def prepare(self) -> None:
+        """Start the target unless it is up, and open the session, so that the first command finds all ready.
+
+        Raises:
+            EnvironmentStartError: The target could not be started, or the session not be opened.
+            TerminalError: The environment was cleaned up.
+        """
+        self.session_variable("PWD")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether what `prepare` has made is still there. The target is asked only where that is not told otherwise."""
+        return True
+
+    def renew(self) -> None:
+        """End all that was started in the environment, and have its next command begin a new session.
+
+        The target stays as it is, with its files. Nobody may use the environment meanwhile.
+
+        Raises:
+            UnsupportedError: The backend cannot do it.
+            TerminalError: Something could not be ended, or the target is lost.
+        """
+        raise UnsupportedError(f"backend {self.settings.env!r} cannot have a new session in the same target")
+
+
+class Execution(Gate, ABC):
+    """The part of every environment that runs commands and waits for them."""
+
+    observation: Watched
+    """Who looks on, and what they are told."""
+    _known_cwd: str | None
+
+    @abstractmethod
+    def touch(self) -> None:
+        """Note that the environment is in use, so that it does not count as idle."""
+
+    def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
+        """Run a command in the session and wait for it.
+
+        The session keeps its working directory, exports, functions, aliases and shell options from one command to
+        the next. One command runs at a time; a second caller waits.
+
+        Args:
+            command: Shell text of any length, without NUL characters; or a program and its arguments, which no shell
+                takes apart.
+            options: See `CommandOptions`.
+
+        Returns:
+            The result, also for a command that failed, timed out or was interrupted. `cleanup()` interrupts a command
+            that has begun.
+
+        Raises:
+            EnvironmentStartError: The target could not be started; a `StartStoppedError` if its start was stopped.
+            EnvironmentLostError: The target went away while the command ran.
+            TerminalError: The environment was cleaned up before the command began.
+            DeniedError: A hook or a rule does not allow it, see docs/approvals.md.
+            UnsupportedError: A `user` was given.
+            TypeError: An argument is of a wrong type.
+            ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
+        """
+        call = self._session_call(command, **options)
+        with self.observation.command(call, "session") as seen:
+            return came_of(seen, self._in_session(call))
+
+    def _session_call(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+        call = self._call(command, **options)
+        if call.user is not None:
+            raise UnsupportedError(
+                "execute runs commands as the user of its session; give user to execute_oneshot, start or session"
+            )
+        return call
+
+    def _in_session(self, call: Command) -> CommandResult:
+        if not self._may_call(call, "session"):
+            return CommandResult.never_ran(self._known_cwd or "")
+        with starts_end_with(call):
+            result = self.run_in_session(call)
+        if call.cwd is None:
+            self._known_cwd = result.cwd
+        return result
+
+    def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
+        """Run a command at once, beside whatever `execute` is doing, and change nothing in the session.
+
+        It starts in the session's working directory with the target's own environment: what the session exported
+        is not there, unless `session_env` asks for it. It is then as the session's last command left it. The result
+        and errors are those of `execute`, but for `user`, which may be given.
+        """
+        call = self._call(command, **options)
+        with self.observation.command(call, "oneshot") as seen:
+            return came_of(seen, self._beside(call))
+
+    def _beside(self, call: Command) -> CommandResult:
+        if not self._may_call(call, "oneshot"):
+            return CommandResult.never_ran(self._known_cwd or "")
+        with starts_end_with(call):
+            return self.run_beside(call)
+
+    def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
+        """Do what `execute_oneshot` does, for a command of this package or of a hook itself: no hook is asked.
+
+        Arguments, result and errors are those of `execute_oneshot`.
+        """
+        return self.run_beside(self._call(command, **options)._replace(is_own=True))
+
+    def _call(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+        self.touch()
+        return checked(command, self.settings.timeout, **options)
+
+    def _may_call(self, call: Command, way: Way) -> bool:
+        """Ask about a command that was asked for. Returns False if nobody waits for it any more."""
+        place = call.cwd or self._known_cwd
+        return not call.is_cancelled and self.may_run(call.judged, place, way, call.user, lambda: call.is_cancelled)
+
+    @abstractmethod
+    def run_in_session(self, call: Command) -> CommandResult:
+        """Do what `execute` says."""
+
+    @abstractmethod
+    def run_beside(self, call: Command) -> CommandResult:
+        """Do what `execute_oneshot` says."""
+
+
+def starts_end_with(call: Command) -> AbstractContextManager[object]:
+    """Return what has the start of a target, if a call has to wait for one, end when the call is interrupted."""
+    return start_limit(math.inf, interrupted=call.interrupt.is_set) if call.interrupt else contextlib.nullcontext()
 
 
 class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, ABC):
@@ -76,7 +275,6 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
     def model_view(self) -> ModelView:
         """Return what makes text of this environment fit for a model, as the settings say."""
         from environments.model_view import ModelView  # which commands have no need of
-        from environments.redaction import Redactor
 
         secrets = self._secrets.known() if self.settings.redact_secrets else {}
         return ModelView(Redactor.of(secrets), self.settings.strip_ansi)
@@ -269,6 +467,4 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
 
 
 def _redactor(secrets: SecretValues, variables: Mapping[str, str]) -> Redactor:
-    from environments.redaction import Redactor  # which commands have no need of
-
     return Redactor.of({**secrets.known(), **secret_among(variables)})

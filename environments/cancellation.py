@@ -1,4 +1,4 @@
-"""Ending what runs on behalf of someone who no longer waits for it."""
+"""Cancellation: ending what runs on behalf of someone who no longer waits for it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,33 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from functools import partial
-from typing import ParamSpec, Protocol, TypeVar
+from typing import Generic, ParamSpec, Protocol, TypeVar
 
-from environments.contexts import holding
 from environments.errors import CallCancelledError, TerminalError
+
+T = TypeVar("T")
+
+
+class holding(Generic[T]):  # noqa: N801  # it is called as a function is
+    """Give a context variable a value in the block, and behind it the one it had.
+
+    It is used once. A generator would cost several times as much, and a command enters some of these.
+    """
+
+    __slots__ = ("_token", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[T], value: T) -> None:
+        self._variable = variable
+        self._value = value
+
+    def __enter__(self) -> None:
+        self._token: Token[T] = self._variable.set(self._value)
+
+    def __exit__(self, *_: object) -> None:
+        self._variable.reset(self._token)
+
 
 _current: ContextVar[CancelScope | None] = ContextVar("hermes_cancel_scope", default=None)
 _limit: ContextVar[StartLimit | None] = ContextVar("hermes_start_limit", default=None)

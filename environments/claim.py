@@ -1,16 +1,18 @@
-"""An exclusive claim on a name, which ends with the process that holds it, however that ends."""
+"""Claims on a name, of one process or of several environments in it, which end with the process."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import os
-from typing import TYPE_CHECKING
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from environments.config import hermes_home
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from environments.starting import current_start
 
 FOLDER = "claims"
 
@@ -72,3 +74,154 @@ class Claim:
                 self._path.unlink()
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+T = TypeVar("T")
+
+_LOOK = 0.1
+"""Seconds between looks whether a start that waits for another's was stopped."""
+
+
+class _Held:
+    """What this process has of one name."""
+
+    def __init__(self, name: str) -> None:
+        self.claim = Claim(name)
+        self.target: Any = None
+        self.users: set[int] = set()
+        self.visitors = 0
+        """How many threads hold the lock or wait for it."""
+        self.lock = threading.Lock()
+        """Held while the target is begun, joined or ended."""
+
+
+_lock = threading.Lock()
+_all: dict[tuple[Path, str], _Held] = {}
+
+
+class SharedClaim(Generic[T]):
+    """The part that one environment has in a claim. Others of this process may have it too, other processes may not.
+
+    The target that is claimed is begun by the first of them, and ended by the last. A part is used by one thread.
+
+    Args:
+        name: What is claimed; a file name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._key = (hermes_home(), name)
+
+    @property
+    def has_others(self) -> bool:
+        """Whether another environment of this process has the claim as well."""
+        held = _all.get(self._key)
+        return held is not None and bool(held.users - {id(self)})
+
+    def join(self, begin: Callable[[T | None], T]) -> T | None:
+        """Take the claim, and return the target; None if another process has it.
+
+        Args:
+            begin: Is called with the target that others have, or None, and returns the one to use from now on. None
+                other begins or ends it meanwhile.
+
+        Raises:
+            StartStoppedError: The start was stopped while another's was waited for.
+        """
+        with self._held() as held, self._joining(held) as may_begin:
+            if may_begin:
+                held.target = begin(held.target)
+            return held.target if may_begin else None
+
+    def leave(self, end: Callable[[T], object]) -> None:
+        """Give up this part, if there is one. The last one ends the target with `end`, and gives the claim up.
+
+        Raises what `end` does; the claim is given up all the same.
+        """
+        with self._held() as held, self._leaving(held) as targets:
+            for target in targets:
+                end(target)
+
+    # The same on the loop thread, where a start that is stopped is cancelled.
+
+    async def joined(self, begin: Callable[[T | None], Awaitable[T]]) -> T | None:
+        """Take the claim, see `join`."""
+        async with self._held_here() as held:
+            with self._joining(held) as may_begin:
+                if may_begin:
+                    held.target = await begin(held.target)
+                return held.target if may_begin else None
+
+    async def left(self, end: Callable[[T], Awaitable[object]]) -> None:
+        """Give up this part, see `leave`."""
+        async with self._held_here() as held:
+            with self._leaving(held) as targets:
+                for target in targets:
+                    await end(target)
+
+    @contextlib.contextmanager
+    def _joining(self, held: _Held) -> Iterator[bool]:
+        if not held.claim.take():
+            yield False
+            return
+        try:
+            yield True
+        except BaseException:
+            if not held.users:
+                held.claim.release()
+            raise
+        held.users.add(id(self))
+
+    @contextlib.contextmanager
+    def _leaving(self, held: _Held) -> Iterator[list[T]]:
+        if held.users != {id(self)}:
+            held.users.discard(id(self))
+            yield []
+            return
+        target, held.target, held.users = held.target, None, set()
+        try:
+            yield [target]
+        finally:
+            held.claim.release()
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[_Held]:
+        with self._visited() as held:
+            while not held.lock.acquire(timeout=_LOOK):
+                current_start().check()
+            try:
+                yield held
+            finally:
+                held.lock.release()
+
+    @contextlib.asynccontextmanager
+    async def _held_here(self) -> AsyncIterator[_Held]:
+        with self._visited() as held:
+            while not held.lock.acquire(blocking=False):
+                await asyncio.sleep(_LOOK)
+            try:
+                yield held
+            finally:
+                held.lock.release()
+
+    @contextlib.contextmanager
+    def _visited(self) -> Iterator[_Held]:
+        with _lock:
+            held = _all.setdefault(self._key, _Held(self._key[1]))
+            held.visitors += 1
+        try:
+            yield held
+        finally:
+            with _lock:
+                held.visitors -= 1
+                if not held.visitors and not held.users:
+                    _all.pop(self._key, None)
+
+
+def _forget() -> None:
+    """In a forked child: what there is is the parent's."""
+    global _lock  # noqa: PLW0603 - it may be in a state that only the parent can get it out of
+    _lock = threading.Lock()
+    _all.clear()
+
+
+os.register_at_fork(after_in_child=_forget)

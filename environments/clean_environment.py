@@ -9,18 +9,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 
-from environments.owner import MARKER_VARIABLE
-from environments.secret_names import SECRET_WORDS
+from environments.secrets import SAFE_NAMES, SAFE_PREFIXES, SECRET_WORDS
 
-SAFE_NAMES = (
-    "PATH", "HOME", "LANG", "LANGUAGE", "SHELL", "USER", "LOGNAME", "TERM", "COLORTERM", "TZ", "PWD", "OLDPWD", "SHLVL",
-    "TMPDIR", "TMP", "TEMP", "HOSTNAME", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONIOENCODING", "PYTHONUTF8",
-    "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONHASHSEED", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "EDITOR",
-    "PAGER", "NO_COLOR", "COLUMNS", "LINES", "HERMES_HOME", MARKER_VARIABLE,
-)  # fmt: skip
-"""Variables that are known to be harmless."""
-SAFE_PREFIXES = ("LC_", "CONDA_", "XDG_")
-"""What other names of such variables begin with, unless they hold one of the `SECRET_WORDS`."""
 NOT_RUN = 126
 """Exit code when nothing was run because there is no `env`."""
 

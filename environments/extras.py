@@ -1,8 +1,10 @@
-"""What to say when a library of an extra is missing: a command that brings it, however this package was installed."""
+"""Libraries of extras: what to say when one is missing, and classes that are imported when they are first used."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+from collections.abc import Callable
 from importlib.util import find_spec
 
 from environments.errors import MissingExtraError
@@ -51,3 +53,28 @@ def _found_at(library: str) -> str | None:
         if spec:
             return spec.origin or ", ".join(spec.submodule_search_locations or ())
     return None
+
+
+def handing_on(wing: str, environment: str, extra: str | None = None) -> Callable[[str], object]:
+    """Return the `__getattr__` of a wing's package, which hands on the class of its module `environment`.
+
+    Args:
+        wing: The package's name.
+        environment: The name of the class.
+        extra: The pip extra that brings what the class needs; None when it needs none.
+    """
+
+    def hand_on(name: str) -> object:
+        if name != environment:
+            raise AttributeError(f"module {wing!r} has no attribute {name!r}")
+        try:
+            return getattr(importlib.import_module(f"{wing}.environment"), name)
+        except ImportError as error:
+            missing = (error.name or "").partition(".")[0]
+            if extra is None or missing in ("", wing.partition(".")[0]):
+                raise
+            from environments.extras import missing_library  # where one is missing
+
+            raise missing_library(f"backend {extra!r}", missing, extra) from error
+
+    return hand_on

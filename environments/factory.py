@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 from environments.base import BaseEnvironment
 from environments.config import is_config_empty
 from environments.registry import backend_class
+from environments.settings import EnvironmentSettings
 from environments.sources import load_settings
 
 if TYPE_CHECKING:
     from environments.approvals.decision import Approver, CommandHook, ScriptHook, ToolCallHook
     from environments.approvals.rules import Rules
-    from environments.progress import OnProgress
     from environments.settings import EnvironmentSettings
+    from environments.starting import OnProgress
+
+
+def host_over(settings: EnvironmentSettings) -> BaseEnvironment | None:
+    """Return an environment on the machine that `over` leads to, which is not started; None without `over`.
+
+    Raises:
+        MissingExtraError: The client library of that backend is not installed.
+    """
+    if settings.over is None or settings.own_over is None:
+        return None
+    return _host(EnvironmentSettings(env=settings.over, task_id=settings.task_id, own=settings.own_over))
+
+
+def host_at(url: str) -> BaseEnvironment:
+    """Return an environment on the machine of a URL such as `ssh://user@host:22`, which is not started.
+
+    Args:
+        url: Begins with the name of the backend. Its other settings, such as the key, are those that are configured.
+
+    Raises:
+        SettingsError: The URL cannot be understood, or no backend leads there.
+        MissingExtraError: The client library of that backend is not installed.
+    """
+    found = load_settings(url.partition("://")[0])
+    return _host(replace(EnvironmentSettings(), env=found.env, own=found.own.at(url)))
+
+
+def _host(settings: EnvironmentSettings) -> BaseEnvironment:
+    return backend_class(settings.env).create(settings)
 
 
 @overload
@@ -56,7 +87,7 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
         before_script: Decides on each script of `execute_code`.
         before_tool_call: Decides on each tool call of a script.
         approve: Answers where a hook or a rule asks. Without it, asking is denying.
-        on_progress: Told how far a start, an upload or a download is, see `environments.progress.Progress`. It is
+        on_progress: Told how far a start, an upload or a download is, see `environments.starting.Progress`. It is
             called of a transfer in the thread that waits for it, and of a start in a thread of ours. What it raises is
             logged and stops nothing.
         settings: Any field of `EnvironmentSettings` or of the backend's own settings. The backend's own prefix may be

@@ -1,4 +1,4 @@
-"""What environments have running or keep, on any backend: what `hermes-env ls` shows and `hermes-env rm` removes."""
+"""Targets that run or are kept, on any backend: what is written on them, and how they are listed and removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 
 from environments.claim import Claim
 from environments.errors import TerminalError
-from environments.owner import Standing
+from environments.owner import Owner, Standing
 
 State = Literal["running", "stopped", "kept"]
 Use = Literal["live", "orphan", "free", "elsewhere"]
@@ -111,3 +111,30 @@ def use_of_kept(standing: Standing, claim: Claim, *, runs: bool) -> Use:
         return "elsewhere"
     use = use_of_claim(claim)
     return "orphan" if runs and use == "free" else use
+
+
+OWNER = "hermes-owner"
+"""The process a sandbox belongs to, as `Owner.mark`."""
+KEPT = "hermes-kept"
+"""On a sandbox whose files are to be kept: what it is found by."""
+TASK = "hermes-task"
+CREATED = "hermes-created"
+"""When it was made, in whole seconds since the epoch, where the service does not say."""
+_TASK_LENGTH = 60
+"""Characters of a task's name, which is there for people to read."""
+
+
+def readable(task: str) -> str:
+    """Return a task's name in letters, digits, `-`, `_` and `.` alone, and not too long."""
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "_" for c in task)[:_TASK_LENGTH]
+
+
+def sandbox_labels(task: str, key: str | None) -> dict[str, str]:
+    """Return the labels of a sandbox of this process.
+
+    Args:
+        task: What it is for.
+        key: What it is found by if its files are to be kept.
+    """
+    own = {OWNER: Owner.this_process().mark, TASK: readable(task) or "_"}
+    return {**own, KEPT: key} if key else own

@@ -1,7 +1,7 @@
 """What became of the settings of hermes-agent 0.19.0, the system that this package follows.
 
 Its `config.yaml` and its variables go on working: what has its like here is taken for that, and the rest is passed over
-with one warning. This is the table of both, without the code that applies it, which is in `sections` and `sources`.
+with one warning. This is the table of both, without the code that applies it, which is in `config` and `sources`.
 docs/moving-from-hermes-agent.md shows it.
 """
 

@@ -16,8 +16,10 @@ def redacted(record: logging.LogRecord) -> bool:
     """
     import logging
 
-    from environments.redaction import Redactor  # with the first record
-    from environments.secret_values import SecretValues
+    from environments.secrets import (
+        Redactor,  # with the first record
+        SecretValues,
+    )
 
     redactor = Redactor.of(SecretValues.of_all())
     message = record.getMessage()

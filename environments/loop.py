@@ -22,10 +22,10 @@ from contextvars import Context, ContextVar, copy_context
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
-from environments.contexts import holding
+from environments.cancellation import holding
 from environments.errors import TerminalError
 from environments.log import logger
-from environments.sink import Channel
+from environments.output import Channel
 
 T = TypeVar("T")
 _P = ParamSpec("_P")

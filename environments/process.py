@@ -1,4 +1,4 @@
-"""A command that runs in the background: its handle, and how it is asked for."""
+"""A command that runs in the background: its handle, and the size of its terminal."""
 
 from __future__ import annotations
 
@@ -7,14 +7,39 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Self, get_args
 
-from environments.arguments import check_seconds
 from environments.observation.observation import UNOBSERVED, Observation
-from environments.options import StdinMode
-from environments.sink import OutputSink
+from environments.options import StdinMode, check_seconds
+from environments.output import OutputSink
 
 if TYPE_CHECKING:
     from environments.observation.tap import Tap
-    from environments.terminal import Terminal
+
+_MOST = 65535
+"""What the kernel has room for."""
+
+
+class Terminal(NamedTuple):
+    """A size, in characters."""
+
+    rows: int = 24
+    columns: int = 80
+
+    @classmethod
+    def checked(cls, rows: object, columns: object) -> Self:
+        """Return a size.
+
+        Raises:
+            TypeError: One of the numbers is not whole.
+            ValueError: One of them is not from 1 to 65,535.
+        """
+        for name, value in (("rows", rows), ("columns", columns)):
+            if isinstance(value, bool) or not isinstance(value, int):
+                raise TypeError(f"{name} is of type {type(value).__name__}; give a whole number")
+            if not 0 < value <= _MOST:
+                raise ValueError(f"{name} is {value}; give a number from 1 to {_MOST}")
+        assert isinstance(rows, int) and isinstance(columns, int)
+        return cls(rows, columns)
+
 
 GRACE = 1.0
 """Seconds a command has between TERM and KILL when it timed out or was interrupted."""

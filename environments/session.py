@@ -9,11 +9,18 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, Unpack
 
-from environments.arguments import check_directory, check_text, checked_user
 from environments.cancellation import start_limit
 from environments.errors import TerminalError, UnsupportedError
 from environments.observation.watched import Watched, came_of
-from environments.options import Command, CommandOptions, CommandText, checked
+from environments.options import (
+    Command,
+    CommandOptions,
+    CommandText,
+    check_directory,
+    check_text,
+    checked,
+    checked_user,
+)
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 

@@ -6,15 +6,38 @@ Where the values come from is in `sources`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from environments.errors import SettingsError, UnsupportedError
-from environments.write_denylist import WRITE_DENYLIST
 
 if TYPE_CHECKING:
     from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+_SHELLS = (
+    *("~/.bashrc", "~/.bash_profile", "~/.bash_login", "~/.bash_logout", "~/.bash_aliases", "~/.profile"),
+    *("~/.zshrc", "~/.zshenv", "~/.zprofile", "~/.zlogin", "~/.zlogout", "~/.config/fish"),
+)
+"""What the next shell of the target's user runs."""
+_SESSIONS = ("~/.config/autostart", "~/.config/systemd", "~/Library/LaunchAgents")
+"""What the user's next login runs."""
+_CREDENTIALS = (
+    *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.kube", "~/.docker"),
+    *("~/.netrc", "~/.pgpass", "~/.git-credentials", "~/.gitconfig", "~/.config/git", "~/.npmrc", "~/.pypirc"),
+)
+"""Keys, and what says which keys open what and which program is asked for them."""
+_SYSTEM = (
+    *("/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/doas.conf"),
+    *("/etc/pam.d", "/etc/ssh", "/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/environment"),
+    *("/etc/crontab", "/etc/cron.d", "/etc/cron.hourly", "/etc/cron.daily", "/etc/cron.weekly", "/etc/cron.monthly"),
+    *("/var/spool/cron", "/etc/systemd", "/etc/init.d", "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
+    "/boot",
+)
+"""Who may do what on the target, and what it runs by itself."""
+
+WRITE_DENYLIST = (*_CREDENTIALS, *_SHELLS, *_SESSIONS, "~/.hermes/config.yaml", *_SYSTEM)
+"""Files, and directories with all below them, of the target: `~` is its user's home."""
 
 RESOURCE_SETTINGS = ("container_cpu", "container_memory", "container_disk", "container_pids")
 """Limits that a backend holds, or refuses. None is its own choice, and 0 is no limit, which all of them have."""
@@ -175,7 +198,7 @@ class EnvironmentSettings:
 
     default_limits: frozenset[str] = field(default=frozenset(), metadata=NOT_A_SETTING)
     """Names of the limits that nobody chose: they are what the older system's `config.yaml` has by default. A target
-    that cannot hold one goes without, see `environments.default_limits`."""
+    that cannot hold one goes without, see `environments.sources`."""
 
     own: BackendSettings = field(default_factory=BackendSettings, metadata=NOT_A_SETTING)
     """The settings of the backend alone. They are also there by its prefix: `settings.docker.image`."""
@@ -193,4 +216,44 @@ class EnvironmentSettings:
         raise AttributeError(
             f"there is no setting {name!r}; these are settings of backend {self.env!r}, and load_settings returns "
             "those of another"
+        )
+
+
+def of_new_targets(prefix: str, names: Iterable[str]) -> frozenset[str]:
+    """Return the full names of all settings that say what a new target is to be.
+
+    Args:
+        prefix: That of the backend.
+        names: Names of its own among them, without the prefix.
+    """
+    return frozenset({*(prefix + name for name in names), *RESOURCE_SETTINGS, "container_persistent"})
+
+
+def refuse_beside(settings: EnvironmentSettings, joined: str, names: Iterable[str]) -> None:
+    """Refuse settings that say what a new target is to be, where there is one that runs already.
+
+    Args:
+        settings: All settings.
+        joined: The setting that names the target.
+        names: Names of the backend's own settings that are for new targets alone, without its prefix.
+
+    Raises:
+        UnsupportedError: A limit is set.
+        SettingsError: Another one of them is set.
+    """
+    limits = [name for name in RESOURCE_SETTINGS if getattr(settings, name)]
+    if limits:
+        raise UnsupportedError(
+            f"backend {settings.env!r} cannot enforce {', '.join(limits)} in a target that runs already, whose limits "
+            f"are its own; unset {'it' if len(limits) == 1 else 'them'}, or {joined}"
+        )
+    own = settings.own
+    usual = type(own)()
+    given = [f"{own.prefix}{name}" for name in names if getattr(own, name) != getattr(usual, name)]
+    given += ["container_persistent"] if settings.container_persistent else []
+    if given:
+        are, them = ("is", "it") if len(given) == 1 else ("are", "them")
+        raise SettingsError(
+            f"{joined} names a target that runs already, and {', '.join(given)} {are} for a new one; unset {them}, or "
+            f"{joined}"
         )

@@ -8,17 +8,117 @@ In rising order: the defaults, the section `terminal:` of `config.yaml` in `HERM
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
+from typing import Any
 
-from environments.default_limits import told_apart
-from environments.errors import SettingsError
-from environments.over import chosen_over
+from environments.config import Layer, config_layer, of_backend, translated, warn_once
+from environments.errors import SettingsError, UnsupportedError
 from environments.registry import BUILT_IN, backend_names, backend_settings_class, check_backend_name
-from environments.sections import Layer, config_layer, of_backend, translated
-from environments.settings import BackendSettings, EnvironmentSettings
-from environments.validation import Given, closest, setting_names, validated
-from environments.value_forms import from_file, from_variable
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
+from environments.validation import Given, closest, from_file, from_variable, setting_names, validated
+
+
+class UnheldLimitsError(UnsupportedError):
+    """A target cannot hold limits that it was asked for.
+
+    Args:
+        message: What to do about it.
+        names: Names of the limits.
+        why: Why it cannot.
+    """
+
+    def __init__(self, message: str, names: Collection[str] = (), why: str = "") -> None:
+        super().__init__(message)
+        self.names = frozenset(names)
+        self.why = why
+
+
+def told_apart(settings: EnvironmentSettings, chosen: Collection[str]) -> EnvironmentSettings:
+    """Return settings that say which limits are such defaults, without those that the backend never holds.
+
+    Args:
+        settings: What was loaded.
+        chosen: Names of the settings that an argument gave, which somebody did choose.
+    """
+    if not any(getattr(settings, name) for name in RESOURCE_SETTINGS):
+        return settings
+    from environments.legacy import DEFAULT_LIMITS  # with its whole table, which a run on the defaults does without
+
+    defaults = {
+        name for name, value in DEFAULT_LIMITS.items() if getattr(settings, name) == value and name not in chosen
+    }
+    if not defaults:
+        return settings
+    settings = replace(settings, default_limits=frozenset(defaults))
+    return without(settings, settings.own.unheld(settings), "that is not to be had there")
+
+
+def going_without(settings: EnvironmentSettings, error: UnheldLimitsError) -> EnvironmentSettings:
+    """Return settings without the limits that could not be held, as far as nobody chose them.
+
+    Raises `error` if all were chosen.
+    """
+    if not settings.default_limits & error.names:
+        raise error
+    return without(settings, error.names, error.why)
+
+
+def without(settings: EnvironmentSettings, unheld: Collection[str], why: str) -> EnvironmentSettings:
+    """Return settings without those limits that are defaults and cannot be held, of which a warning tells.
+
+    Args:
+        settings: All settings.
+        unheld: Names of the limits that cannot be held.
+        why: Why they cannot.
+    """
+    from environments.legacy import DEFAULT_LIMITS
+
+    names = [name for name in DEFAULT_LIMITS if name in settings.default_limits and name in unheld]
+    if not names:
+        return settings
+    each = "it is" if len(names) == 1 else "each is"
+    warn_once(
+        f"limits {settings.env} {names}",
+        f"backend {settings.env!r} does not enforce {', '.join(names)}: {why}. As {each} what hermes-agent sets by "
+        "default, it is passed over; another value is refused, and 0 is no limit and no warning",
+    )
+    unset: dict[str, Any] = dict.fromkeys(names)
+    return replace(settings, default_limits=settings.default_limits.difference(names), **unset)
+
+
+def chosen_over(backend: str, argument: Given, configured: Iterable[Given], *, is_named: bool) -> str | None:
+    """Return the backend that another one is had over; None if its engine is on this machine.
+
+    Args:
+        backend: The one that has an engine.
+        argument: What the argument `over` says.
+        configured: What the other sources say, the first over the rest.
+        is_named: Whether an argument names the backend. What is configured for another is then not meant for one
+            that has no engine.
+
+    Raises:
+        SettingsError: What is named leads to no such machine.
+        UnsupportedError: The backend has no engine that could be on one.
+    """
+    goes = backend_settings_class(backend).goes_over
+    given = next((given for given in (argument, *configured) if given.value is not None), None)
+    if given is None or (is_named and not goes and given is not argument):
+        return None
+    if not goes:
+        others = " or ".join(name for name in BUILT_IN if backend_settings_class(name).goes_over)
+        raise UnsupportedError(
+            f"{given.where}: backend {backend!r} has no engine that could be on another machine; leave over "
+            f"(TERMINAL_OVER) unset, or use {others}"
+        )
+    carriers = [name for name in BUILT_IN if backend_settings_class(name).carries]
+    if given.value not in carriers:
+        raise SettingsError(
+            f"{given.where}: {given.value!r} does not lead to a machine with an engine"
+            f"{closest(str(given.value), carriers)}; allowed: {', '.join(carriers)}"
+        )
+    return str(given.value)
+
 
 VARIABLE_PREFIX = "TERMINAL_"
 SECTION = "terminal"

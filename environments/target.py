@@ -1,11 +1,52 @@
-"""What and where the target of an environment is, and how a person gets into it by hand."""
+"""What and where a target is, how a person gets into it, and where its ports can be reached."""
 
 from __future__ import annotations
 
 import shlex
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
+
+from environments.errors import UnsupportedError
+from environments.settings import EnvironmentSettings
+
+HIGHEST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to connect to, from this process. As text it is `host:port`."""
+
+    host: str
+    port: int
+    url: str = ""
+    """Where the port speaks HTTP: the address to ask, without a slash at its end. Where a service gives the port out
+    by HTTPS alone, connecting to host and port has to begin with TLS."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What a request to `url` has to carry, as it is how the service knows that it is allowed; mostly nothing."""
+
+    def __post_init__(self) -> None:
+        if not self.url:
+            object.__setattr__(self, "url", f"http://{self}")
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def checked_port(port: object) -> int:
+    """Return the number of a TCP port.
+
+    Raises:
+        TypeError: It is no number.
+        ValueError: There is no such port.
+    """
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise TypeError(f"port is of type {type(port).__name__}; give a whole number")
+    if not 1 <= port <= HIGHEST_PORT:
+        raise ValueError(f"port is {port}; give a number from 1 to {HIGHEST_PORT}")
+    return port
+
 
 TargetKind = Literal["machine", "container", "host", "instance", "sandbox"]
 
@@ -54,3 +95,54 @@ class Target:
 def this_machine() -> str:
     """Return this machine's name."""
     return socket.gethostname()
+
+
+class Whereabouts:
+    """The part of every environment that says where its target is."""
+
+    settings: EnvironmentSettings
+
+    @property
+    def target(self) -> Target:
+        """What and where the target is, and how a person gets in. Starts the environment when it has not been started.
+
+        Raises what `execute` raises when the target cannot be started.
+        """
+        return self.find_target()
+
+    def address(self, port: int) -> Address:
+        """Return where a TCP port of the target can be reached from this process, whether something listens or not.
+
+        Starts the environment when it has not been started. The address holds until the target is lost or the
+        environment is cleaned up.
+
+        Args:
+            port: The port, as programs in the target know it.
+
+        Returns:
+            Host and port here, and a URL for what speaks HTTP. `str()` of it is `host:port`.
+
+        Raises:
+            UnsupportedError: The backend, or a target with these settings, has no way to that port.
+            EnvironmentStartError: The target could not be started.
+            TypeError: The port is no number.
+            ValueError: There is no such port.
+        """
+        from environments.target import checked_port  # most never ask for one
+
+        return self.find_address(checked_port(port))
+
+    # What a backend answers.
+
+    def find_target(self) -> Target:
+        """Do what `target` says. A backend that does not override it tells its name, and nothing else."""
+        from environments.target import Target  # most never ask for it
+
+        return Target(self.settings.env, "machine", "")
+
+    def find_address(self, port: int) -> Address:
+        """Do what `address` says, for a port that there may be. A backend that can reach ports overrides it."""
+        raise UnsupportedError(
+            f"backend {self.settings.env!r} has no way to a port of its target; use one that has, or reach port {port} "
+            "by a command in the target"
+        )

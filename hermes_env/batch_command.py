@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from environments.controls import plain
 from environments.errors import SettingsError
+from environments.model_view import plain
 from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_env.batch_options import (
     Address,

@@ -19,8 +19,8 @@ if _taken := runpy.run_path(str(Path(__file__).parents[1] / "environments" / "ow
     sys.stderr.write(f"hermes-env: {_taken}\n")
     sys.exit(125)
 
-from environments.controls import plain
 from environments.errors import TerminalError
+from environments.model_view import plain
 from hermes_env.batch_command import batch_command
 from hermes_env.completion_command import completion_command, prepare_completion
 from hermes_env.cp_command import cp_command

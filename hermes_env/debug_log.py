@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 
-from environments.controls import plain
 from environments.log import redacted
+from environments.model_view import plain
 
 PACKAGES = ("environments", "rpc", "hermes_tools", "code_execution", "hermes_env")
 _FORMAT = "hermes-env: %(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s"

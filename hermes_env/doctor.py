@@ -8,7 +8,7 @@ from typing import Literal
 
 import typer
 
-from environments.controls import plain
+from environments.model_view import plain
 from hermes_env.options import Backend, Cwd, Settings, Verbose, settings_from
 
 State = Literal["ready", "found", "unset", "missing", "failed"]

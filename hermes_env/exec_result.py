@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from environments.capture import BoundedCapture
-from environments.sink import Channel
+from environments.output import BoundedCapture, Channel
 from hermes_env.endings import JsonObject, status_of_error
 from hermes_env.streamed_command import Ending
 

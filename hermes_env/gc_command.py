@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from environments.controls import plain
+from environments.model_view import plain
 from hermes_env.options import Verbose
 
 
@@ -14,7 +14,7 @@ def gc_command(verbose: Verbose = 0) -> None:
     What belongs to a process that still runs, or to another machine, is left alone. Containers that are to be
     kept are stopped, and not removed.
     """
-    from environments.garbage import collect_garbage
+    from environments.inventory import collect_garbage
 
     removed = collect_garbage()
     for line in removed:

@@ -8,10 +8,9 @@ import stat
 import sys
 from collections.abc import Callable
 
-from environments.capture import LiveText
-from environments.controls import HarmlessText
 from environments.errors import TerminalError
-from environments.sink import Channel
+from environments.model_view import HarmlessText
+from environments.output import Channel, LiveText
 
 BROKEN_PIPE_EXIT_CODE = 141
 """128 + SIGPIPE, what a shell returns for a command whose reader has gone."""

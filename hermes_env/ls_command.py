@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from environments.controls import plain
+from environments.model_view import plain
 from environments.result import INTERRUPT_EXIT_CODE
 from hermes_env.options import BackendAlone, Task, Verbose
 

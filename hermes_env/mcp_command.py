@@ -10,7 +10,7 @@ import typer
 from environments.errors import SettingsError
 from environments.extras import missing_library
 from environments.plain_number import plain_number
-from environments.secret_values import keep_secret
+from environments.secrets import keep_secret
 from hermes_env.options import Backend, Cwd, Record, Settings, Verbose, settings_from
 
 TOKEN = "HERMES_MCP_TOKEN"  # noqa: S105 - the name of a variable

@@ -7,12 +7,12 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from environments.controls import plain
+from environments.model_view import plain
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from environments.progress import Progress
+    from environments.starting import Progress
 
 TERMINAL_PATIENCE, PATIENCE = 0.5, 2.0
 """Seconds that a start may take before it is shown on a terminal, and elsewhere: most take less, and stay quiet."""

@@ -15,8 +15,8 @@ from typing import Self
 import pytest
 
 from environments import BaseEnvironment, EnvironmentLostError, SettingsError, TerminalError, create_environment
+from environments.files import removing
 from environments.registry import check_backend_name
-from environments.removal import removing
 from environments.settings import RESOURCE_SETTINGS
 
 _IMAGES = ("docker", "singularity", "modal", "daytona")

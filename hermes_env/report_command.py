@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from environments.controls import plain
 from environments.errors import TerminalError
+from environments.model_view import plain
 
 if TYPE_CHECKING:
     from hermes_env.report.events import Record
@@ -54,7 +54,7 @@ def report_command(
 
 
 def _read(file: str) -> tuple[Record, str]:
-    from environments.atomic_file import open_regular
+    from environments.local_files import open_regular
     from hermes_env.report.events import joined
     from hermes_env.report.lines import read_lines
 
@@ -76,7 +76,7 @@ def _read(file: str) -> tuple[Record, str]:
 
 
 def _write(page: Path, file: str, pieces: Iterable[bytes], force: bool) -> None:
-    from environments.atomic_file import replace_file
+    from environments.local_files import replace_file
     from hermes_env.report.page import is_report
 
     try:

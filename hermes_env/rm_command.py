@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from environments.controls import plain
 from environments.errors import TerminalError
+from environments.model_view import plain
 from environments.result import DENIED_EXIT_CODE
 from hermes_env.endings import ERROR_EXIT_CODE
 from hermes_env.ls_command import described, looked_for, tell_failures

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from environments.controls import harmless
 from environments.errors import DENIED, TerminalError
+from environments.model_view import harmless
 from environments.result import DENIED_EXIT_CODE, INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_env.endings import ERROR_EXIT_CODE, JsonObject, status_of_error
 from hermes_env.options import Backend, Cwd, Raw, Record, Settings, Timeout, Verbose, settings_from

@@ -12,10 +12,10 @@ from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope, start_limit
 from environments.observation.observation import Observation, Status
 from environments.options import Command, checked
+from environments.output import OutputSink
 from environments.plain_number import plain_number
 from environments.process import Background, Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
-from environments.sink import OutputSink
 from hermes_env.standard_input import InputPump
 
 _POLL = 0.1

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 
-from environments.contexts import holding
-from environments.listener import TextCallback
+from environments.cancellation import holding
 from environments.model_view import ModelView
+from environments.output import TextCallback
 
 _watcher: ContextVar[TextCallback | None] = ContextVar("hermes_output_watcher", default=None)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from environments.capture import CapturedText
 from environments.model_view import ModelView
+from environments.output import CapturedText
 
 MOST_BYTES = 50_000
 """What one result holds of an output."""

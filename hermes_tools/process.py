@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NotRequired, TypedDict
 
-from environments.arguments import check_seconds
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.options import check_seconds
 from hermes_tools.background.notices import Notice, take_notices
 from hermes_tools.background.process import BackgroundProcess
 from hermes_tools.background.start import shown_command

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from environments.arguments import check_seconds
 from environments.base import BaseEnvironment
-from environments.capture import BoundedCapture
 from environments.errors import DeniedError
+from environments.options import check_seconds
+from environments.output import BoundedCapture, Channel
 from environments.result import TIMEOUT_EXIT_CODE, CommandResult
-from environments.sink import Channel
 from hermes_tools.background.notices import NoticeBox
 from hermes_tools.background.start import start
 from hermes_tools.background.table import background_process

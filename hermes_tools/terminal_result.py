@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
-from environments.capture import CapturedText
 from environments.errors import DeniedError
+from environments.output import CapturedText
 from environments.plain_number import plain_number
 from environments.result import DENIED_EXIT_CODE, CommandResult
 from hermes_tools.background.notices import Notice

@@ -10,8 +10,8 @@ from functools import partial
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.output import Channel
 from environments.process import Process
-from environments.sink import Channel
 from rpc.dispatcher import Dispatcher
 from rpc.messages import MAX_MESSAGE_BYTES, Response, too_large
 from rpc.relay_lines import RelayedRequest, RelayLines

@@ -10,8 +10,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+from environments.local_files import remove_tree
 from environments.owner import Owner
-from environments.removal import remove_tree
 from rpc.connection import Connection, Connections
 from rpc.dispatcher import Dispatcher
 from rpc.target_source import target_source

@@ -21,7 +21,7 @@ from code_execution.warm.target_program import server_source
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.log import logger
-from environments.sink import Channel
+from environments.output import Channel
 
 MOST = 3
 """Servers of one environment. The one that was used least lately goes."""

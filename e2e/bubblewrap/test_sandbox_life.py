@@ -25,7 +25,7 @@ from environments import (
     UnsupportedError,
 )
 from environments.conformance.check import wait_until
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 from environments.target import this_machine
 
 WORK = """

@@ -11,7 +11,7 @@ from targets.docker_fixtures import containers_of
 from targets.engines import PYTHON_IMAGE
 
 from environments.docker import DockerEnvironment
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 from environments.owner import Orphan
 
 pytestmark = pytest.mark.alone("garbage")

@@ -9,8 +9,8 @@ from targets.heard import LIMIT, Heard
 
 from environments import BaseEnvironment
 from environments.loop import run
+from environments.output import Channel
 from environments.shell.stream import Stream, Terminal
-from environments.sink import Channel
 
 
 def with_stream(

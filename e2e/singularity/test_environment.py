@@ -25,7 +25,7 @@ from environments.errors import (
     TerminalError,
     UnsupportedError,
 )
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 from environments.legacy import DEFAULT_LIMITS
 from environments.singularity import options as singularity_options
 from environments.singularity.client import Client, Outcome
@@ -177,7 +177,7 @@ def test_environments_of_one_process_share_an_instance_over_kept_files(engine: E
 def test_default_limits_hold_or_are_passed_over(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("environments.sections._warned", set())
+    monkeypatch.setattr("environments.config._warned", set())
     for name, value in DEFAULT_LIMITS.items():
         monkeypatch.setenv(f"TERMINAL_{name.upper()}", str(value))
     with engine.make() as env:

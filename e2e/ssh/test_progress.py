@@ -8,7 +8,7 @@ import pytest
 from targets import backends
 
 from environments import progress as progress_module
-from environments.progress import Progress
+from environments.starting import Progress
 
 SIZE = 2_000_000
 

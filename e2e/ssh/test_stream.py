@@ -20,9 +20,9 @@ from environments import load_settings
 from environments.conformance.check import wait_until
 from environments.errors import TerminalError
 from environments.loop import in_worker, run
+from environments.output import Channel
 from environments.shell.pool import opened
 from environments.shell.stream import Terminal
-from environments.sink import Channel
 from environments.ssh import SSHEnvironment
 from environments.ssh import stream as ssh_stream
 from environments.ssh.stream import WINDOW, SSHStream

@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from targets.ssh_server import SSHServer
 
-from environments import Address, BaseEnvironment, TerminalError, UnsupportedError, create_environment
+from environments import BaseEnvironment, TerminalError, UnsupportedError, create_environment
 from environments.conformance.check import wait_until
+from environments.target import Address
 
 ANSWERING = """\
 import hashlib, socket, threading

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from environments.config import config_layer
 from environments.errors import SettingsError
-from environments.sections import config_layer
 from environments.validation import validated
 
 if TYPE_CHECKING:

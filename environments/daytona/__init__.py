@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from environments.daytona.settings import DaytonaSettings
-from environments.lazy import handing_on
+from environments.extras import handing_on
 
 if TYPE_CHECKING:
     from environments.daytona.environment import DaytonaEnvironment

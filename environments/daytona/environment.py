@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from environments.address import Address
+from environments.claim import SharedClaim
 from environments.daytona.garbage import find_orphans
 from environments.daytona.joined import join
 from environments.daytona.listing import find_targets, listed
@@ -34,17 +34,15 @@ from environments.daytona.service import (
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import open_terminal
 from environments.errors import EnvironmentStartError, TerminalError
-from environments.found_target import FoundTarget
+from environments.found_target import KEPT, FoundTarget, sandbox_labels
 from environments.log import logger
 from environments.owner import Orphan
 from environments.result import CommandResult
-from environments.sandbox_labels import KEPT, sandbox_labels
 from environments.settings import EnvironmentSettings
-from environments.shared_claim import SharedClaim
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.starting import current_start
-from environments.target import Target
+from environments.target import Address, Target
 
 TOKEN_HEADER = "X-Daytona-Preview-Token"  # noqa: S105 - its name
 """What a request for a port of a sandbox that is not public says it is allowed by."""

@@ -8,9 +8,9 @@ from functools import partial
 from environments.daytona.listing import our_sandboxes
 from environments.daytona.sandbox import end, state_of
 from environments.daytona.service import reported, sdk
+from environments.found_target import KEPT, OWNER, TASK
 from environments.loop import run
 from environments.owner import Orphan, mark_is_orphaned
-from environments.sandbox_labels import KEPT, OWNER, TASK
 
 
 def find_orphans() -> Iterator[Orphan]:

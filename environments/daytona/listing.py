@@ -10,10 +10,9 @@ from functools import partial
 from environments.claim import Claim
 from environments.daytona.sandbox import claim_name, end, state_of
 from environments.daytona.service import connect, has_credentials, reported, retried, sdk
-from environments.found_target import FoundTarget, Use, refuse_use, unclaimed, use_of_kept
+from environments.found_target import KEPT, OWNER, TASK, FoundTarget, Use, refuse_use, unclaimed, use_of_kept
 from environments.loop import run
 from environments.owner import standing_of_mark
-from environments.sandbox_labels import KEPT, OWNER, TASK
 
 
 def our_sandboxes() -> list[sdk.AsyncSandbox]:

@@ -11,13 +11,13 @@ import time
 from functools import partial
 
 from environments.config import hermes_home
-from environments.controls import plain
 from environments.daytona.service import retried, sdk
 from environments.daytona.settings import DaytonaSettings, limits_of
 from environments.errors import EnvironmentStartError
+from environments.found_target import sandbox_labels
 from environments.loop import spawn
+from environments.model_view import plain
 from environments.owner import Owner
-from environments.sandbox_labels import sandbox_labels
 from environments.settings import EnvironmentSettings
 from environments.starting import Start, current_start
 

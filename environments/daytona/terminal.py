@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from environments.daytona.service import reason, sdk
 from environments.errors import EnvironmentStartError
 from environments.loop import done_within, spawn
+from environments.output import Channel
 from environments.shell.sending_stream import SendingStream
 from environments.shell.stream import Terminal
-from environments.sink import Channel
 
 if TYPE_CHECKING:
     from daytona.handle.async_pty_handle import AsyncPtyHandle

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from environments.docker.settings import DockerSettings
-from environments.lazy import handing_on
+from environments.extras import handing_on
 
 if TYPE_CHECKING:
     from environments.docker.environment import DockerEnvironment

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import ImageNotFound
 from docker.utils.build import create_archive, exclude_paths
 
-from environments.controls import plain
 from environments.docker.image import image_id
 from environments.docker.stream import ENGINE_ERRORS
 from environments.errors import EnvironmentStartError, SettingsError
 from environments.log import logger
+from environments.model_view import plain
 from environments.starting import current_start
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import NotFound
 
-from environments.address import Address
 from environments.docker.engine import Engine, reason, reported, visited
 from environments.docker.options import container_options
 from environments.docker.settings import DockerSettings
@@ -22,7 +21,7 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 from environments.shell.target_user import TargetUser, find_user
 from environments.starting import current_start
-from environments.target import Target
+from environments.target import Address, Target
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import APIError
 
-from environments.default_limits import UnheldLimitsError, going_without
 from environments.docker.address import UNIX
 from environments.docker.engine import reason
 from environments.docker.labels import labels
@@ -22,6 +21,7 @@ from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.settings import EnvironmentSettings
+from environments.sources import UnheldLimitsError, going_without
 from environments.starting import current_start, unstoppable
 
 if TYPE_CHECKING:

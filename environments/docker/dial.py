@@ -10,11 +10,11 @@ import socket
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, run
+from environments.output import Channel
 from environments.shell.host import Host
 from environments.shell.outgoing import Outgoing
 from environments.shell.pool import opened
 from environments.shell.stream import Stream
-from environments.sink import Channel
 
 READ_SIZE = 256 * 1024
 """Bytes that are taken from the client at a time, and that may wait for it before the stream is paused."""

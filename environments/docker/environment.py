@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import ImageNotFound, NotFound
 
 from environments.base import BaseEnvironment
+from environments.claim import SharedClaim
 from environments.docker.build import Build, ensure_built
 from environments.docker.container import ContainerEnvironment, paused
 from environments.docker.creation import Creation
@@ -28,7 +29,6 @@ from environments.found_target import FoundTarget
 from environments.log import logger
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
-from environments.shared_claim import SharedClaim
 from environments.shell.memory import counting_kills
 from environments.sources import load_settings
 from environments.starting import current_start

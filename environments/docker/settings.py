@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from environments.docker.mounts import check_volume
 from environments.errors import SettingsError, UnsupportedError
-from environments.joining import of_new_targets, refuse_beside
-from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from requests.exceptions import RequestException
 from environments.docker.dial import DialledSocket
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.loop import in_worker
+from environments.output import Channel
 from environments.shell.socket_stream import SocketStream
 from environments.shell.stream import Chunk, Terminal
-from environments.sink import Channel
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from environments.docker.stream import FrameDecoder, take_over
 from environments.errors import EnvironmentStartError
-from environments.sink import Channel
+from environments.output import Channel
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from environments.address import Address
 from environments.docker.address import UNIX
 from environments.docker.engine import Engine
 from environments.errors import UnsupportedError
-from environments.target import Target, this_machine
+from environments.target import Address, Target, this_machine
 
 if TYPE_CHECKING:
     from docker import APIClient

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from environments.lazy import handing_on
+from environments.extras import handing_on
 from environments.local.settings import LocalSettings
 
 if TYPE_CHECKING:

@@ -18,11 +18,10 @@ from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
 
 if TYPE_CHECKING:
-    from environments.address import Address
     from environments.found_target import FoundTarget
     from environments.local.files import LocalFiles
     from environments.owner import Orphan
-    from environments.target import Target
+    from environments.target import Address, Target
 
 
 class LocalEnvironment(PersistentShellEnvironment):
@@ -99,7 +98,7 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def find_address(self, port: int) -> Address:
         """Return where a port of this machine can be reached, see `BaseEnvironment.address`."""
-        from environments.address import Address  # most never ask for one
+        from environments.target import Address  # most never ask for one
 
         self.ensure_started()
         return Address("127.0.0.1", port)

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from environments.arguments import means_directory
-from environments.atomic_file import make_folders, naming, open_regular, read_pieces, replace_file
 from environments.errors import NOTHING_THERE, TerminalError, target_error
-from environments.file_status import FileStatus
+from environments.files import FileStatus
+from environments.local_files import make_folders, naming, open_regular, read_pieces, replace_file
 from environments.loop import in_worker
-from environments.progress import Counter
+from environments.options import means_directory
 from environments.shell.files import ShellFiles
+from environments.starting import Counter
 
 if TYPE_CHECKING:
     from environments.local.environment import LocalEnvironment

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from environments.lazy import handing_on
+from environments.extras import handing_on
 from environments.modal.settings import ModalSettings
 
 if TYPE_CHECKING:

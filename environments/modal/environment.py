@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from environments.address import Address
 from environments.cancellation import check_scope
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import FoundTarget
@@ -34,7 +33,7 @@ from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.environment import CONTROL_TIMEOUT, PerCommandEnvironment
 from environments.starting import current_start
-from environments.target import Target
+from environments.target import Address, Target
 
 PROBE_TIMEOUT = 15
 """Seconds for a line of input to reach a process."""

@@ -7,12 +7,12 @@ from functools import partial
 
 import modal
 
+from environments.found_target import KEPT, OWNER, TASK
 from environments.loop import run
 from environments.modal.kept import Kept
 from environments.modal.listing import our_sandboxes
 from environments.modal.service import reported
 from environments.owner import Orphan, mark_is_orphaned
-from environments.sandbox_labels import KEPT, OWNER, TASK
 
 
 def find_orphans() -> Iterator[Orphan]:

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from environments.atomic_file import replace_file
 from environments.claim import Claim
 from environments.config import hermes_home
 from environments.errors import TerminalError
+from environments.local_files import replace_file
 from environments.modal.settings import ModalSettings
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings

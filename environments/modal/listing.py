@@ -9,13 +9,12 @@ from functools import partial
 import modal
 from modal import exception
 
-from environments.found_target import FoundTarget, Use, refuse_use, unclaimed
+from environments.found_target import CREATED, KEPT, OWNER, TASK, FoundTarget, Use, refuse_use, unclaimed
 from environments.loop import run
 from environments.modal.kept import Kept, all_kept
 from environments.modal.service import connect, has_credentials, reported
 from environments.modal.settings import ModalSettings
 from environments.owner import standing_of_mark
-from environments.sandbox_labels import CREATED, KEPT, OWNER, TASK
 from environments.sources import load_settings
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from environments.errors import SettingsError
-from environments.joining import of_new_targets, refuse_beside
-from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from modal import exception
 from environments.log import logger
 from environments.loop import current, done_within, spawn
 from environments.modal.service import SERVICE_ERRORS, reason, retried
+from environments.output import Channel
 from environments.shell.sending_stream import SendingStream
 from environments.shell.stream import Terminal
 from environments.short_commands.retrying import PATIENCE
-from environments.sink import Channel
 
 if TYPE_CHECKING:
     from modal.container_process import ContainerProcess

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import modal
 from modal import exception
 
-from environments.address import Address
+from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.found_target import CREATED, KEPT, OWNER, readable, sandbox_labels
 from environments.log import logger
 from environments.loop import in_worker
 from environments.modal.kept import Kept, key_of
@@ -21,10 +22,9 @@ from environments.modal.sandbox import image, options, variables
 from environments.modal.service import SERVICE_ERRORS, connect, reason, reported, retried
 from environments.modal.settings import ModalSettings
 from environments.owner import MARKER_VARIABLE
-from environments.sandbox_labels import CREATED, KEPT, OWNER, readable, sandbox_labels
 from environments.settings import EnvironmentSettings
-from environments.shared_claim import SharedClaim
 from environments.starting import current_start
+from environments.target import Address
 
 if TYPE_CHECKING:
     from modal.container_process import ContainerProcess

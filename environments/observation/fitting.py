@@ -6,8 +6,8 @@ import itertools
 import math
 from typing import NamedTuple
 
-from environments.capture import CapturedText
 from environments.observation.observation import Redacts
+from environments.output import CapturedText
 
 MOST_BYTES = 64 * 1024
 """Bytes of UTF-8 that are kept of one text: half of them from its beginning, half from its end."""

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
-from environments.contexts import holding
+from environments.cancellation import holding
 from environments.errors import CallCancelledError, DeniedError, EnvironmentLostError, StartStoppedError
 from environments.log import logger
 

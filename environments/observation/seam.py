@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from environments.contexts import holding
+from environments.cancellation import holding
 from environments.observation.observation import (
     CURRENT,
     NO_FACTS,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from environments.capture import BoundedCapture
 from environments.observation.fitting import MOST_BYTES, Tapped
-from environments.sink import Channel, Sink
+from environments.output import BoundedCapture, Channel, Sink
 
 
 class Tap:

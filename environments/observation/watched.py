@@ -111,8 +111,8 @@ class Watched:
 def came_of(seen: Observation, result: CommandResult) -> CommandResult:
     """Tell what came of a command, and return it."""
     if seen is not UNOBSERVED:
-        from environments.capture import CapturedText
         from environments.observation.fitting import byte_size  # where somebody looks on
+        from environments.output import CapturedText
 
         status = "timeout" if result.timed_out else interruption() if result.interrupted else None
         size = byte_size(result.output) + byte_size(result.stderr or "") + result.omitted_bytes

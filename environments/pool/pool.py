@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from environments.arguments import check_count, check_patience, check_seconds
 from environments.base import BaseEnvironment
 from environments.cancellation import check_scope
 from environments.errors import TerminalError
 from environments.loop import current, run
+from environments.options import check_count, check_patience, check_seconds
 from environments.pool.borrower import Borrower
 from environments.pool.keeper import Keeper, PoolStats
 from environments.pool.recipe import Recipe

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, BinaryIO, Self, cast
 
-from environments.atomic_file import PERMISSIONS, PIECE, told_within
 from environments.errors import TerminalError
+from environments.local_files import PERMISSIONS, PIECE, told_within
 from environments.shell.dialect.directories import OWNER
 
 if TYPE_CHECKING:

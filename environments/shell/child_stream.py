@@ -17,9 +17,9 @@ from typing import IO, Protocol
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, done_within, shielded
+from environments.output import Channel
 from environments.shell.outgoing import Outgoing
 from environments.shell.stream import Stream, Terminal
-from environments.sink import Channel
 
 PIPE_SIZE, LARGE_PIPE_SIZE = 64 * 1024, 256 * 1024
 """Bytes that a pipe holds, and while a large output comes, which otherwise costs many more switches. A user's pipes may

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
 from environments.loop import current, done_within, spawn
+from environments.output import Channel
 from environments.shell.dialect.commands import outlet_argv, output_is_held, signalling
 from environments.shell.pool import CONTROL_LIMIT
 from environments.shell.run import BEGIN_LIMIT
 from environments.shell.stream import Discard, Stream
-from environments.sink import Channel
 
 if TYPE_CHECKING:
     from environments.shell.pool import Shells

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-from environments.atomic_file import PERMISSIONS, told_within
 from environments.cancellation import in_no_scope
 from environments.errors import CallCancelledError, TerminalError
+from environments.local_files import PERMISSIONS, told_within
 from environments.loop import in_worker
 from environments.shell.archive import Files, list_directories, list_files, pack, unpack, whole_seconds
 from environments.shell.dialect.directories import NO_TAR, dropping, listing, looking, packing, unpacking

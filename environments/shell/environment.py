@@ -36,11 +36,11 @@ from environments.shell.session import Session
 from environments.shell.stream import BlockingStream, Stream, Terminal
 
 if TYPE_CHECKING:
+    from environments.output import Sink
     from environments.process import Background, Process
     from environments.shell.process import Processes, ShellProcess
     from environments.shell.scope_processes import ScopeProcesses
     from environments.shell.target_user import TargetUser
-    from environments.sink import Sink
     from environments.target import Target
 
 T = TypeVar("T")

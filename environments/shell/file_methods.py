@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from environments.arguments import checked_data, checked_limit, checked_mode, checked_path, checked_removable
+from environments.files import TargetFiles, TargetPath, file_method
+from environments.options import checked_data, checked_limit, checked_mode, checked_path, checked_removable
 from environments.settings import EnvironmentSettings
-from environments.target_files import TargetFiles, TargetPath, file_method
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from environments.file_status import FileStatus
+    from environments.files import FileStatus
     from environments.shell.directories import Directories
     from environments.shell.files import ShellFiles
     from environments.shell.transfer import Runner
@@ -56,7 +56,7 @@ class FileMethods(TargetFiles):
     @file_method
     async def get_file(self, remote: TargetPath, local: str | Path) -> None:
         """Copy a file, see `TargetFiles`."""
-        from environments.atomic_file import checked_destination  # which brings pathlib, and commands do without
+        from environments.local_files import checked_destination  # which brings pathlib, and commands do without
 
         await self.files.get(checked_path(remote), checked_destination(local))
 

@@ -17,13 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from environments.arguments import means_directory
-from environments.atomic_file import PERMISSIONS, PIECE, open_regular, read_pieces, replace_file
 from environments.cancellation import check_scope
 from environments.errors import NOTHING_THERE, TargetFileNotFoundError, TerminalError, target_error
-from environments.file_status import FileStatus
+from environments.files import FileStatus
+from environments.local_files import PERMISSIONS, PIECE, open_regular, read_pieces, replace_file
 from environments.loop import in_worker
-from environments.progress import Reporter
+from environments.options import means_directory
 from environments.result import CommandResult
 from environments.shell.dialect.entries import (
     NO_STAT,
@@ -38,6 +37,7 @@ from environments.shell.dialect.file_causes import error_number
 from environments.shell.dialect.files import NO_BASE64, decoding, explaining, placing, reading
 from environments.shell.request import Where
 from environments.shell.transfer import Arriving, Collected, Runner, Words, call_at, received, sent
+from environments.starting import Reporter
 
 if TYPE_CHECKING:
     from environments.shell.oneshot import Write

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
+from environments.files import removing
 from environments.owner import Orphan, mark_is_orphaned
-from environments.removal import removing
 from environments.shell.dialect.commands import LEFT_BEHIND
 from environments.shell.environment import PersistentShellEnvironment
 

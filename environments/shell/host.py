@@ -12,19 +12,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
-from environments.capture import BoundedCapture, LiveText
 from environments.errors import EnvironmentLostError
-from environments.hosts import host_at, host_over
+from environments.factory import host_at, host_over
 from environments.loop import Call, current, run, shielded, spawn
+from environments.output import BoundedCapture, Channel, LiveText
 from environments.settings import EnvironmentSettings
 from environments.shell.lifecycle import answered
 from environments.shell.pool import opened
 from environments.shell.stream import Stream, Terminal
-from environments.sink import Channel
 from environments.starting import current_start
 
 if TYPE_CHECKING:
-    from environments.address import Address
+    from environments.target import Address
 
 MOST_OUTPUT = 1_000_000
 """Bytes that are kept of what a program of ours prints there."""

@@ -24,7 +24,7 @@ from environments.starting import Start, current_start, reason_to_leave, stopped
 if TYPE_CHECKING:
     from environments.observation.observation import Observation
     from environments.observation.watched import Watched
-    from environments.progress import Reporter
+    from environments.starting import Reporter
 
 CLOSE_GRACE = 5.0
 """Seconds that `cleanup` waits for a start that it has stopped. What takes longer removes by itself what it made."""

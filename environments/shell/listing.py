@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from environments.files import removing
 from environments.found_target import FoundTarget, refuse_use
 from environments.owner import standing_of_mark
-from environments.removal import removing
 from environments.shell.dialect.commands import THERE_NOW
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.process_table import TICKS, is_number

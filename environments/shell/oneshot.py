@@ -23,10 +23,10 @@ from environments.shell.run import NotBegunError, Running, outcome_of
 from environments.shell.target_user import IDENTITY, TargetUser
 
 if TYPE_CHECKING:
+    from environments.output import Sink
     from environments.shell.environment import PersistentShellEnvironment
     from environments.shell.shell import Ended
     from environments.shell.stream import Stream
-    from environments.sink import Sink
 
 T = TypeVar("T")
 Write = Callable[[bytes], Coroutine[Any, Any, None]]

@@ -6,12 +6,10 @@ import asyncio
 import re
 from collections.abc import Callable
 
-from environments.capture import BoundedCapture, LiveText
-from environments.listener import LiveOutput, channel_name
 from environments.loop import Pieces, in_worker, shielded, spawn
+from environments.output import BoundedCapture, Channel, LiveOutput, LiveText, OutputSink, channel_name
 from environments.result import CommandResult
 from environments.shell.stream import Stream
-from environments.sink import Channel, OutputSink
 
 _NOTICE = re.compile(rb"(?:^|(?<=\n))(?:Terminated|Killed)\n")
 """The line by which a shell tells that a signal has ended its child."""

@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from environments.arguments import check_patience, check_text
 from environments.errors import (
     EnvironmentLostError,
     ProcessEndedError,
@@ -21,9 +20,10 @@ from environments.errors import (
 )
 from environments.log import logger
 from environments.loop import Call, current, done_within, in_worker, on_loop, shielded, spawn
-from environments.options import Command
+from environments.options import Command, check_patience, check_text
+from environments.output import ReadableSink
 from environments.plain_number import plain_number
-from environments.process import Background, Process
+from environments.process import Background, Process, Terminal
 from environments.result import KILLED_EXIT_CODE
 from environments.shell.dialect.commands import branding
 from environments.shell.output import Delivery
@@ -32,8 +32,6 @@ from environments.shell.request import Request, Where
 from environments.shell.run import MOST_SECONDS, SIGNAL_LIMIT, Running
 from environments.shell.shell import Shell
 from environments.shell.unread import UnreadOutput, search_for
-from environments.sink import ReadableSink
-from environments.terminal import Terminal
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment

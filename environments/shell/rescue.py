@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.loop import current, done_within, spawn
+from environments.output import Channel
 from environments.shell.lifecycle import answered
 from environments.shell.stream import Discard, Stream
-from environments.sink import Channel
 
 if TYPE_CHECKING:
     from environments.shell.pool import Shells

@@ -8,7 +8,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
-from environments.removal import removing
+from environments.files import removing
 from environments.shell.dialect.commands import in_temporary_directory, making_scratch
 from environments.shell.lifecycle import answered
 

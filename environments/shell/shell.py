@@ -24,6 +24,7 @@ from typing import NamedTuple
 from environments.errors import EnvironmentStartError
 from environments.log import logger
 from environments.loop import current, done_within
+from environments.output import Channel, Sink
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.boot import Prelude
 from environments.shell.framing import FIELDS_OF, WATCHED, FrameScanner, Kind, Message
@@ -31,7 +32,6 @@ from environments.shell.output import Discarded
 from environments.shell.request import Request, Where
 from environments.shell.state import SessionState, StateReports
 from environments.shell.stream import Stream
-from environments.sink import Channel, Sink
 
 ANSWER_LIMIT = 60.0
 """Seconds for a shell to answer at once: a loaded machine may take several for what is usually milliseconds."""

@@ -6,9 +6,9 @@ import contextlib
 import socket
 
 from environments.loop import current
+from environments.output import Channel
 from environments.shell.outgoing import Outgoing
 from environments.shell.stream import Stream
-from environments.sink import Channel
 
 READ_SIZE = 256 * 1024
 """Bytes that are read at a time."""

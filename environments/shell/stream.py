@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from environments.log import logger
 from environments.loop import current, in_worker
-from environments.sink import Channel
-from environments.terminal import Terminal
+from environments.output import Channel
+from environments.process import Terminal
 
 __all__ = ["BlockingStream", "Channel", "Chunk", "Receiver", "SkippingStream", "Stream", "Terminal", "as_stream"]
 

@@ -7,14 +7,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from environments.atomic_file import PIECE
 from environments.cancellation import check_scope
-from environments.capture import BoundedCapture
+from environments.local_files import PIECE
 from environments.loop import Pieces, current, in_worker
 from environments.options import Command
+from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
 from environments.shell.request import Where
-from environments.sink import Channel, Sink
 
 if TYPE_CHECKING:
     from environments.shell.oneshot import Write

@@ -11,10 +11,9 @@ from functools import partial
 from typing import Protocol
 
 from environments.cancellation import check_scope, ended_in_scope
-from environments.capture import incomplete_bytes
 from environments.loop import current, in_worker
+from environments.output import Channel, incomplete_bytes
 from environments.shell.stream import Stream
-from environments.sink import Channel
 
 RESCAN = 0.25
 """By what part output must have grown before a pattern looks at all of it again while more keeps coming."""

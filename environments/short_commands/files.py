@@ -16,15 +16,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from environments.atomic_file import PERMISSIONS, open_regular, replace_file
 from environments.cancellation import check_scope, ended_in_scope, in_no_scope
 from environments.errors import CallCancelledError
+from environments.local_files import PERMISSIONS, open_regular, replace_file
 from environments.loop import current, in_worker, spawn
-from environments.progress import Reporter
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
 from environments.shell.scratch import Scratch
 from environments.shell.transfer import Arriving, Runner, call_at, received
+from environments.starting import Reporter
 
 INLINE = 128 * 1024
 """Bytes up to which a file comes with the answer to the question where it is."""

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from environments.errors import EnvironmentLostError, TerminalError
 from environments.loop import current, done_within
+from environments.output import Channel
 from environments.result import CommandResult
 from environments.shell.sending_stream import SendingStream
 from environments.short_commands.scripts import (
@@ -35,7 +36,6 @@ from environments.short_commands.scripts import (
     discarding,
     exchange,
 )
-from environments.sink import Channel
 
 WAIT = 20.0
 """Seconds that one command waits in the target: far below the limits that services and proxies set on a call."""

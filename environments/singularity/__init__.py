@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from environments.lazy import handing_on
+from environments.extras import handing_on
 from environments.singularity.settings import SingularitySettings
 
 if TYPE_CHECKING:

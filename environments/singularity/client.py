@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from environments.controls import plain
 from environments.errors import EnvironmentStartError
+from environments.model_view import plain
 from environments.singularity.machine import Machine
 from environments.singularity.this_machine import THIS_MACHINE
 

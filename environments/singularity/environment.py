@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from environments.base import BaseEnvironment
-from environments.default_limits import UnheldLimitsError, going_without
+from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
-from environments.shared_claim import SharedClaim
 from environments.singularity.client import Client
 from environments.singularity.image import claim_name, resolve_image
 from environments.singularity.inside import InstanceEnvironment, reached
@@ -24,7 +23,7 @@ from environments.singularity.overlay import kept_key
 from environments.singularity.running import Running
 from environments.singularity.settings import SingularitySettings
 from environments.singularity.this_machine import THIS_MACHINE
-from environments.sources import load_settings
+from environments.sources import UnheldLimitsError, going_without, load_settings
 
 
 class SingularityEnvironment(InstanceEnvironment):

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from environments.address import Address
 from environments.errors import TerminalError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -18,7 +17,7 @@ from environments.singularity.machine import Machine
 from environments.singularity.other_machine import OtherMachine
 from environments.singularity.settings import SingularitySettings
 from environments.singularity.this_machine import THIS_MACHINE
-from environments.target import Target
+from environments.target import Address, Target
 
 _AT_HOME = """\
 { mkdir -p "$HOME" && cd "$HOME" || cd /tmp || cd /; } 2>/dev/null

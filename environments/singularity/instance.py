@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, TerminalError
+from environments.found_target import readable
 from environments.owner import Orphan, Owner, mark_is_orphaned
-from environments.sandbox_labels import readable
 from environments.singularity.client import Client
 from environments.singularity.machine import INIT_LIMIT, Machine
 from environments.singularity.this_machine import THIS_MACHINE
@@ -72,7 +72,7 @@ def orphans(machine: Machine = THIS_MACHINE) -> list[str]:
 
 
 def find_orphans(machine: Machine = THIS_MACHINE) -> Iterator[Orphan]:
-    """Find what `orphans` returns, see `environments.garbage`."""
+    """Find what `orphans` returns, see `environments.inventory`."""
     for name in orphans(machine):
         yield Orphan(f"instance {name} ended", partial(remove, name, machine))
 

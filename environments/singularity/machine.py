@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import Literal, Protocol
 
-from environments.address import Address
 from environments.shell.stream import Stream, Terminal
+from environments.target import Address
 
 INIT_LIMIT = 10.0
 """Seconds in which the processes of an instance must be gone after KILL."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
-from environments.address import Address
 from environments.errors import TerminalError
 from environments.shell.host import Host, run_there
 from environments.shell.stream import Stream, Terminal
@@ -18,6 +17,7 @@ from environments.singularity.machine import (
     Kind,
     Processes,
 )
+from environments.target import Address
 
 # A shell that nobody logs in to may have less on its PATH than a person sees there.
 _FIND = """\

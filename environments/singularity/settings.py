@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from environments.errors import SettingsError
-from environments.joining import of_new_targets, refuse_beside
-from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 
 _INSTANCE = re.compile(r"[a-zA-Z0-9_.-]+")
 _OF_NEW = ("image", "binds", "network", "gpu", "read_only")

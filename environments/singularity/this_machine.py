@@ -12,10 +12,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from environments.address import Address
-from environments.atomic_file import replace_file
 from environments.config import hermes_home
-from environments.removal import remove_tree
+from environments.local_files import remove_tree, replace_file
 from environments.shell.child_stream import ChildStream
 from environments.shell.host import run_there
 from environments.shell.stream import Stream, Terminal
@@ -28,7 +26,7 @@ from environments.singularity.machine import (
     Kind,
     Processes,
 )
-from environments.target import this_machine
+from environments.target import Address, this_machine
 
 LEAVE_LIMIT = 0.3
 """Seconds a shell has to end by itself when its stream is closed."""

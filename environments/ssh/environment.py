@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Iterator, Sequence
 
 import paramiko
 
-from environments.address import Address
 from environments.errors import CLEANED_UP, EnvironmentStartError
 from environments.found_target import FoundTarget
 from environments.owner import Orphan
@@ -27,7 +26,7 @@ from environments.ssh.settings import SSHSettings
 from environments.ssh.stream import LINK_ERRORS, SSHStream, remote_command
 from environments.ssh.way_in import way_in
 from environments.starting import current_start
-from environments.target import Target
+from environments.target import Address, Target
 
 PING_LIMIT = 1.0
 """Seconds for a connection to give a sign of life, where a shell over it has given none for as long."""

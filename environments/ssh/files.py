@@ -17,17 +17,17 @@ from typing import BinaryIO
 
 import paramiko
 
-from environments.arguments import means_directory
-from environments.atomic_file import PERMISSIONS, open_regular, replace_file
 from environments.cancellation import check_scope
 from environments.errors import CallCancelledError, TerminalError
+from environments.local_files import PERMISSIONS, open_regular, replace_file
 from environments.log import logger
 from environments.loop import in_worker
-from environments.progress import Reporter
+from environments.options import means_directory
 from environments.result import CommandResult
 from environments.shell.files import ShellFiles
 from environments.shell.transfer import Runner
 from environments.ssh.stream import LINK_ERRORS
+from environments.starting import Reporter
 
 ONE_ANSWER = 32 * 1024
 """Bytes up to which to read by SFTP, which paramiko asks for at a time. To ask ahead for more it starts a thread, which

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import paramiko
 
-from environments.address import Address
 from environments.errors import CLEANED_UP, TerminalError, UnsupportedError
 from environments.log import logger
 from environments.ssh.stream import LINK_ERRORS, WINDOW
+from environments.target import Address
 
 MOST_CONNECTIONS = 256
 """How many connections are joined at once. What is more waits until one has ended."""

@@ -17,8 +17,8 @@ from paramiko.common import cMSG_CHANNEL_WINDOW_ADJUST
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.loop import current, done_within, in_worker, spawn
+from environments.output import Channel
 from environments.shell.stream import Stream, Terminal
-from environments.sink import Channel
 
 WINDOW = 2 * 1024 * 1024
 """Bytes that the server may send before any are read. Reading paramiko's buffer is only cheap when it is read whole."""

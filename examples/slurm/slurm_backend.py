@@ -25,9 +25,9 @@ from environments import (
     Target,
     TerminalError,
 )
-from environments.clean_environment import SAFE_NAMES
 from environments.found_target import State, refuse_use
 from environments.owner import mark_is_orphaned, standing_of_mark
+from environments.secrets import SAFE_NAMES
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal

@@ -17,11 +17,11 @@ import anyio.from_thread
 from anyio.lowlevel import RunVar, checkpoint, checkpoint_if_cancelled, current_token
 
 from environments import CallCancelledError, CancelScope, TerminalError, UnsupportedError
-from environments.arguments import check_count
 from environments.cancellation import current_scope, ended_in_scope, in_no_scope
 from environments.loop import AT_THE_END, Call, Piece, calling_back, current, in_worker, work_of
 from environments.observation.observation import UNOBSERVED
-from environments.sink import Channel
+from environments.options import check_count
+from environments.output import Channel
 
 try:
     from sniffio import current_async_library_cvar as _library

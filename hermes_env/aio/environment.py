@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Self, Unpack
 from environments import (
     BaseEnvironment,
     CallCancelledError,
-    Capabilities,
     CommandResult,
     EnvironmentSession,
     Target,
@@ -21,16 +20,16 @@ from environments import (
 from environments.cancellation import check_scope
 from environments.observation.observation import UNOBSERVED
 from environments.options import Command, CommandOptions, CommandText, SharedOptions, StdinMode
-from environments.process import GRACE, Background
-from environments.sink import OutputSink
-from environments.terminal import Terminal
+from environments.output import OutputSink
+from environments.process import GRACE, Background, Terminal
+from environments.result import Capabilities
 from hermes_env.aio.calls import as_coroutine, asked, awaited, awaited_at_home, in_thread, run_of
 from hermes_env.aio.process import AsyncProcess
 from hermes_env.aio.streaming import Asked, Commands, permitted
 
 if TYPE_CHECKING:
     from environments import EnvironmentSettings
-    from environments.progress import Progress
+    from environments.starting import Progress
 
 Hook = Callable[..., object]
 """A function as `create_environment` takes it, or the same as a coroutine function."""

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Self
 
-from environments import EnvironmentSettings, Pool, PoolStats
+from environments import EnvironmentSettings, Pool
+from environments.pool import PoolStats
 from hermes_env.aio.calls import as_coroutine, awaited
 from hermes_env.aio.environment import AsyncEnvironment
 

@@ -14,15 +14,13 @@ from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, Unpack, ove
 from anyio.lowlevel import checkpoint
 
 from environments import BaseEnvironment, CancelScope, CommandResult, EnvironmentSession
+from environments.base import starts_end_with
 from environments.cancellation import current_scope
-from environments.capture import LiveText
-from environments.execution import starts_end_with
-from environments.listener import ChannelName, channel_name
 from environments.loop import QUEUED, Call
 from environments.observation.observation import UNOBSERVED, Observation
 from environments.observation.watched import came_of
 from environments.options import Command, CommandOptions, CommandText, SharedOptions, StderrMode
-from environments.sink import Channel
+from environments.output import Channel, ChannelName, LiveText, channel_name
 from hermes_env.aio.calls import Waiting, awaited, in_scope, in_thread, limiter_for
 
 MOST_WAITING = QUEUED

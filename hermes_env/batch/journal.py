@@ -13,8 +13,8 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from environments.atomic_file import replace_file
 from environments.errors import TerminalError
+from environments.local_files import replace_file
 from hermes_env.batch.appended_file import AppendedFile
 from hermes_env.batch.result import Result, Status
 

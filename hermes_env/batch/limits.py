@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping
 
-from environments.arguments import check_count
+from environments.options import check_count
 from environments.registry import check_backend_name
 from hermes_env.batch.task import Task
 

@@ -53,7 +53,7 @@ def nothing_remains(descriptor: int) -> None:
 
 def main() -> None:
     """Remove what processes of this machine that have ended left behind, unless another has done so since."""
-    from environments.garbage import collect_garbage
+    from environments.inventory import collect_garbage
 
     ended = time.time()
     owner = Owner.parse(sys.argv[1])

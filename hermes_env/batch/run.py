@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.arguments import check_count, check_seconds
 from environments.cancellation import ended_in_scope
+from environments.options import check_count, check_seconds
 from hermes_env.batch.arguments import (
     Retry,
     check_calls,

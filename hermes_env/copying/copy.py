@@ -8,7 +8,7 @@ from pathlib import Path
 
 from environments.base import BaseEnvironment
 from environments.errors import TargetFileNotFoundError, TerminalError
-from environments.file_status import FileStatus
+from environments.files import FileStatus
 from hermes_env.copying.places import place_in
 
 

@@ -13,10 +13,9 @@ from typing import BinaryIO
 
 from environments.base import BaseEnvironment
 from environments.cancellation import check_scope, ended_in_scope
-from environments.capture import BoundedCapture
 from environments.errors import TerminalError
-from environments.progress import Counter
-from environments.sink import Channel
+from environments.output import BoundedCapture, Channel
+from environments.starting import Counter
 from hermes_env.copying.copy import status_there
 from hermes_env.live_output import LiveOutput
 from hermes_env.standard_input import PIECE

@@ -9,7 +9,7 @@ import termios
 import tty
 
 from environments.errors import TerminalError
-from environments.terminal import Terminal
+from environments.process import Terminal
 
 
 def terminal_of_input() -> int:

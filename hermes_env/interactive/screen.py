@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 
-from environments.sink import Channel, OutputSink
+from environments.output import Channel, OutputSink
 
 _MODES = re.compile(rb"\x1b\[\?([0-9;]{1,64})([hl])")
 _USUALLY_ON = frozenset((b"7", b"8", b"25"))

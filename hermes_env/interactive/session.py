@@ -15,9 +15,9 @@ from queue import SimpleQueue
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.errors import CallCancelledError
+from environments.output import OutputSink
 from environments.process import Process
 from environments.result import INTERRUPT_EXIT_CODE
-from environments.sink import OutputSink
 from hermes_env.interactive.keys import Keys
 from hermes_env.interactive.raw_terminal import RawTerminal, size_of
 from hermes_env.interactive.screen import Screen

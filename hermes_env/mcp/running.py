@@ -9,7 +9,7 @@ from typing import Protocol
 
 from mcp.types import ElicitResult
 
-from environments.contexts import holding
+from environments.cancellation import holding
 from hermes_env.mcp.news import News
 
 

@@ -13,7 +13,7 @@ from environments import BaseEnvironment
 from environments.approvals import Deny, Request
 from environments.errors import TerminalError
 from environments.loop import in_worker
-from environments.progress import Progress
+from environments.starting import Progress
 from hermes_env.aio.calls import to_its_end
 from hermes_env.mcp.consents import Consents
 from hermes_env.mcp.offer import Offer

@@ -14,7 +14,7 @@ import anyio
 from inspect_ai import util
 
 from environments import TerminalError, UnsupportedError, backend_class, create_environment, load_settings
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 from environments.result import DENIED_EXIT_CODE
 from hermes_env.plugs.awaiting import Threads
 from hermes_env.plugs.backend_config import BackendConfig

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from pydantic_ai import workspaces
 
-from environments import EnvironmentLostError, EnvironmentStartError, FileStatus, TerminalError, create_environment
+from environments import EnvironmentLostError, EnvironmentStartError, TerminalError, create_environment
+from environments.files import FileStatus
 from hermes_env.plugs.awaiting import Threads
 from hermes_env.plugs.workplaces import attaching, own_directory
 

@@ -10,10 +10,10 @@ from functools import partial
 from code_execution import execute_code
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from environments.listener import TextCallback
 from environments.log import logger
 from environments.manager import get_environment
 from environments.observation.watched import came_of_tool
+from environments.output import TextCallback
 from environments.validation import closest
 from hermes_env.schemas.answers import answer, error_answer
 from hermes_env.schemas.parameters import ArgumentError

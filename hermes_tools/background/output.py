@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from environments.capture import LiveText
 from environments.model_view import ModelView
-from environments.sink import Channel
+from environments.output import Channel, LiveText
 
 KEPT_BYTES = 200_000
 """What is kept of the end of an output."""

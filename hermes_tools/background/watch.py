@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from environments.capture import LiveText
-from environments.controls import PlainText
+from environments.model_view import PlainText
+from environments.output import LiveText
 
 MOST_PATTERNS = 16
 LONGEST_PATTERN = 512

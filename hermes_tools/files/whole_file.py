@@ -6,8 +6,8 @@ import time
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.output import Channel
 from environments.process import Process
-from environments.sink import Channel
 from hermes_tools.files.sizes import MAX_BYTES
 from hermes_tools.files.target_paths import missing_file_error, shell_word
 from hermes_tools.files.write_guard import REFUSED, WriteGuard

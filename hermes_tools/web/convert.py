@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from environments.clean_environment import SAFE_NAMES
+from environments.secrets import SAFE_NAMES
 from hermes_tools.web.deadline import Deadline
 from hermes_tools.web.fetch import Fetched
 from hermes_tools.web.text import charsets

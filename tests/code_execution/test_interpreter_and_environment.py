@@ -10,7 +10,7 @@ import pytest
 
 from code_execution import execute_code, load_skill
 from environments import BaseEnvironment, SettingsError, create_environment
-from environments.secret_names import SECRET_WORDS
+from environments.secrets import SECRET_WORDS
 
 SHOW = "import os; print(sorted(os.environ))"
 WHICH = "import sys; print(sys.executable)"

@@ -10,7 +10,7 @@ import pytest
 
 from code_execution import execute_code, load_skill
 from environments import BaseEnvironment, SettingsError, create_environment
-from environments.secret_names import is_protected
+from environments.secrets import is_protected
 
 
 def _skill(folder: Path, front_matter: str) -> Path:

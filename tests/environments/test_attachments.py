@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from environments import create_environment
-from environments.attachments import Attachments
+from environments.base import Attachments
 
 
 class _Kept:

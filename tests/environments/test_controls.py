@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from environments.controls import HarmlessText, PlainText, harmless, plain
+from environments.model_view import HarmlessText, PlainText, harmless, plain
 
 FOR_A_MODEL = [
     ("\x1b[1;31mred\x1b[0m", "red"),

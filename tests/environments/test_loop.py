@@ -28,7 +28,7 @@ from targets.trial import Caller, Place, Raised, raise_at
 from environments import TerminalError, loop
 from environments.conformance.check import wait_until
 from environments.loop import Call, LoopThread, Pieces
-from environments.sink import Channel
+from environments.output import Channel
 
 LONG = 60.0
 """Seconds that a test waits for what comes at once, also on a loaded machine."""
@@ -1412,7 +1412,7 @@ def ended(child):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
 FORKED_IN_A_CALLBACK = f"""{FORKED}
-from environments.sink import Channel
+from environments.output import Channel
 
 children = []
 
@@ -1730,7 +1730,7 @@ class TestTheEndOfTheProgram:
     def test_work_whose_caller_had_no_time_to_say_that_it_left_ends_whole_before_the_program(self) -> None:
         script = """
             from environments import loop
-            from environments.sink import Channel
+            from environments.output import Channel
 
             begun = threading.Event()
 
@@ -1763,7 +1763,7 @@ class TestTheEndOfTheProgram:
     def test_a_result_that_nobody_got_is_undone_before_the_program_ends(self) -> None:
         script = """
             from environments import loop
-            from environments.sink import Channel
+            from environments.output import Channel
 
             async def undo(value):
                 await asyncio.sleep(0)

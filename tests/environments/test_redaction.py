@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from environments import BaseEnvironment, TerminalError, create_environment
-from environments.capture import CapturedText
 from environments.log import Log, logger
 from environments.model_view import ModelView
-from environments.redaction import RedactedPieces, Redactor
-from environments.secret_names import names_secret
+from environments.output import CapturedText
+from environments.secrets import RedactedPieces, Redactor, names_secret
 
 SECRET = 'sk-l"i\\ve/0123+45 6789é'
 KEY = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAqLq4\nx8WbWcQm0yYQ2mT3\n-----END KEY-----\n"

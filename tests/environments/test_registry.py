@@ -19,7 +19,7 @@ from environments import (
 )
 from environments import registry as registry_module
 from environments.config import CONFIG_FILE
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 from environments.registry import BuiltIn
 
 BOX = """
@@ -90,7 +90,7 @@ def wing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
         folder = tmp_path / "a_wing"
         folder.mkdir(exist_ok=True)
         (folder / "__init__.py").write_text(
-            "from environments.lazy import handing_on\n__getattr__ = handing_on(__name__, 'Box', extra='daytona')\n"
+            "from environments.extras import handing_on\n__getattr__ = handing_on(__name__, 'Box', extra='daytona')\n"
         )
         (folder / "environment.py").write_text(f"import {needed}\nclass Box: pass\n")
         monkeypatch.syspath_prepend(str(tmp_path))

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from environments import shared_claim
-from environments.claim import Claim
+from environments.claim import Claim, SharedClaim
 from environments.errors import EnvironmentStartError
 from environments.loop import run, spawn
-from environments.shared_claim import SharedClaim
 from environments.starting import Start
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from environments import SettingsError
-from environments.yaml_document import read_mapping
+from environments.config import read_mapping
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefg", "bcdefgh", strict=True)

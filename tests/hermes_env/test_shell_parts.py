@@ -9,7 +9,7 @@ from unittest.mock import Mock
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from environments.sink import Channel
+from environments.output import Channel
 from hermes_env.interactive.keys import Keys
 from hermes_env.interactive.screen import Screen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from environments.sink import Channel
+from environments.output import Channel
 
 LIMIT = 60.0
 """Seconds by which everything must have come."""

@@ -13,7 +13,7 @@ import pytest
 
 from environments import BaseEnvironment
 from environments.conformance.check import wait_until
-from environments.sink import Channel
+from environments.output import Channel
 from hermes_env.copying.streams import download_stream, upload_stream
 from hermes_env.interactive.session import InteractiveSession
 from hermes_env.live_output import LiveOutput

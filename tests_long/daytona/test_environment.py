@@ -23,7 +23,7 @@ from environments.conformance.check import wait_until
 from environments.daytona import DaytonaEnvironment
 from environments.daytona.sandbox import key_of
 from environments.daytona.service import sdk
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 from environments.short_commands import stream
 
 

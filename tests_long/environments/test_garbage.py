@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from environments.claim import Claim
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 from environments.owner import Owner
 
 

@@ -45,7 +45,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.sections._warned", set())
+    monkeypatch.setattr("environments.config._warned", set())
 
 
 def write_config(home: Path, text: str) -> None:

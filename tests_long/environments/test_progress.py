@@ -10,7 +10,7 @@ from targets import backends
 
 from environments import BaseEnvironment, create_environment
 from environments import progress as progress_module
-from environments.progress import Progress, Reporter
+from environments.starting import Progress, Reporter
 
 SIZE = 2_000_000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import codecs
 
-from environments.capture import BoundedCapture, LiveText
 from environments.docker.stream import FrameDecoder
 from environments.errors import TerminalError
+from environments.output import BoundedCapture, LiveText
 from environments.shell.framing import FrameScanner, Kind, Message
 from environments.shell.process_table import ProcessTable
 from environments.shell.state import SessionState, StateReports, with_variables_of

@@ -19,8 +19,8 @@ from targets.silent_server import silent_server
 from environments import CallCancelledError, CancelScope, Process, load_settings
 from environments.conformance.check import wait_until
 from environments.options import Command
+from environments.output import Channel
 from environments.process import Background
-from environments.sink import Channel
 from hermes_env.interactive.screen import Screen
 
 PROMPT = r"[$#] "

@@ -13,7 +13,7 @@ from code_execution import execute_code
 from environments import EnvironmentStartError
 from environments.claim import Claim
 from environments.conformance.check import wait_until
-from environments.garbage import collect_garbage
+from environments.inventory import collect_garbage
 from environments.modal import ModalEnvironment
 from environments.modal.kept import key_of
 

@@ -10,7 +10,7 @@ from targets.processes import all_gone
 from targets.renewal import check_that_a_used_environment_begins_anew
 
 from environments import UnsupportedError, create_environment
-from environments.readiness import Readiness
+from environments.base import Readiness
 from environments.settings import EnvironmentSettings
 from environments.shell.kill import ProcessTree
 

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from environments.address import Address
 from environments.errors import UnsupportedError
 from environments.local.bubblewrap.mounts import Mounts
 from environments.local.bubblewrap.refusal import find_program
@@ -17,7 +16,7 @@ from environments.local.settings import LocalSettings
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
-from environments.target import Target, this_machine
+from environments.target import Address, Target, this_machine
 
 _LOSS = "its sandbox has ended; the first process in it was killed"
 

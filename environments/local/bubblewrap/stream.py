@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 
 from environments.local.bubblewrap.sandbox import Sandbox
+from environments.output import Channel
 from environments.shell.child_stream import ChildStream, set_size
 from environments.shell.stream import Terminal
-from environments.sink import Channel
 
 
 class SandboxStream(ChildStream):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from environments import UnsupportedError
 from environments.docker.stream import FrameDecoder, take_over
-from environments.sink import Channel
+from environments.output import Channel
 
 
 @settings(max_examples=25)

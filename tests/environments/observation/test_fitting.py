@@ -20,7 +20,7 @@ from environments.observation.fitting import (
     Fitting,
     byte_size,
 )
-from environments.redaction import Redactor
+from environments.secrets import Redactor
 
 HALF = MOST_BYTES // 2
 

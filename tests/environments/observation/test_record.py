@@ -14,7 +14,7 @@ from environments.approvals import Ask, CommandRequest
 from environments.conformance.check import wait_until
 from environments.errors import DeniedError, StartStoppedError, TerminalError
 from environments.local import LocalEnvironment
-from environments.sink import Channel
+from environments.output import Channel
 from environments.starting import current_start
 
 FULL = 180.0

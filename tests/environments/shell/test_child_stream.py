@@ -13,10 +13,10 @@ from targets.heard import LIMIT, Heard
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, run
+from environments.output import Channel
 from environments.shell import child_stream
 from environments.shell.child_stream import LARGE_PIPE_SIZE, ChildStream
 from environments.shell.stream import Terminal
-from environments.sink import Channel
 
 MUCH = 2_000_000
 """Bytes that fit into no pipe."""

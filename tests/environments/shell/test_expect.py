@@ -20,8 +20,8 @@ from environments import (
     TerminalError,
 )
 from environments.loop import run, spawn
+from environments.output import Channel
 from environments.shell.unread import PatternSearch, Search, TextSearch, UnreadOutput
-from environments.sink import Channel
 
 FOREVER = 60.0
 

@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from targets.pause_log import PauseLog
 
-from environments.capture import BoundedCapture, LiveText
 from environments.loop import QUEUED, run
+from environments.output import BoundedCapture, Channel, LiveText
 from environments.shell.output import Delivery, Outcome, Output, Teller
-from environments.sink import Channel
 
 
 def _captured(pieces: list[bytes], limit: int) -> BoundedCapture:

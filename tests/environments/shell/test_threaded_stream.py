@@ -6,8 +6,8 @@ import asyncio
 import queue
 
 from environments.loop import Call, run
+from environments.output import Channel
 from environments.shell.stream import Chunk, Discard, Terminal, Threaded
-from environments.sink import Channel
 
 
 class Echo:

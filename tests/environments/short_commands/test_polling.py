@@ -12,8 +12,8 @@ from targets.heard import Heard
 from targets.per_command_local import PerCommandLocal
 
 from environments import load_settings
+from environments.output import Channel
 from environments.shell.stream import Stream
-from environments.sink import Channel
 
 
 class Content(Heard):

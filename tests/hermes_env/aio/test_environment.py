@@ -19,7 +19,7 @@ from targets.processes import all_gone, having
 from environments import DeniedError, TargetFileNotFoundError, TerminalError, create_environment
 from environments.approvals import CommandRequest
 from environments.conformance.check import wait_until
-from environments.progress import Progress
+from environments.starting import Progress
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
 pytestmark = pytest.mark.anyio
@@ -218,7 +218,7 @@ class TestCancelled:
 def test_control_c_ends_the_command_before_the_program(anyio_backend: str, nap: str) -> None:
     code = f"""
 import anyio
-from environments.progress import Progress
+from environments.starting import Progress
 from hermes_env.aio import AsyncEnvironment
 
 async def main():

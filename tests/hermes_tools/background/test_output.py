@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from environments.model_view import ModelView
-from environments.redaction import Redactor
-from environments.sink import Channel
+from environments.output import Channel
+from environments.secrets import Redactor
 from hermes_tools.background.output import KEPT_BYTES, ModelReading, ProcessOutput, Reading
 
 SECRET = "sk-0123456789abcdef"

@@ -10,8 +10,8 @@ import pytest
 from environments import create_environment
 from environments.base import BaseEnvironment
 from environments.errors import SettingsError
+from environments.settings import WRITE_DENYLIST
 from environments.sources import load_settings
-from environments.write_denylist import WRITE_DENYLIST
 from hermes_tools.files.write_file import write_file
 from hermes_tools.patch.patch import patch
 

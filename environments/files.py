@@ -2,22 +2,161 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import posixpath
+import shlex
+import stat
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
-from environments.file_calls import FileCalls
-from environments.loop import Call, in_worker, run, waits_for
+from environments.cancellation import CancelScope, check_scope, current_scope, ended_in_scope, holding
+from environments.errors import CLEANED_UP, CallCancelledError, TerminalError
+from environments.loop import Call, Pieces, current, in_worker, run, shielded, spawn, waits_for
 from environments.observation.files import watched_call
 from environments.observation.watched import Watched
-from environments.progress import Progress, Reporter
+from environments.starting import Progress, Reporter, reports_of
 
-if TYPE_CHECKING:  # importing these takes its time, and commands do without
+if TYPE_CHECKING:
     from pathlib import Path, PurePosixPath
 
-    from environments.file_status import FileStatus
+FileKind = Literal["file", "directory", "symlink", "other"]
+_KINDS: dict[int, FileKind] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """What `stat` and `list_dir` say of a file, a directory or a link."""
+
+    name: str
+    """The last part of the path. Bytes that are not UTF-8 are surrogates, as in `os.fsdecode`."""
+    path: str
+    """The path that was asked for; of an entry of a directory, that of the directory, a slash, and the name."""
+    kind: FileKind
+    """`other` is a pipe, a socket or a device."""
+    size: int
+    """Bytes."""
+    mode: int
+    """Permission bits, with set-user-ID, set-group-ID and sticky: 0 to 0o7777."""
+    modified: int
+    """When the contents were changed last: whole seconds since 1970, the finest that every target tells."""
+    uid: int
+    """The number of the user that it belongs to."""
+    gid: int
+    """The number of its group."""
+    link_target: str | None = None
+    """What a link points to, as it is written there; None for all else."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return self.kind == "file"
+
+    @property
+    def is_dir(self) -> bool:
+        """Whether it is a directory."""
+        return self.kind == "directory"
+
+    @property
+    def is_symlink(self) -> bool:
+        """Whether it is a symbolic link, which was not followed."""
+        return self.kind == "symlink"
+
+    @classmethod
+    def made_of(
+        cls, path: str, mode: int, size: int, modified: int, uid: int, gid: int, link_target: str | None = None
+    ) -> FileStatus:
+        """Return what the system's own numbers say of a path.
+
+        Args:
+            path: The path, as it is to be shown.
+            mode: The kind and the permission bits, as in `os.stat_result.st_mode`.
+            size: Bytes.
+            modified: Seconds since 1970.
+            uid: The user's number.
+            gid: The group's number.
+            link_target: What a link points to.
+        """
+        kind = _KINDS.get(stat.S_IFMT(mode), "other")
+        name = posixpath.basename(path.rstrip("/"))
+        return cls(name, path, kind, size, stat.S_IMODE(mode), modified, uid, gid, link_target)
+
+
+T = TypeVar("T")
+
+PATIENCE = 3.0
+"""Seconds to wait for them to end. What a service moves in one piece may take longer, and is then cut off."""
+
+
+class FileCalls:
+    """Those that are under way, on the loop. One that is killed leaves a part of a file; each removes that itself."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[asyncio.Task[object], CancelScope] = {}
+        self._is_over = False
+
+    def check(self) -> None:
+        """Raise TerminalError if there may be none any more."""
+        if self._is_over:
+            raise TerminalError(CLEANED_UP)
+
+    async def do(self, work: Callable[[], Awaitable[T]], reports: Pieces | None) -> T:
+        """Do the work of one of them, in a task and a scope of its own.
+
+        The scope ends with that of the caller, with a caller that leaves, and by `end`. It ends the work's commands,
+        and its functions in worker threads at their next look. The task itself is never cancelled.
+
+        Args:
+            work: A coroutine function.
+            reports: Takes reports to the caller.
+
+        Raises:
+            CallCancelledError: The scope of the caller was cancelled.
+            TerminalError: They were ended.
+        """
+        check_scope()
+        self.check()
+        scope = CancelScope(outer=current_scope())
+
+        async def done() -> T:
+            with scope.active(), holding(reports_of, reports):
+                return await work()
+
+        task = spawn(done())
+        self._under_way[task] = scope
+        try:
+            with ended_in_scope(scope.cancel), scope.calling(lambda: _drop(reports)):
+                return await shielded(task)
+        except asyncio.CancelledError:  # the caller has left
+            scope.cancel()
+            await asyncio.wait((task,))
+            _ = task.cancelled() or task.exception()  # of which nobody is told
+            raise
+        except Exception as error:
+            if not scope.cancelled:
+                raise
+            self.check()
+            raise CallCancelledError("the scope that it was called in was cancelled, and it was ended") from error
+        finally:
+            del self._under_way[task]
+
+    async def end(self) -> None:
+        """Cancel them, let no more begin, and wait until they have ended."""
+        self._is_over = True
+        for scope in self._under_way.values():
+            scope.cancel()
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=PATIENCE)
+
+
+def _drop(reports: Pieces | None) -> None:
+    """Have nothing wait for the callback any more."""
+    if reports is not None:
+        current().soon(reports.drop)
+
 
 TargetPath: TypeAlias = "str | PurePosixPath"
 _P = ParamSpec("_P")
@@ -255,3 +394,14 @@ class TargetFiles(ABC):
             TargetPermissionError: That cannot be known, as the user may not search a directory on the way.
             TerminalError: It is not known for another reason.
         """
+
+
+def removing(path: str) -> str:
+    """Return shell text that removes a path of a target with all that is in it, whatever its permissions.
+
+    Args:
+        path: The path. Of a symbolic link, what it points to stays as it is.
+    """
+    word = shlex.quote(path)
+    # Somebody may have taken himself the right to look into what he made; of a link, chmod would mean what it leads to.
+    return f"rm -rf -- {word} 2>/dev/null || {{ [ -L {word} ] || chmod -R u+rwX -- {word}; rm -rf -- {word}; }}"

@@ -1,4 +1,4 @@
-"""Replacing a file of this machine in one step, with errors that say what to do."""
+"""Files of this machine: replacing one in one step, and removing a directory, whatever is in it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import errno
 import itertools
 import os
 import stat
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -164,3 +166,30 @@ def told_within(error: OSError, top: Path, verb: Literal["read", "write"]) -> OS
     if path in (top, *top.parents):
         return told(error, top, verb)
     return TerminalError(f"cannot {verb} {path}: {error.strerror or error}")
+
+
+REMOVAL_TIMEOUT = 5.0
+"""Seconds for a directory that takes more than Python's own way."""
+
+
+def remove_tree(path: Path, timeout: float = REMOVAL_TIMEOUT) -> None:
+    """Remove a directory with all that is in it, of any depth and whatever its permissions, as far as we may.
+
+    Args:
+        path: The directory. A symbolic link is removed, and what it points to is not.
+        timeout: Seconds for one that is deep or locked.
+    """
+    import shutil  # which brings what packs archives, and most never remove a directory
+
+    # shutil calls itself for each level, and so fails at a depth of some hundreds.
+    with contextlib.suppress(OSError, RecursionError):
+        shutil.rmtree(path)
+    if not path.exists() and not path.is_symlink():
+        return
+    deadline = time.monotonic() + timeout
+    remove = ["rm", "-rf", "--", str(path)]
+    for command in (remove, ["chmod", "-R", "u+rwX", "--", str(path)], remove):
+        if path.exists():
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                left = max(0.1, deadline - time.monotonic())
+                subprocess.run(command, timeout=left, capture_output=True, check=False)

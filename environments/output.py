@@ -1,11 +1,102 @@
-"""Keeping the head and the tail of an output of any size in a fixed amount of memory."""
+"""Output as it arrives: its channels, who is told of it, and how much of it is kept in a fixed amount of memory."""
 
 from __future__ import annotations
 
 import codecs
+import inspect
 import io
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Callable
+from enum import Enum
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+
+class Channel(Enum):
+    """Which of the two output channels of a process bytes came from."""
+
+    __hash__ = object.__hash__  # see `Kind` of the messages
+
+    STDOUT = 1
+    STDERR = 2
+
+
+class Sink(Protocol):
+    """Takes output."""
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes of a channel."""
+
+
+class OutputSink(Protocol):
+    """Takes the output of one command."""
+
+    @property
+    def separate(self) -> bool:
+        """Whether stderr is wanted apart."""
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes of one channel; without `separate` all come from STDOUT."""
+
+    def freeze(self) -> None:
+        """Ignore the rest: what a command prints while it is being ended is not its output."""
+
+
+@runtime_checkable
+class ReadableSink(OutputSink, Protocol):
+    """One that the handle of a background process reads from, see `Process.read`."""
+
+    def take(self, final: bool) -> str:
+        """Return what has come since the last call.
+
+        Args:
+            final: Whether nothing more will come; else a character that is not complete yet stays.
+        """
+
+
+ChannelName = Literal["stdout", "stderr"]
+OutputCallback = (
+    Callable[[str], object]
+    | Callable[[bytes], object]
+    | Callable[[str, ChannelName], object]
+    | Callable[[bytes, ChannelName], object]
+)
+TextCallback = Callable[[str], object]
+LiveOutput = Callable[[str | bytes, ChannelName], object]
+"""An `OutputCallback` that is told the channel, whether it wants to know or not."""
+
+
+def channel_name(channel: Channel) -> ChannelName:
+    """Return what a channel is called."""
+    return "stderr" if channel is Channel.STDERR else "stdout"
+
+
+def listener(on_output: object) -> LiveOutput | None:
+    """Return what is to be told of output, in one form; it is asked which channel it comes from if it can take that."""
+    if on_output is None:
+        return None
+    if not callable(on_output):
+        raise TypeError(f"on_output is of type {type(on_output).__name__}; give a function that takes text")
+    callback: Callable[..., object] = on_output
+    how = _channel_parameter(callback)
+    if how == "position":
+        return callback
+    if how == "name":
+        return lambda piece, channel: callback(piece, channel=channel)
+    return lambda piece, channel: callback(piece)
+
+
+def _channel_parameter(callback: Callable[..., object]) -> Literal["position", "name"] | None:
+    """Say how a function takes the channel: as a second argument that it needs, as `channel`, or not at all."""
+    try:
+        parameters = list(inspect.signature(callback).parameters.values())
+    except (TypeError, ValueError):  # a builtin that does not tell
+        return None
+    positional = [each for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    if len(positional) > 1 and (positional[1].default is inspect.Parameter.empty or positional[1].name == "channel"):
+        return "position"
+    named = any(each.name == "channel" and each.kind is each.KEYWORD_ONLY for each in parameters)
+    return "name" if named else None
+
 
 _BLOCK = 64 * 1024
 _CONTINUATION_LIMIT = 3
