@@ -29,11 +29,12 @@ from environments.errors import (
 )
 from environments.factory import create_environment
 from environments.registry import backend_class, backend_names
-from environments.result import CommandResult
+from environments.result import Capabilities, CommandResult
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sources import load_settings
 
 if TYPE_CHECKING:
+    from environments.files import FileStatus
     from environments.found_target import FoundTarget
     from environments.manager import (
         cleanup_all,
@@ -53,6 +54,7 @@ else:
             ("cleanup_all", "cleanup_environment", "clear_task_settings", "get_environment", "register_task_settings"),
             "environments.manager",
         ),
+        "FileStatus": "environments.files",
         "Pool": "environments.pool",
         "EnvironmentSession": "environments.session",
         "FoundTarget": "environments.found_target",
@@ -75,12 +77,14 @@ __all__ = [
     "BaseEnvironment",
     "CallCancelledError",
     "CancelScope",
+    "Capabilities",
     "CommandResult",
     "DeniedError",
     "EnvironmentLostError",
     "EnvironmentSession",
     "EnvironmentSettings",
     "EnvironmentStartError",
+    "FileStatus",
     "FoundTarget",
     "MissingExtraError",
     "Orphan",

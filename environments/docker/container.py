@@ -48,6 +48,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._engine = Engine(settings)
         self.max_streams = self._engine.max_streams
+        self.ends_with_program = self._engine.host is None  # an exec is cut off by a link that drops, too
         super().__init__(settings)
         self._own = DockerSettings.of(settings)
         self._options = container_options(settings)

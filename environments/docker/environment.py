@@ -49,7 +49,7 @@ log = logger(__name__)
 class DockerEnvironment(ContainerEnvironment):
     """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
 
-    has_rescuer = has_other_way = ends_with_program = True
+    has_rescuer = has_other_way = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)

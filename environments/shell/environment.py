@@ -69,9 +69,9 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
     """Whether what a process printed may arrive after a later request was sent."""
     has_reserve: ClassVar[bool] = True
     """Whether a shell waits in the target for what has to be done when no process can be started there."""
-    ends_with_program: ClassVar[bool] = False
-    """Whether a shell there ends what runs when its input comes to an end, as with this program: it may not do so when
-    a link drops to a target that stays."""
+    ends_with_program = False
+    """Whether a shell there ends what runs when its input comes to an end, as with this program. Where only the link to
+    a target that stays may have dropped, it waits until this program could have told it so."""
     has_other_way: ClassVar[bool] = False
     """Whether `run_in_rescue` needs nothing that a stream is opened over."""
     has_rescuer: ClassVar[bool] = False

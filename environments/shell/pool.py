@@ -18,6 +18,7 @@ from environments.errors import (
     StartStoppedError,
     TerminalError,
 )
+from environments.log import logger
 from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
@@ -27,6 +28,7 @@ from environments.shell.dialect.commands import (
     ending_with_program,
     not_ending_with_program,
     signalling,
+    standing_down,
 )
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
@@ -62,9 +64,16 @@ ATTEMPTS = 3
 """Shells that are tried for a command, or for a command of our own."""
 FIRST_LOOK, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a parked shell is asked whether anything of its commands is left, and between later times."""
+LINK_GRACE = 1.8
+"""Seconds behind the end of a link in which a program that is still there says so. One that is not has ended what runs
+there within 3 s."""
+LINK_PAUSE = 0.2
+"""Seconds between two attempts to say so."""
 DISMISSAL_LIMIT = 1.0
 """Seconds for a shell to be sent what it is to know before it ends."""
 NOTHING = SessionState()
+
+log = logger(__name__)
 
 
 async def opened(open_stream: Callable[..., object], *args: object) -> Stream:
@@ -287,6 +296,12 @@ class Shells:
         return ends
 
     @property
+    def link_may_drop(self) -> bool:
+        """Whether the target stays when its link drops, see `PersistentShellEnvironment.target_stays`."""
+        stays: bool = self._env.target_stays
+        return stays
+
+    @property
     def has_rescuer(self) -> bool:
         """Whether `run_in_rescue` starts no process, and the target is up."""
         has: bool = self._env.has_rescuer
@@ -386,7 +401,9 @@ class Ending:
         Raises:
             EnvironmentLostError: The target did not answer.
         """
-        await self._shells.rescue.done()
+        rescue = self._shells.rescue
+        rescue.begin()
+        await rescue.ended()
         if self._user:  # whose processes another user may not signal
             await self.signal("CONT", shell.pid)
 
@@ -552,13 +569,37 @@ class Control(Pool):
         self._is_given_up = False
         self._keepers: set[Shell] = set()
         """Shells that end all processes of the environment with this program."""
+        self._cut_off: set[int] = set()
+        """Those whose link has dropped, and that have not been told that this program is still there."""
 
     async def _open(self, internal: bool | None = None) -> Shell:
-        shell = await super()._open(internal)
-        if self._user is None and self._shells.ends_with_program:
-            shell.tell(ending_with_program(shell.dialect.call, self._shells.markers()))
+        shell, shells = await super()._open(internal), self._shells
+        if self._user is None and shells.ends_with_program:
+            patience = LINK_GRACE if shells.link_may_drop else 0.0
+            shell.tell(ending_with_program(shell.dialect.call, shells.markers(), patience))
             self._keepers.add(shell)
+            if shells.link_may_drop:
+                shell.stream.ended.add_done_callback(lambda _: self._keeper_left(shell))
         return shell
+
+    def _keeper_left(self, shell: Shell) -> None:
+        if shell in self._keepers:
+            self._keepers.discard(shell)
+            self._cut_off.add(shell.pid)
+            if len(self._cut_off) == 1:
+                spawn(self._stand_down())
+
+    async def _stand_down(self) -> None:
+        """Have shells end that were cut off, over a new link, so that they end nothing else."""
+        while self._cut_off and self._shells.life.is_open:
+            shells = frozenset(self._cut_off)
+            try:
+                await self._shells.run_in_rescue(standing_down(self._shells.markers(), shells))
+            except TerminalError as error:
+                log.debug("shells whose link has dropped could not be told so: %s", error)
+                await asyncio.sleep(LINK_PAUSE)
+            else:
+                self._cut_off -= shells
 
     async def dismiss(self, shell: Shell) -> None:
         """Let a shell end that ends all processes with this program, without doing so."""

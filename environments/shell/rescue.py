@@ -108,12 +108,6 @@ class Rescue:
         if self._task is None or self._task.done():
             self._task = spawn(self._rescue())
 
-    async def done(self) -> None:
-        """Wait for a rescue."""
-        self.begin()
-        if self._task:
-            await asyncio.wait((self._task,))
-
     async def before_opening(self) -> None:
         """See to it that a process that is started is not stopped on its way, where that can be told from outside."""
         if self._shells.has_rescuer:

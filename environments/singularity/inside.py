@@ -36,6 +36,7 @@ class InstanceEnvironment(PersistentShellEnvironment):
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._machine = machine_of(settings)
         self.max_streams = self._machine.max_streams
+        self.ends_with_program = self._machine is THIS_MACHINE  # an exec is cut off by a link that drops, too
         super().__init__(settings)
         self._client: Client | None = None
         self._instance: Instance | None = None

@@ -45,6 +45,7 @@ class SSHEnvironment(PersistentShellEnvironment):
     settings_class = SSHSettings
     target_stays = True
     has_other_way = True
+    ends_with_program = True
     max_streams = 8
     """OpenSSH allows 10: one is for SFTP, and one for the shell that ends a command."""
     starts_at_once = 8

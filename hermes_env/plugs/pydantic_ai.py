@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from pydantic_ai import workspaces
 
-from environments import EnvironmentLostError, EnvironmentStartError, TerminalError, create_environment
-from environments.files import FileStatus
+from environments import EnvironmentLostError, EnvironmentStartError, FileStatus, TerminalError, create_environment
 from hermes_env.plugs.awaiting import Threads
 from hermes_env.plugs.workplaces import attaching, own_directory
 

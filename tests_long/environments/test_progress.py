@@ -9,7 +9,7 @@ import pytest
 from targets import backends
 
 from environments import BaseEnvironment, create_environment
-from environments import progress as progress_module
+from environments import starting as progress_module
 from environments.starting import Progress, Reporter
 
 SIZE = 2_000_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import LEAVE_SIGNAL, SURVIVED
@@ -263,15 +263,17 @@ def signalling(signal: str, targets: Sequence[int]) -> str:
     return f"kill -s {signal} -- {' '.join(map(str, targets))} 2>/dev/null; :"
 
 
-def ending_with_program(call: str, marker: str) -> str:
+def ending_with_program(call: str, marker: str, patience: float) -> str:
     """Return what has a shell end all processes of an environment when its input comes to an end.
 
     Args:
         call: What stands in front of a builtin.
         marker: What the markers of the environment's processes begin with.
+        patience: Seconds until it does so, in which it may be told that only the link has dropped.
     """
+    wait = f"command -p sleep {patience:g}\n" if patience else ""  # which a fork bomb may leave no room for
     ending = f"""\
-for s in TERM KILL; do
+{wait}for s in TERM KILL; do
   for p in $(command -p grep -zlsF -- {shlex.quote(f"{MARKER_VARIABLE}={marker}")} /proc/[0-9]*/environ); do
     p=${{p%/environ}} p=${{p#/proc/}}
     if [ "$p" != $$ ]; then kill -s $s "$p"; fi
@@ -279,6 +281,21 @@ for s in TERM KILL; do
   if [ $s = TERM ]; then command -p sleep 1; fi
 done"""
     return f"{call} trap : {SURVIVED}; {call} trap {shlex.quote(ending)} EXIT\n"
+
+
+def standing_down(marker: str, shells: Iterable[int]) -> str:
+    """Return what ends shells that would end all processes of an environment, whose program is still there.
+
+    Args:
+        marker: What the markers of the environment's processes begin with.
+        shells: The shells. A process of that number which is none is left alone.
+    """
+    mark = shlex.quote(f"{MARKER_VARIABLE}={marker}")
+    return f"""\
+for p in {" ".join(map(str, shells))}; do
+  if command -p grep -qzsF -- {mark} "/proc/$p/environ"; then kill -s KILL "$p"; fi
+done 2>/dev/null
+"""
 
 
 def not_ending_with_program(call: str) -> str:

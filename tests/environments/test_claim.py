@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from environments import shared_claim
+from environments import claim as claims
 from environments.claim import Claim, SharedClaim
 from environments.errors import EnvironmentStartError
 from environments.loop import run, spawn
@@ -40,7 +40,7 @@ def test_the_first_begins_the_target_and_the_last_ends_it() -> None:
     assert not Claim("thing").take()
     second.leave(ended.append)
     assert ended == ["a"]
-    assert shared_claim._all == {}
+    assert claims._all == {}
     claim = Claim("thing")
     assert claim.take()
     assert SharedClaim[str]("thing").join(taking("c")) is None, "somebody else has it"
@@ -78,7 +78,7 @@ def test_of_many_at_once_one_begins_and_one_ends() -> None:
     together = threading.Barrier(16)
     with ThreadPoolExecutor(16) as threads:
         assert set(threads.map(use, range(16))) == {"target"}
-    assert (begun, ended, shared_claim._all) == (["target"], ["target"], {})
+    assert (begun, ended, claims._all) == (["target"], ["target"], {})
 
 
 def test_what_fails_to_begin_or_to_end_gives_the_claim_back() -> None:
@@ -88,11 +88,11 @@ def test_what_fails_to_begin_or_to_end_gives_the_claim_back() -> None:
     claim = SharedClaim[str]("thing")
     with pytest.raises(EnvironmentStartError):
         claim.join(fail)
-    assert shared_claim._all == {}
+    assert claims._all == {}
     claim.join(taking("a"))
     with pytest.raises(EnvironmentStartError):
         claim.leave(fail)
-    assert shared_claim._all == {}
+    assert claims._all == {}
     again = Claim("thing")
     assert again.take()
     again.release()
@@ -139,7 +139,7 @@ def test_a_start_that_waits_for_anothers_can_be_stopped() -> None:
         go_on.set()
         assert slow.result(60) == "a"
     first.leave(lambda _: None)
-    assert shared_claim._all == {}
+    assert claims._all == {}
 
 
 def test_a_forked_child_has_no_part_in_it() -> None:
@@ -172,7 +172,7 @@ def test_coroutines_and_threads_share_one_claim() -> None:
     run(lambda _: first.left(end))
     assert not ended
     run(lambda _: second.left(end))
-    assert (ended, shared_claim._all) == (["target"], {})
+    assert (ended, claims._all) == (["target"], {})
     claim = Claim("thing")
     assert claim.take()
     assert run(lambda _: first.joined(begun)) is None, "somebody else has it"
@@ -195,12 +195,12 @@ def test_a_task_that_is_cancelled_while_it_begins_or_waits_gives_the_claim_back(
             task.cancel()
             await asyncio.wait((task,))
             assert task.cancelled()
-        assert shared_claim._all == {}
+        assert claims._all == {}
         claim = SharedClaim[str]("thing")
         assert await claim.joined(begun) == "target"
         with pytest.raises(EnvironmentStartError):
             await claim.left(fail)
-        assert shared_claim._all == {}
+        assert claims._all == {}
 
     run(work)
     again = Claim("thing")
