@@ -11,7 +11,7 @@ import socket
 from environments.errors import EnvironmentStartError
 from environments.loop import current, run
 from environments.output import Channel
-from environments.shell.host import Host
+from environments.shell.host import RemoteHost
 from environments.shell.outgoing import Outgoing
 from environments.shell.pool import opened
 from environments.shell.stream import Stream
@@ -72,7 +72,7 @@ class DialledSocket(socket.socket):
             current().soon(self.joint.leave)
 
 
-def dial(host: Host) -> DialledSocket:
+def dial(host: RemoteHost) -> DialledSocket:
     """Return a new connection to the engine of a host, which nothing has been asked over.
 
     Raises:
@@ -84,7 +84,7 @@ def dial(host: Host) -> DialledSocket:
         raise DialError(str(error)) from error
 
 
-async def _dialled(host: Host) -> DialledSocket:
+async def _dialled(host: RemoteHost) -> DialledSocket:
     stream = await opened(host.open_stream, ["/bin/sh", "-c", _DIAL])
     ours, theirs = socket.socketpair()
     dialled = DialledSocket(fileno=theirs.detach())
@@ -95,7 +95,7 @@ async def _dialled(host: Host) -> DialledSocket:
 class _Joint:
     """Hands bytes on between a stream to the engine's host and our end of a pair of sockets."""
 
-    def __init__(self, host: Host, stream: Stream, ours: socket.socket) -> None:
+    def __init__(self, host: RemoteHost, stream: Stream, ours: socket.socket) -> None:
         self.trouble = ""
         self.has_lost_link = False
         self._host = host
@@ -180,7 +180,7 @@ def _hung_up(connected: socket.socket) -> bool:
     return bool(poll.poll(0))
 
 
-def _complaint(host: Host, exit_code: int | None, said: str) -> str:
+def _complaint(host: RemoteHost, exit_code: int | None, said: str) -> str:
     """Say why no engine answers there, and what helps."""
     if exit_code is None:
         return host.target_loss() or f"the link to {host.place} dropped"

@@ -16,7 +16,7 @@ from environments.docker.dial import dial, dial_error
 from environments.docker.stream import ENGINE_ERRORS
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
-from environments.shell.host import Host, host_of
+from environments.shell.host import RemoteHost, host_of
 
 ENGINE_TIMEOUT = 60
 """Seconds the engine may take to answer one request; making a container takes it 0.1 s where it is not loaded."""
@@ -38,7 +38,7 @@ class Engine:
         self._host = host_of(settings, engine_host())
 
     @property
-    def host(self) -> Host | None:
+    def host(self) -> RemoteHost | None:
         """The machine that it is on, if that is reached by another backend."""
         return self._host
 

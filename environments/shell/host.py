@@ -59,7 +59,7 @@ class Starter(Protocol):
         """Say why it cannot be reached any more, see `PersistentShellEnvironment`."""
 
 
-class Host(Starter, Protocol):
+class RemoteHost(Starter, Protocol):
     """Another machine that processes can be started on."""
 
     max_streams: int | None
@@ -82,7 +82,7 @@ class Host(Starter, Protocol):
         """
 
 
-def host_of(settings: EnvironmentSettings, url: str | None = None) -> Host | None:
+def host_of(settings: EnvironmentSettings, url: str | None = None) -> RemoteHost | None:
     """Return the machine that a backend has its engine on; None if that is this one. It is not reached for yet.
 
     Args:
@@ -94,7 +94,7 @@ def host_of(settings: EnvironmentSettings, url: str | None = None) -> Host | Non
         MissingExtraError: The client library of the backend that leads there is not installed.
     """
     env = host_over(settings) or (host_at(url) if url else None)
-    return cast("Host | None", env)  # what `BackendSettings.carries` says of it
+    return cast("RemoteHost | None", env)  # what `BackendSettings.carries` says of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,4 +81,4 @@ class SendingStream(Stream):
     async def drain(self) -> None:
         """Wait until all is sent, see `Stream`."""
         if self._sending:
-            await asyncio.wait((self._sending,))
+            await asyncio.wait((self._sending, self.ended), return_when=asyncio.FIRST_COMPLETED)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import PurePosixPath
 
 from environments.errors import TerminalError
-from environments.shell.host import Host, run_there
+from environments.shell.host import RemoteHost, run_there
 from environments.shell.stream import Stream, Terminal
 from environments.singularity.machine import (
     EXITING,
@@ -95,7 +95,7 @@ class OtherMachine:
         host: That environment.
     """
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: RemoteHost) -> None:
         self._host = host
         self._reached = False
         self._folder: PurePosixPath | None = None

@@ -7,9 +7,7 @@ import contextlib
 import errno
 import shlex
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 
 import paramiko
 from paramiko.common import cMSG_CHANNEL_WINDOW_ADJUST
@@ -18,7 +16,8 @@ from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.loop import current, done_within, in_worker, spawn
 from environments.output import Channel
-from environments.shell.stream import Stream, Terminal
+from environments.shell.sending_stream import SendingStream
+from environments.shell.stream import Terminal
 
 WINDOW = 2 * 1024 * 1024
 """Bytes that the server may send before any are read. Reading paramiko's buffer is only cheap when it is read whole."""
@@ -76,7 +75,7 @@ class _Bell(threading.Event):
         self._look()
 
 
-class SSHStream(Stream):
+class SSHStream(SendingStream):
     """A process on the other side of a channel. It is made in a worker thread, as it waits for the server's answers.
 
     No thread waits for what arrives. Whatever is sent may wait for the window or the socket, and is sent by a worker.
@@ -91,12 +90,10 @@ class SSHStream(Stream):
     """
 
     def __init__(self, channel: paramiko.Channel, argv: Sequence[str], terminal: Terminal | None = None) -> None:
+        super().__init__()
         self._channel = channel
         self._has_terminal = terminal is not None
-        self._is_paused = self._is_closed = self._is_broken = self._is_at_end = False
-        """Whether reading is paused; the stream was closed; sending has failed; the input was ended."""
-        self._unsent: deque[Callable[[], object]] = deque()
-        self._sender: asyncio.Task[None] | None = None
+        self._is_paused = False
         self._room = 0
         self._quiet: asyncio.TimerHandle | None = None
         try:
@@ -203,9 +200,20 @@ class SSHStream(Stream):
         """Send bytes, see `Stream`."""
         if self._code.done():  # the channel may stay open for what the process left behind
             raise BrokenPipeError(errno.EPIPE, "the process has ended")
-        if self._is_closed or self._is_broken or self._is_at_end:
-            raise BrokenPipeError(errno.EPIPE, "the channel is closed")
-        self._send(partial(self._write, data))
+        super().write(data)
+
+    async def _send(self, data: bytes) -> None:
+        with _as_os_error():
+            await in_worker(self._write, data)
+
+    async def _send_end(self) -> None:
+        with _as_os_error():
+            await in_worker(self._channel.shutdown_write)
+
+    def _break(self) -> None:
+        super()._break()
+        if not self._channel.closed:  # else what has come before that is still to be read
+            self._end()
 
     def _write(self, data: bytes) -> None:
         rest = memoryview(data)
@@ -219,41 +227,15 @@ class SSHStream(Stream):
         """Let the process see end of file: end the channel's input, or type control-D on a terminal."""
         if self._has_terminal:
             self.write(b"\x04")
-        elif not self._is_at_end:
-            self._is_at_end = True
-            self._send(self._channel.shutdown_write)
+        else:
+            super().close_write()
 
     async def resize(self, terminal: Terminal) -> None:
         """Change the terminal's size, see `Stream`, behind what was written."""
         if self._has_terminal and not self._is_closed:
-            self._send(partial(self._channel.resize_pty, terminal.columns, terminal.rows))
-
-    def _send(self, send: Callable[[], object]) -> None:
-        self._unsent.append(send)
-        if self._sender is None:
-            self._sender = spawn(self._send_all())
-
-    async def _send_all(self) -> None:
-        try:
-            while self._unsent:
-                await in_worker(self._send_unsent)
-        except Exception as error:  # the link is gone or is given up by paramiko, or no thread is to be had
-            log.debug("input could not be sent: %s", error)
-            self._is_broken = True
-            self._unsent.clear()
-            if not self._channel.closed:  # else what has come before that is still to be read
-                self._end()
-        finally:
-            self._sender = None
-
-    def _send_unsent(self) -> None:
-        while self._unsent:
-            self._unsent.popleft()()
-
-    async def drain(self) -> None:
-        """Wait until all is sent, see `Stream`."""
-        if self._sender:
-            await asyncio.wait((self._sender, self.ended), return_when=asyncio.FIRST_COMPLETED)
+            await self.drain()
+            with contextlib.suppress(*LINK_ERRORS):
+                await in_worker(self._channel.resize_pty, terminal.columns, terminal.rows)
 
     # The end.
 
@@ -271,3 +253,12 @@ class SSHStream(Stream):
     async def _close_channel(self) -> None:
         with contextlib.suppress(*LINK_ERRORS):
             await in_worker(self._channel.close)
+
+
+@contextlib.contextmanager
+def _as_os_error() -> Iterator[None]:
+    """Turn paramiko's errors about a connection into those of the system."""
+    try:
+        yield
+    except (EOFError, paramiko.SSHException) as error:
+        raise OSError(str(error)) from error

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from environments.owner import MARKER_VARIABLE
+from environments.plain_number import plain_number
 from environments.shell.dialect.base import LEAVE_SIGNAL, SURVIVED
 
 TELL_TIME = 'read -r line </proc/self/stat\necho "$line"'
@@ -271,7 +272,7 @@ def ending_with_program(call: str, marker: str, patience: float) -> str:
         marker: What the markers of the environment's processes begin with.
         patience: Seconds until it does so, in which it may be told that only the link has dropped.
     """
-    wait = f"command -p sleep {patience:g}\n" if patience else ""  # which a fork bomb may leave no room for
+    wait = f"command -p sleep {plain_number(patience)}\n" if patience else ""  # which a fork bomb may leave no room for
     ending = f"""\
 {wait}for s in TERM KILL; do
   for p in $(command -p grep -zlsF -- {shlex.quote(f"{MARKER_VARIABLE}={marker}")} /proc/[0-9]*/environ); do
