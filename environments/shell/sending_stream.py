@@ -23,7 +23,8 @@ class SendingStream(Stream):
         self._unsent: deque[bytes | None] = deque()
         """None is the end of input."""
         self._sending: asyncio.Task[None] | None = None
-        self._is_closed = self._is_broken = False
+        self._is_closed = self._is_broken = self._is_at_end = False
+        """Whether the stream was closed; sending has failed; the input was ended."""
 
     @abstractmethod
     async def _send(self, data: bytes) -> None:
@@ -39,14 +40,19 @@ class SendingStream(Stream):
 
     def write(self, data: bytes) -> None:
         """Send bytes, see `Stream`."""
-        if self._is_closed or self._is_broken or self.has_ended:
+        if self._is_at_end or not self._may_send:
             raise BrokenPipeError(errno.EPIPE, "the process does not read any more")
         self._queue(data)
 
     def close_write(self) -> None:
         """Send end of file behind what was written, see `Stream`."""
-        if not (self._is_closed or self._is_broken or self.has_ended):
+        if self._may_send and not self._is_at_end:
+            self._is_at_end = True
             self._queue(None)
+
+    @property
+    def _may_send(self) -> bool:
+        return not (self._is_closed or self._is_broken or self.has_ended)
 
     def _queue(self, data: bytes | None) -> None:
         self._unsent.append(data)
