@@ -67,8 +67,8 @@ FIRST_LOOK, LONGEST_PAUSE = 1.0, 60.0
 LINK_GRACE = 1.8
 """Seconds behind the end of a link in which a program that is still there says so. One that is not has ended what runs
 there within 3 s."""
-LINK_PAUSE = 0.2
-"""Seconds between two attempts to say so."""
+LINK_PAUSE, LINK_LIMIT = 0.2, 10.0
+"""Seconds between two attempts to say so, and for all of them. Behind that it is said with the next link."""
 DISMISSAL_LIMIT = 1.0
 """Seconds for a shell to be sent what it is to know before it ends."""
 NOTHING = SessionState()
@@ -571,12 +571,15 @@ class Control(Pool):
         """Shells that end all processes of the environment with this program."""
         self._cut_off: set[int] = set()
         """Those whose link has dropped, and that have not been told that this program is still there."""
+        self._telling: asyncio.Task[None] | None = None
 
     async def _open(self, internal: bool | None = None) -> Shell:
         shell, shells = await super()._open(internal), self._shells
         if self._user is None and shells.ends_with_program:
             patience = LINK_GRACE if shells.link_may_drop else 0.0
-            shell.tell(ending_with_program(shell.dialect.call, shells.markers(), patience))
+            told, self._cut_off = self._cut_off, set()
+            down = standing_down(shells.markers(), told) if told else ""
+            shell.tell(down + ending_with_program(shell.dialect.call, shells.markers(), patience))
             self._keepers.add(shell)
             if shells.link_may_drop:
                 shell.stream.ended.add_done_callback(lambda _: self._keeper_left(shell))
@@ -586,12 +589,13 @@ class Control(Pool):
         if shell in self._keepers:
             self._keepers.discard(shell)
             self._cut_off.add(shell.pid)
-            if len(self._cut_off) == 1:
-                spawn(self._stand_down())
+            if self._telling is None or self._telling.done():
+                self._telling = spawn(self._stand_down())
 
     async def _stand_down(self) -> None:
         """Have shells end that were cut off, over a new link, so that they end nothing else."""
-        while self._cut_off and self._shells.life.is_open:
+        deadline = current().loop.time() + LINK_LIMIT
+        while self._cut_off and self._shells.life.is_open and current().loop.time() < deadline:
             shells = frozenset(self._cut_off)
             try:
                 await self._shells.run_in_rescue(standing_down(self._shells.markers(), shells))
