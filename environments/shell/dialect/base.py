@@ -182,15 +182,19 @@ class Dialect(ABC):
             text += f"{self.call} cd -- {directory_word(cwd)} || {{ {away}; }}\n"
         return text
 
-    def opening(self, old_cwd: str) -> str:
+    def opening(self, old_cwd: str, *, restored: bool) -> str:
         """Return what follows on an earlier state: that the shell runs.
 
         Args:
             old_cwd: The directory before that which it is in, where `cd -` goes; empty is none.
+            restored: True if there is such a state. Its last command may have had a directory of its own, which its
+                variables tell of.
         """
         failed, text = f"{self.words}_p", ""
-        if old_cwd:  # which may be read-only
-            text += f"{self.call} eval {shlex.quote(f'OLDPWD={shlex.quote(old_cwd)}')} 2>/dev/null || :\n"
+        if restored:
+            text += f"{self.call} cd -- . >/dev/null 2>&1 || :\n"  # has $PWD say where it is
+            before = f"OLDPWD={shlex.quote(old_cwd)}" if old_cwd else "unset -v OLDPWD;export OLDPWD"
+            text += f"{self.call} eval {shlex.quote(before)} 2>/dev/null || :\n"  # which may be read-only
         values = " ".join(f'"${{{name}-}}"' for name in ("HOME", *WATCHED))
         form = "%s\\0" * (1 + len(WATCHED))
         ready = f"'{self._head(Kind.READY)}%s\\0{self.name}\\0%s\\0{form}'"

@@ -211,6 +211,8 @@ class Bash(BashState):
         read = f"IFS= \\builtin read -rd '' -u {Fd.LEASH_END} '{action}'"
         action_of = f"{action}=; {{ {written} && {read}; }} 2>&{Fd.NULL_OUT}; "
         action_of += f"[[ ${{{action}}} != \"trap -- '' \"* ]] || \\builtin trap - TERM; "
+        # With `set -o posix` one that is not set is told too, as `-`.
+        action_of += f'[[ ${{{action}}} != "trap -- - "* ]] || {action}=; '
         action_of += f'{action}=${{{action}#trap -- }}; \\builtin eval "{action}=${{{action}% *}}"; '
         return (
             f'if [[ ! {runs} ]]; then :; else {action_of}\\builtin eval "{self._value(Item.ON_TERM)}"; '

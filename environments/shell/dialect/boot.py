@@ -87,7 +87,7 @@ class Prelude:
 
         def whole(dialect: Dialect) -> str:
             restoring = dialect.restoring(state, functions=functions)
-            opening = dialect.opening(state.variables.get("OLDPWD", ""))
+            opening = dialect.opening(state.variables.get("OLDPWD", ""), restored=bool(restoring))
             entering = dialect.entering(cwd, nowhere)
             exporting = dialect.exporting(exports)
             home = exporting if cwd and cwd.startswith("~") else ""  # which may be another user's

@@ -230,3 +230,19 @@ def test_a_shell_that_ends_before_a_command_begins_moves_no_session(env: BaseEnv
         pid = env.execute("echo $$", cwd="/usr").output
         os.kill(int(pid), signal.SIGKILL)
         assert env.execute("pwd").output == f"{here}\n"
+
+
+@pytest.mark.parametrize("end", ["exit 3", "set -e; false", "kill -9 $$"])
+def test_a_command_that_ends_its_shell_in_a_directory_of_its_own_moves_no_session(
+    end: str, bash_or_sh: BaseEnvironment
+) -> None:
+    env = bash_or_sh
+    env.execute("cd /usr; cd /var")
+    env.execute(end, cwd="/etc")
+    assert env.execute('pwd; echo "$PWD $OLDPWD"; cd - >/dev/null; pwd').output == "/var\n/var /usr\n/usr\n"
+
+
+def test_a_command_that_is_ended_in_posix_mode_says_nothing_of_ours(env: BaseEnvironment) -> None:
+    for run in (env.execute, env.execute_oneshot):
+        result = run("set -o posix; echo on; sleep 100", timeout=0.5)
+        assert (result.output, result.exit_code) == ("on\n", 124)
