@@ -72,6 +72,7 @@ LINK_PAUSE, LINK_LIMIT = 0.2, 10.0
 DISMISSAL_LIMIT = 1.0
 """Seconds for a shell to be sent what it is to know before it ends."""
 NOTHING = SessionState()
+_WENT_AWAY = "it went away while a shell was opened"
 
 log = logger(__name__)
 
@@ -187,8 +188,11 @@ class Shells:
         except StartStoppedError:
             raise
         except EnvironmentStartError:
-            await self.life.ensure_started(internal)
-            if loss := await self.why_lost():
+            now = await self.life.ensure_started(internal)
+            loss = await self.why_lost()
+            if loss is None and now != generation:  # somebody else has noticed the loss, and it was started anew
+                loss = _WENT_AWAY
+            if loss:
                 raise self.life.lost(loss, generation) from None
             raise
         self._open[shell] = generation
@@ -198,7 +202,7 @@ class Shells:
         if not may_stay or generation != self.life.generation:
             await self.end(shell)  # it was closed, or lost, while this was on its way
             self.life.check()
-            raise self.life.lost("it went away while a shell was opened", generation)
+            raise self.life.lost(_WENT_AWAY, generation)
         return shell
 
     async def open_restored(
