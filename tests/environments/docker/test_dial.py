@@ -8,7 +8,7 @@ from typing import cast
 
 from environments.docker.dial import _Joint
 from environments.loop import run
-from environments.shell.host import Host
+from environments.shell.host import RemoteHost
 from environments.shell.stream import Stream, Terminal
 
 
@@ -44,7 +44,7 @@ def test_a_client_may_hang_up_as_the_stream_ends() -> None:
     async def work(_: object) -> None:
         client, ours = socket.socketpair()
         stream = Ended()
-        joint = _Joint(cast("Host", SimpleNamespace(place="there")), stream, ours)
+        joint = _Joint(cast("RemoteHost", SimpleNamespace(place="there")), stream, ours)
         client.close()
         stream._end()
         joint._readable()
