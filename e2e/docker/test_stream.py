@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import pytest
-from targets.heard import LIMIT, Heard
+from targets.heard import LIMIT, Heard, converse
 
 from environments import BaseEnvironment
 from environments.loop import run
@@ -23,15 +23,7 @@ def with_stream(
     env.execute("true")
     stream = env.open_stream(argv, terminal)
 
-    async def worked() -> None:
-        heard = Heard()
-        stream.start(heard)
-        try:
-            await work(stream, heard)
-        finally:
-            await stream.close()
-
-    run(lambda _: worked())
+    run(lambda _: converse(stream, work))
 
 
 def test_a_stream_that_is_closed_ends_and_takes_nothing_more(shared):

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import paramiko
 import psutil
 import pytest
-from targets.heard import LIMIT, Heard
+from targets.heard import LIMIT, Heard, converse
 from targets.ssh_server import SSHServer
 from targets.threads import running_threads
 
@@ -45,18 +45,9 @@ def talk(env: SSHEnvironment, script: str, conversation: Conversation, terminal:
     """Run a shell's script, and talk to it on the loop thread. The stream is closed then, and told of its end once."""
 
     async def work(_: object) -> None:
-        stream, heard = await opened(env.open_stream, ["/bin/sh", "-c", script], terminal), Heard()
+        stream = await opened(env.open_stream, ["/bin/sh", "-c", script], terminal)
         assert isinstance(stream, SSHStream)
-        stream.start(heard)
-        try:
-            await conversation(stream, heard)
-        finally:
-            await stream.close()
-        await stream.close()
-        assert heard.ends == 1
-        assert stream.has_ended and stream.ended.done()
-        with pytest.raises(BrokenPipeError):
-            stream.write(b"x")
+        await converse(stream, conversation)
 
     run(work)
 

@@ -18,18 +18,12 @@ from environments.errors import (
     StartStoppedError,
     TerminalError,
 )
-from environments.log import logger
 from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.boot import boot_argv
-from environments.shell.dialect.commands import (
-    directory_name,
-    ending_with_program,
-    not_ending_with_program,
-    signalling,
-    standing_down,
-)
+from environments.shell.dialect.commands import directory_name, signalling
+from environments.shell.keepers import Keepers
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
 from environments.shell.request import Request, Where
@@ -64,17 +58,8 @@ ATTEMPTS = 3
 """Shells that are tried for a command, or for a command of our own."""
 FIRST_LOOK, LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a parked shell is asked whether anything of its commands is left, and between later times."""
-LINK_GRACE = 1.8
-"""Seconds behind the end of a link in which a program that is still there says so. One that is not has ended what runs
-there within 3 s."""
-LINK_PAUSE, LINK_LIMIT = 0.2, 10.0
-"""Seconds between two attempts to say so, and for all of them. Behind that it is said with the next link."""
-DISMISSAL_LIMIT = 1.0
-"""Seconds for a shell to be sent what it is to know before it ends."""
 NOTHING = SessionState()
 _WENT_AWAY = "it went away while a shell was opened"
-
-log = logger(__name__)
 
 
 async def opened(open_stream: Callable[..., object], *args: object) -> Stream:
@@ -103,7 +88,7 @@ class Shells:
     """
 
     def __init__(self, env: PersistentShellEnvironment, life: Lifecycle) -> None:
-        self._env = weakref.proxy(env)
+        self.env: PersistentShellEnvironment = weakref.proxy(env)
         self.life = life
         # A command may use this package itself: what that starts is then also the command's.
         outer = os.environ.get(MARKER_VARIABLE, "")
@@ -142,7 +127,7 @@ class Shells:
 
     def exports(self, user: TargetUser | None = None) -> Mapping[str, str]:
         """Return what a shell exports: of one that sees harmless variables alone, what the settings give it anew."""
-        settings = self._env.settings
+        settings = self.env.settings
         given = settings.own.target_variables() if settings.scrub_env else {}
         return {**given, **(user.variables if user else {})}
 
@@ -176,7 +161,7 @@ class Shells:
                 self.life.check_patience(is_interrupted)
 
         generation = await self.life.ensure_started(internal)
-        env = self._env
+        env = self.env
         beginning = beginning._replace(known=self.dialect, lags=env.streams_lag, on_terminal=terminal is not None)
         try:
             argv = boot_argv(beginning.marker, terminal is not None, env.settings.scrub_env)
@@ -253,7 +238,7 @@ class Shells:
 
     async def open_process(self, argv: list[str]) -> Stream:
         """Start a program of ours that is no shell."""
-        return await opened(self._env.open_stream, argv, None)
+        return await opened(self.env.open_stream, argv, None)
 
     # Of those that are open.
 
@@ -268,7 +253,7 @@ class Shells:
     async def end(self, shell: Shell) -> None:
         """Close a shell."""
         self._open.pop(shell, None)
-        await self.control.dismiss(shell)
+        await self.control.keepers.dismiss(shell)
         await shell.close()
 
     def end_soon(self, shell: Shell) -> None:
@@ -287,44 +272,9 @@ class Shells:
 
     # The target.
 
-    @property
-    def is_alone(self) -> bool:
-        """Whether all processes in sight are the environment's, see `PersistentShellEnvironment`."""
-        alone: bool = self._env.is_alone
-        return alone
-
-    @property
-    def ends_with_program(self) -> bool:
-        """Whether what runs in the target ends with this program, see `PersistentShellEnvironment`."""
-        ends: bool = self._env.ends_with_program
-        return ends
-
-    @property
-    def link_may_drop(self) -> bool:
-        """Whether the target stays when its link drops, see `PersistentShellEnvironment.target_stays`."""
-        stays: bool = self._env.target_stays
-        return stays
-
-    @property
-    def has_rescuer(self) -> bool:
-        """Whether `run_in_rescue` starts no process, and the target is up."""
-        has: bool = self._env.has_rescuer
-        return has and self.life.stage in (Stage.STARTED, Stage.CLOSING)
-
-    @property
-    def has_other_way(self) -> bool:
-        """Whether `run_in_rescue` needs nothing that a stream is opened over."""
-        has: bool = self._env.has_other_way
-        return has
-
-    async def run_in_rescue(self, text: str) -> str:
-        """Run text of builtins where nothing in the target stands in the way, see `PersistentShellEnvironment`."""
-        printed: str = await answered(self._env.run_in_rescue, text)
-        return printed
-
     async def why_lost(self) -> str | None:
         """Return why the target is gone, or None while it is there."""
-        loss: str | None = await answered(self._env.target_loss)
+        loss: str | None = await answered(self.env.target_loss)
         return loss
 
     def lost(self, why: str | None, shell: Shell | None = None) -> EnvironmentLostError:
@@ -334,7 +284,7 @@ class Shells:
 
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Return whether it is certain that no process has a marker, see `PersistentShellEnvironment`."""
-        certain: bool = self._env.has_no_process(marker, but)
+        certain: bool = self.env.has_no_process(marker, but)
         return certain
 
     def forget(self) -> None:
@@ -345,7 +295,7 @@ class Shells:
     async def run_internal(self, text: str, timeout: float = CONTROL_LIMIT) -> str:
         """Run shell text of our own as the target's user, see `PersistentShellEnvironment.ran_internal`."""
         output: str
-        output, _ = await self._env.ran_internal(text, timeout)
+        output, _ = await self.env.ran_internal(text, timeout)
         return output
 
     # Users, and the ends of their processes.
@@ -368,12 +318,12 @@ class Shells:
 
     def crowd(self) -> Crowd | None:
         """Return what counts and signals processes where none can be started; None if there is no way."""
-        if not self._env.has_reserve:
+        if not self.env.has_reserve:
             return None
         if self._crowd is None:
             from environments.shell.fork_bomb import Crowd
 
-            env = self._env
+            env = self.env
             self._crowd = Crowd(self.control.run_alone, lambda: env.is_alone, env.settings.container_pids)
         return self._crowd
 
@@ -571,52 +521,13 @@ class Control(Pool):
         self._reserving: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._is_given_up = False
-        self._keepers: set[Shell] = set()
-        """Shells that end all processes of the environment with this program."""
-        self._cut_off: set[int] = set()
-        """Those whose link has dropped, and that have not been told that this program is still there."""
-        self._telling: asyncio.Task[None] | None = None
+        self.keepers = Keepers(shells)
 
     async def _open(self, internal: bool | None = None) -> Shell:
-        shell, shells = await super()._open(internal), self._shells
-        if self._user is None and shells.ends_with_program:
-            patience = LINK_GRACE if shells.link_may_drop else 0.0
-            told, self._cut_off = self._cut_off, set()
-            down = standing_down(shells.markers(), told) if told else ""
-            shell.tell(down + ending_with_program(shell.dialect.call, shells.markers(), patience))
-            self._keepers.add(shell)
-            if shells.link_may_drop:
-                shell.stream.ended.add_done_callback(lambda _: self._keeper_left(shell))
+        shell = await super()._open(internal)
+        if self._user is None and self._shells.env.ends_with_program:
+            self.keepers.begin(shell)
         return shell
-
-    def _keeper_left(self, shell: Shell) -> None:
-        if shell in self._keepers:
-            self._keepers.discard(shell)
-            self._cut_off.add(shell.pid)
-            if self._telling is None or self._telling.done():
-                self._telling = spawn(self._stand_down())
-
-    async def _stand_down(self) -> None:
-        """Have shells end that were cut off, over a new link, so that they end nothing else."""
-        deadline = current().loop.time() + LINK_LIMIT
-        while self._cut_off and self._shells.life.is_open and current().loop.time() < deadline:
-            shells = frozenset(self._cut_off)
-            try:
-                await self._shells.run_in_rescue(standing_down(self._shells.markers(), shells))
-            except TerminalError as error:
-                log.debug("shells whose link has dropped could not be told so: %s", error)
-                await asyncio.sleep(LINK_PAUSE)
-            else:
-                self._cut_off -= shells
-
-    async def dismiss(self, shell: Shell) -> None:
-        """Let a shell end that ends all processes with this program, without doing so."""
-        if shell in self._keepers:
-            self._keepers.discard(shell)
-            shell.tell(not_ending_with_program(shell.dialect.call))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DISMISSAL_LIMIT):
-                    await shell.stream.drain()
 
     def reserve(self) -> None:
         """Have a shell opened soon, without delaying the command that was just sent."""
@@ -677,7 +588,7 @@ class Control(Pool):
         opening = spawn(super().take())
         try:
             while not await done_within(opening, SILENCE):
-                if not shells.has_other_way:
+                if not shells.env.has_other_way:
                     continue
                 shells.rescue.begin()
                 await shells.rescue.ended()

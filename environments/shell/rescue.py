@@ -11,7 +11,7 @@ from environments.errors import EnvironmentStartError, TerminalError
 from environments.log import logger
 from environments.loop import current, done_within, spawn
 from environments.output import Channel
-from environments.shell.lifecycle import answered
+from environments.shell.lifecycle import Stage, answered
 from environments.shell.stream import Discard, Stream
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class Rescue:
 
     async def before_opening(self) -> None:
         """See to it that a process that is started is not stopped on its way, where that can be told from outside."""
-        if self._shells.has_rescuer:
+        shells = self._shells
+        if shells.env.has_rescuer and shells.life.stage in (Stage.STARTED, Stage.CLOSING):
             self.begin()
         await self.ended()
 
@@ -122,18 +123,19 @@ class Rescue:
     async def _rescue(self) -> None:
         try:
             async with asyncio.timeout(LIMIT):
-                if await self._let_go_on() and self._shells.is_alone:
+                if await self._let_go_on() and self._shells.env.is_alone:
                     await asyncio.sleep(AGAIN)
                     if await self._let_go_on():
                         log.warning("a command stops all processes again and again; all are ended")
-                        await self._run(KILL_ALL)
+                        await self.run(KILL_ALL)
         except (TerminalError, TimeoutError) as error:
             log.debug("shells that may be stopped could not be seen to: %s", error)
 
     async def _let_go_on(self) -> bool:
         """Let shells go on that are stopped, and return whether there was any."""
-        return bool((await self._run(continuing(self._shells.pids()))).strip())
+        return bool((await self.run(continuing(self._shells.pids()))).strip())
 
-    async def _run(self, text: str) -> str:
-        said: str = await answered(self._shells.run_in_rescue, text)
+    async def run(self, text: str) -> str:
+        """Run shell text where nothing in the target stands in the way, see `PersistentShellEnvironment`."""
+        said: str = await answered(self._shells.env.run_in_rescue, text)
         return said

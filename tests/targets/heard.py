@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import pytest
 
 from environments.output import Channel
+from environments.shell.stream import Stream
+
+AnyStream = TypeVar("AnyStream", bound=Stream)
 
 LIMIT = 60.0
 """Seconds by which everything must have come."""
@@ -37,3 +43,18 @@ class Heard:
             while not holds():
                 self._changed.clear()
                 await self._changed.wait()
+
+
+async def converse(stream: AnyStream, conversation: Callable[[AnyStream, Heard], Awaitable[None]]) -> None:
+    """Start a stream, and talk to it. It is closed then, twice, told of its end once, and takes nothing more."""
+    heard = Heard()
+    stream.start(heard)
+    try:
+        await conversation(stream, heard)
+    finally:
+        await stream.close()
+    await stream.close()
+    assert heard.ends == 1
+    assert stream.has_ended and stream.ended.done()
+    with pytest.raises(BrokenPipeError):
+        stream.write(b"x")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from targets.heard import LIMIT, Heard
+from targets.heard import LIMIT, Heard, converse
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, run
@@ -38,15 +38,8 @@ def talk(
     """Run a shell's script, and talk to it on the loop thread. The stream is closed then, and told of its end once."""
 
     async def work(_: object) -> None:
-        stream, heard = ChildStream(["/bin/sh", "-c", script], terminal=terminal), Heard()
-        stream.start(heard)
-        try:
-            await conversation(stream, heard)
-        finally:
-            await stream.close()
-        await stream.close()
-        assert heard.ends == 1
-        assert stream.has_ended and stream.ended.done()
+        stream = ChildStream(["/bin/sh", "-c", script], terminal=terminal)
+        await converse(stream, conversation)
         assert stream._child.poll() is not None, "it is reaped"
         assert all(file.closed for file in stream._files)
         assert stream._end_of_child == -1
