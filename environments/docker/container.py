@@ -19,7 +19,7 @@ from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
-from environments.shell.target_user import TargetUser, find_user
+from environments.shell.users import TargetUser, find_user
 from environments.starting import current_start
 from environments.target import Address, Target
 

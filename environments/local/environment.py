@@ -71,7 +71,7 @@ class LocalEnvironment(PersistentShellEnvironment):
     @classmethod
     def find_targets(cls) -> Iterator[FoundTarget]:
         """Go through what environments, of any backend, have on this machine outside of containers."""
-        from environments.shell.listing import environments_on  # most never look
+        from environments.shell.garbage import environments_on  # most never look
 
         return environments_on(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
 

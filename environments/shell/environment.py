@@ -21,6 +21,7 @@ from environments.process import GRACE
 from environments.result import KILLED_EXIT_CODE, Capabilities, CommandResult
 from environments.session import EnvironmentSession
 from environments.settings import EnvironmentSettings
+from environments.shell.dialect.base import Request, Where
 from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.commands import TELL_TIME, making_scratch
 from environments.shell.file_methods import FileMethods
@@ -28,19 +29,17 @@ from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.oneshot import OneshotRunner, Write
 from environments.shell.output import Outcome, Teller
 from environments.shell.pool import CONTROL_LIMIT, Ending, Shells, opened
-from environments.shell.request import Request, Where
 from environments.shell.rescue import printed
 from environments.shell.run import Running
-from environments.shell.scratch import Scratch, made_of
 from environments.shell.session import Session
 from environments.shell.stream import BlockingStream, Stream, Terminal
+from environments.shell.users import Scratch, TargetUser, find_user, made_of
 
 if TYPE_CHECKING:
     from environments.output import Sink
     from environments.process import Background, Process
     from environments.shell.process import Processes, ShellProcess
     from environments.shell.scope_processes import ScopeProcesses
-    from environments.shell.target_user import TargetUser
     from environments.target import Target
 
 T = TypeVar("T")
@@ -134,8 +133,6 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         Raises:
             UnsupportedError: There is no such user, or no way.
         """
-        from environments.shell.target_user import find_user  # most commands run as the target's own user
-
         return find_user(user, self.run_control, self.settings.env)
 
     def open_stream_as(

@@ -24,18 +24,22 @@ from environments.local_files import PERMISSIONS, PIECE, open_regular, read_piec
 from environments.loop import in_worker
 from environments.options import means_directory
 from environments.result import CommandResult
-from environments.shell.dialect.entries import (
+from environments.shell.dialect.base import Where
+from environments.shell.dialect.files import (
+    NO_BASE64,
     NO_STAT,
     THE_ROOT,
+    decoding,
+    error_number,
     existing,
+    explaining,
     listing_entries,
     making,
+    placing,
+    reading,
     removing,
     statting,
 )
-from environments.shell.dialect.file_causes import error_number
-from environments.shell.dialect.files import NO_BASE64, decoding, explaining, placing, reading
-from environments.shell.request import Where
 from environments.shell.transfer import Arriving, Collected, Runner, Words, call_at, received, sent
 from environments.starting import Reporter
 

@@ -11,10 +11,9 @@ from environments.errors import EnvironmentStartError, StartStoppedError
 from environments.log import logger
 from environments.plain_number import plain_number
 from environments.process import GRACE
-from environments.shell.dialect.base import Dialect, directory_word
+from environments.shell.dialect.base import Dialect, Request, Where, directory_word
 from environments.shell.output import Output
 from environments.shell.pool import Ending, Shells
-from environments.shell.request import Request, Where
 from environments.shell.run import Running, outcome_of
 from environments.shell.shell import Shell
 from environments.shell.state import SessionState, with_variables_of

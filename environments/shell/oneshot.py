@@ -15,12 +15,11 @@ from environments.loop import Pieces, shielded, spawn
 from environments.options import Command
 from environments.process import GRACE
 from environments.result import CommandResult
-from environments.shell.exported import Exported
+from environments.shell.dialect.base import Exported, Request, Where
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Ending, Pool, Shells
-from environments.shell.request import Request, Where
 from environments.shell.run import NotBegunError, Running, outcome_of
-from environments.shell.target_user import IDENTITY, TargetUser
+from environments.shell.users import IDENTITY, TargetUser
 
 if TYPE_CHECKING:
     from environments.output import Sink

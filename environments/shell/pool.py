@@ -20,13 +20,12 @@ from environments.errors import (
 )
 from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
-from environments.shell.dialect.base import Dialect
+from environments.shell.dialect.base import Dialect, Request, Where
 from environments.shell.dialect.boot import boot_argv
 from environments.shell.dialect.commands import directory_name, signalling
 from environments.shell.keepers import Keepers
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
-from environments.shell.request import Request, Where
 from environments.shell.rescue import SILENCE, Rescue
 from environments.shell.shell import Beginning, Ended, Shell, open_shell
 from environments.shell.state import SessionState
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
     from environments.shell.fork_bomb import Crowd
     from environments.shell.kill import ProcessTree, Quarry
-    from environments.shell.target_user import TargetUser
+    from environments.shell.users import TargetUser
 
 IDLE_LIMIT = 4
 """Idle shells that a pool keeps. More are opened when more commands run at once, and closed behind them."""

@@ -13,8 +13,8 @@ from environments.log import logger
 from environments.loop import current, done_within, spawn
 from environments.output import Sink
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
+from environments.shell.dialect.base import Request, Where
 from environments.shell.output import Outcome, Output
-from environments.shell.request import Request, Where
 from environments.shell.shell import ANSWER_LIMIT, Ended, Shell, State
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ from environments.loop import Call, callback_of, done_within, shielded, spawn
 from environments.options import Command
 from environments.process import GRACE
 from environments.result import CommandResult
-from environments.shell.exported import Exported
+from environments.shell.dialect.base import Exported, Where
 from environments.shell.framing import PLACE_FIELDS, WATCHED
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Ending, Shells
-from environments.shell.request import Where
 from environments.shell.run import NotBegunError, Running, outcome_of
 from environments.shell.shell import IN_PLACE, NOWHERE, REPORT_LIMIT, Shell, State
 from environments.shell.state import SessionState, with_variables_of
@@ -28,7 +27,7 @@ from environments.starting import is_unwanted
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
     from environments.shell.init_files import InitFiles
-    from environments.shell.target_user import TargetUser
+    from environments.shell.users import TargetUser
 
 INTERPRETER_VARIABLES = tuple(name for name in WATCHED if name != "PWD")
 """What decides which code runs as a script's Python, and which as its modules and programs."""

@@ -25,11 +25,10 @@ from environments.errors import EnvironmentStartError
 from environments.log import logger
 from environments.loop import current, done_within
 from environments.output import Channel, Sink
-from environments.shell.dialect.base import Dialect
+from environments.shell.dialect.base import Dialect, Request, Where
 from environments.shell.dialect.boot import Prelude
 from environments.shell.framing import FIELDS_OF, WATCHED, FrameScanner, Kind, Message
 from environments.shell.output import Discarded
-from environments.shell.request import Request, Where
 from environments.shell.state import SessionState, StateReports
 from environments.shell.stream import Stream
 

@@ -13,7 +13,7 @@ from environments.loop import Pieces, current, in_worker
 from environments.options import Command
 from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
-from environments.shell.request import Where
+from environments.shell.dialect.base import Where
 
 if TYPE_CHECKING:
     from environments.shell.oneshot import Write

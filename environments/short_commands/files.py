@@ -22,8 +22,8 @@ from environments.local_files import PERMISSIONS, open_regular, replace_file
 from environments.loop import current, in_worker, spawn
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
-from environments.shell.scratch import Scratch
 from environments.shell.transfer import Arriving, Runner, call_at, received
+from environments.shell.users import Scratch
 from environments.starting import Reporter
 
 INLINE = 128 * 1024

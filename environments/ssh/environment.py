@@ -13,8 +13,7 @@ from environments.found_target import FoundTarget
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.garbage import orphans_in
-from environments.shell.listing import environments_on
+from environments.shell.garbage import environments_on, orphans_in
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
 from environments.ssh.advice import Login

@@ -1,4 +1,4 @@
-"""All shell text of ours: what makes a plain shell run commands for us, one file for each kind of shell.
+"""All shell text of ours: what makes a plain shell run commands for us.
 
 The shell reads its script from the stream, so each request is a few lines of shell on its standard input. The user's
 text is always the argument of an `eval`: a syntax error, an unclosed quote or here-document is then that eval's error
@@ -12,5 +12,6 @@ and not the shell's end. The redirections of that eval, which the shell takes ba
 Between commands the shell's own output goes nowhere, and with it what `set -x` and traps on DEBUG and ERR would say
 about our text. Our names begin with a word that differs from shell to shell.
 
-`boot` is what a process in the target begins with; `commands` are texts for a POSIX shell of our own.
+`boot` is what a process in the target begins with; `base`, `bash` and `posix` speak to each kind of shell; `commands`
+and `files` are texts for any POSIX shell.
 """

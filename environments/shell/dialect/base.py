@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from typing import ClassVar
+from enum import Enum
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
 
 from environments.owner import MARKER_VARIABLE
 from environments.shell.framing import FIELDS_OF, WATCHED, Kind
-from environments.shell.request import Request, Where
-from environments.shell.state import SessionState
+from environments.shell.state import SessionState, exports_of
 
 NEVER_RESTORED = frozenset({"noexec", "onecmd", "restricted", "interactive"})
 """Options with which a new shell would read nothing more of what we say."""
-FINISHING_NAMES = tuple(
-    f"{where.value}_{how}" for where in Where if not where.ends_shell for how in ("merge", "separate")
-)
-"""The names of the texts that stand behind commands, see `finishing_name`."""
 _EACH = "_hx_each"
 LEAVE_SIGNAL = 50
 """The signal by which the session's shell is told to leave its command: a real-time one, which programs do not send."""
@@ -26,6 +24,63 @@ LEFT = 128 + LEAVE_SIGNAL
 SURVIVED = "TERM INT HUP QUIT"
 """Signals that a shell which only forks outlives: those to a group of processes reach it too. What is trapped and not
 ignored, its children get as always."""
+OF_A_SHELL = frozenset(
+    {MARKER_VARIABLE, "PWD", "OLDPWD", "SHLVL", "_", "BASHOPTS", "SHELLOPTS", "UID", "EUID", "PPID", "IFS"}
+)
+"""Variables that each shell has of its own."""
+_OURS = re.compile(r"_[0-9a-f]{3}_[a-z_]+")
+"""Names of ours in a plain sh, which `set -a` exports."""
+
+
+class Where(Enum):
+    """Which process runs a command."""
+
+    MAIN = "main"
+    """The shell itself, so that what the command changes stays."""
+    SUBSHELL = "sub"
+    """A fork of the shell, so that nothing stays."""
+    ATTACHED = "attached"
+    """A fork of the shell with the stream's input as its own. If it succeeds, it has to have read all that was written
+    for it, as the shell reads on behind it; if it fails, the shell ends too."""
+    LAST = "last"
+    """The shell itself, which then ends: the command has the stream's input as its own."""
+    LAST_ON_TERMINAL = "tty"
+    """The same on a terminal."""
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether the command has the stream's input as its own. Where its output begins is then always said."""
+        return self not in (Where.MAIN, Where.SUBSHELL)
+
+    @property
+    def ends_shell(self) -> bool:
+        """Whether the shell ends with the command."""
+        return self in (Where.LAST, Where.LAST_ON_TERMINAL)
+
+
+FINISHING_NAMES = tuple(
+    f"{where.value}_{how}" for where in Where if not where.ends_shell for how in ("merge", "separate")
+)
+"""The names of the texts that stand behind commands, see `finishing_name`."""
+
+
+class Request(NamedTuple):
+    """One command, and how to run it."""
+
+    command: str
+    where: Where = Where.MAIN
+    cwd: str | None = None
+    """The directory to run in; `~` is the target user's home. Without it nothing runs. For this command only."""
+    env: Mapping[str, str] = MappingProxyType({})
+    """Variables for this command only."""
+    stdin_file: str | None = None
+    """A file of the target that the command reads, and that is removed when it is open."""
+    separate: bool = False
+    """Whether stderr is kept apart."""
+    exports: Mapping[str, str] = MappingProxyType({})
+    """Variables that the shell exports before, and keeps; one that it has already stays as it is."""
+    command_file: str | None = None
+    """A file of the target that holds the command instead, and that is removed before it runs."""
 
 
 class Dialect(ABC):
@@ -299,3 +354,41 @@ def directory_word(path: str) -> str:
 def finishing_name(request: Request) -> str:
     """Return the name of the text that stands behind a request's command."""
     return f"{request.where.value}_{'separate' if request.separate else 'merge'}"
+
+
+class Exported(NamedTuple):
+    """What the session's last ended command left exported.
+
+    Attributes:
+        dialect: The kind of shell that reported it; None if none has.
+        state: The report.
+        trusted: Variables that are to be as they were before scripts changed them; an empty one was not set.
+        due: Variables that the session is to have with its next command.
+    """
+
+    dialect: type[Dialect] | None = None
+    state: SessionState = SessionState()
+    trusted: Mapping[str, str] = MappingProxyType({})
+    due: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def known(self) -> bool:
+        """Whether the session has reported anything. If not, it has what any shell of the target begins with."""
+        return self.dialect is not None and self.state.reported
+
+    def taken_up_by(self, command: str, kept: Collection[str]) -> str:
+        """Return a command that begins with these variables, and without those that the session does not have.
+
+        Args:
+            command: Shell text.
+            kept: Variables that stay as they are where it runs.
+        """
+        assert self.dialect
+        exports = {**exports_of(self.state), **{name: _export(name, value) for name, value in self.trusted.items()}}
+        apart = {*OF_A_SHELL, *kept, *self.due, *filter(_OURS.fullmatch, exports)}
+        theirs = {name: text for name, text in exports.items() if text and name not in apart}
+        return self.dialect.taking_up(theirs, apart, command)
+
+
+def _export(name: str, value: str) -> str:
+    return f"export {name}={shlex.quote(value)}\n" if value else ""

@@ -4,20 +4,78 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Collection
+from enum import IntEnum
 
-from environments.shell.dialect.base import FINISHING_NAMES, LEAVE_SIGNAL, LEFT, directory_word, finishing_name
-from environments.shell.dialect.bash_state import BashState, Fd, Item
+from environments.shell.dialect.base import (
+    FINISHING_NAMES,
+    LEAVE_SIGNAL,
+    LEFT,
+    NEVER_RESTORED,
+    Dialect,
+    Request,
+    Where,
+    directory_word,
+    finishing_name,
+)
 from environments.shell.framing import Kind
-from environments.shell.request import Request, Where
+from environments.shell.state import SessionState, exports_of
 
 USUAL = f"{Where.MAIN.value}_merge"
 """The text that stands behind most commands."""
 SHORT = 64
 """Bytes of a command up to which it is quicker as script, which bash reads one byte at a system call."""
 _ESCAPED = rb"[\x80-\xff'\\]"
+_OURS = r"(?ms)^_[0-9a-f]{3}_e \(\) \n\{.*?^\}\n"
+_FUNCTION_FLAG = r"(?m)^(declare -f|alias )"
+_TIED = ("BASH_COMPAT", "IGNOREEOF", "POSIXLY_CORRECT")
+"""Variables that bash sets and unsets along with an option."""
+_WITH_EXTDEBUG = frozenset({"errtrace", "functrace"})
+"""Options that bash turns on with another."""
+_KEPT = ("_", "PWD", "OLDPWD", "SHLVL", "BASHOPTS", "SHELLOPTS")
+USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
+"""Options that a bash begins with. With these it shows nothing of what it reads, and goes on whatever fails."""
 
 
-class Bash(BashState):
+class Item(IntEnum):
+    """The elements of our array. One digit is read sooner than two."""
+
+    COMMAND = 0
+    NUMBER = 1
+    CODE = 2
+    LEFT = 3
+    BEGIN = 4
+    FIRST = 5
+    FLAGS = 6
+    PLACE = 7
+    BEFORE = 8
+    EXIT = 9
+    LEAVE = 10
+    SCRIPT = 11
+    AGAIN = 12
+    UNUSUAL = 13
+    WORKS = 14
+    IN_FORK = 15
+    FUNCTIONS = 16
+    ALIASES = 17
+    HERE = 18
+    ON_TERM = 19
+    FIRST_TEXT = 20
+
+
+class Fd(IntEnum):
+    """The descriptors that are ours, out of a command's way."""
+
+    STDIN = 208
+    NULL_IN = 209
+    NULL_OUT = 210
+    OUT = 211
+    ERR = 212
+    LEASH = 29
+    LEASH_END = 214
+
+
+class Bash(Dialect):
     """Bash. All that we keep in it are the elements of one array, as arrays are never exported, by `set -a` either.
 
     Between commands the shell's own output goes nowhere, and with it what `set -x` and traps on DEBUG and ERR would
@@ -31,6 +89,17 @@ class Bash(BashState):
     out, err, leash, leash_end = Fd.OUT, Fd.ERR, Fd.LEASH, Fd.LEASH_END
     reads_ahead = False
     can_leave = True
+
+    def _item(self, index: int) -> str:
+        return f"{self.words}[{index}]" if index else self.words
+
+    def _value(self, index: int) -> str:
+        return f"${{{self.words}[{index}]-}}"
+
+    @property
+    def _behind(self) -> str:
+        """The function that is called behind a command, and by some before it."""
+        return f"{self.words}_e"
 
     def definitions(self) -> str:
         """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
@@ -176,6 +245,29 @@ class Bash(BashState):
     def _watched(self, name: str) -> str:
         return f"${{{self._item(Item.HERE)}:-${{PWD-}}}}" if name == "PWD" else super()._watched(name)
 
+    def _report(self, how: str) -> str:
+        """Return what reports the state on the channel that is not the command's, if it has one to spare."""
+        exports = "\\builtin declare -px;\\builtin umask -p"
+        put_aside = f"[[ {self._value(Item.FIRST)}${{BASH_ALIASES[*]+1}} ]]"
+        others = f'\\builtin alias -p; \\builtin printf %s "{self._value(Item.FUNCTIONS)}"'
+        functions = f"\\builtin declare -pf;if {put_aside}; then {others}; fi"
+        number = self._value(Item.NUMBER)
+        options = f'"${{SHELLOPTS-}}" "${{{self._item(Item.ALIASES)}:+expand_aliases:}}${{BASHOPTS-}}"'
+        head = f"\\builtin printf '{self._head(Kind.STATE)}%s\\0%s\\0%s\\0' \"{number}\" {options}"
+        # With `set -a` the array would be among the exports, although it is not exported.
+        hide = f"if [[ ${{{self.words}@a}} = *x* ]]; then \\builtin export -n {self.words}; fi"
+        parts = f"{hide};{head};{exports};\\builtin printf '\\0';{functions};\\builtin printf '\\0%s\\0' \"{number}\""
+        plain = f"{{ {parts}; }} >&{Fd.ERR}\n"
+        if how == "merge":
+            return plain
+        # What is left of a command may write there as well, and nothing comes between the bytes of one short write.
+        line = f'\\builtin printf \'{self._head(Kind.PIECE)}%s\\0%s\\0%s\\0\' "{number}" $part "$l" >&{Fd.ERR}'
+        form = "%s\\0" * 5
+        count = f"\\builtin printf '{self._head(Kind.PIECES)}{form}' \"{number}\" {options} $n $c >&{Fd.ERR}"
+        loop = f"while IFS= \\builtin read -r l; do {line}; n=$((n+1)) c=$((c+${{#l}})); done"
+        pieces = f"({hide}; IFS=; n=0 c=0; part=1; {loop} < <({exports}); part=2; {loop} < <({functions}); {count})\n"
+        return f'if [[ "{self._value(Item.LEFT)}" = 0 ]]; then {plain}else {pieces}fi\n'
+
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
         number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
@@ -303,6 +395,47 @@ class Bash(BashState):
         """Return the question, see `Dialect`."""
         said = self._say(Kind.END, str(number), "0", self._value(Item.LEFT))
         return f"{self._look_for_leftovers()}{said} >&{Fd.OUT};{self._hold_leash()}\n"
+
+    # What an earlier shell held.
+
+    @classmethod
+    def unsetting(cls, name: str, kept: Collection[str]) -> str:
+        """Return what unsets all exported variables but some, see `Dialect`."""
+        return (
+            f"for {name} in $(\\builtin compgen -e); do case ${name} in {'|'.join(kept)}) ;; "
+            f'*) \\builtin unset -v "${name}" ;; esac; done'
+        )
+
+    def restoring(self, state: SessionState, *, functions: bool) -> str:
+        """Return the text, see `Dialect`. Options go first as functions may not parse without them, or with them."""
+        if not state.reported:
+            return ""
+        name, value = f"{self.words}_n", f"{self.words}_v"
+        text = [
+            self.unsetting(name, _KEPT),
+            f"\\builtin eval {shlex.quote(state.exports)}",
+            "\\builtin set +o posix",
+        ]
+        if on := state.shell_options:
+            names = f'$(\\builtin shopt | while \\builtin read -r {name} {value}; do \\builtin echo "${name}"; done)'
+            text.append(
+                f"for {name} in {names}; do case ${name} in {'|'.join(sorted(on))}) \\builtin shopt -s ${name} ;; "
+                f"extdebug|login_shell|restricted_shell|compat*) ;; *) \\builtin shopt -u ${name} ;; esac; done"
+            )
+        if functions and state.functions:
+            named = re.sub(_FUNCTION_FLAG, r"\\builtin \1", re.sub(_OURS, "", state.functions))
+            text.append(f"\\builtin eval {shlex.quote(named)}")
+            text.append(f"{self._behind} {Item.PLACE}")  # puts aside what would be in the way of what follows
+        text.append(f"\\builtin unset -v {name} {value}\n")
+        # Behind everything that they could disturb.
+        options = state.options - NEVER_RESTORED
+        changes = [f"\\builtin set -o {option}\n" for option in sorted(options - USUAL_OPTIONS)]
+        changes += [f"\\builtin set +o {option}\n" for option in sorted((USUAL_OPTIONS | _WITH_EXTDEBUG) - options)]
+        exports = exports_of(state)
+        tied = "".join(exports[each] for each in _TIED if each in exports)
+        if tied:
+            changes.append(f"\\builtin eval {shlex.quote(tied)}\n")
+        return "\n".join(text) + "".join(changes)
 
 
 def _text_index(name: str) -> int:

@@ -6,9 +6,17 @@ import re
 import shlex
 from collections.abc import Collection
 
-from environments.shell.dialect.base import FINISHING_NAMES, LEAVE_SIGNAL, LEFT, NEVER_RESTORED, Dialect, finishing_name
+from environments.shell.dialect.base import (
+    FINISHING_NAMES,
+    LEAVE_SIGNAL,
+    LEFT,
+    NEVER_RESTORED,
+    Dialect,
+    Request,
+    Where,
+    finishing_name,
+)
 from environments.shell.framing import Kind
-from environments.shell.request import Request, Where
 from environments.shell.state import SessionState
 
 _OUT, _ERR, _LEASH, _LEASH_END = 8, 7, 6, 5

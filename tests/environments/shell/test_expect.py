@@ -21,7 +21,7 @@ from environments import (
 )
 from environments.loop import run, spawn
 from environments.output import Channel
-from environments.shell.unread import PatternSearch, Search, TextSearch, UnreadOutput
+from environments.shell.process import PatternSearch, Search, TextSearch, UnreadOutput
 
 FOREVER = 60.0
 
