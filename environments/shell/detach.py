@@ -17,7 +17,7 @@ from environments.errors import TerminalError
 from environments.loop import current, done_within, spawn
 from environments.output import Channel
 from environments.shell.dialect.commands import outlet_argv, output_is_held, signalling
-from environments.shell.pool import CONTROL_LIMIT
+from environments.shell.pool import CONTROL_LIMIT, opened
 from environments.shell.run import BEGIN_LIMIT
 from environments.shell.stream import Discard, Stream
 
@@ -57,13 +57,13 @@ async def settle(shell: Shell, shells: Shells) -> None:
 
 async def _continue(shell: Shell, shells: Shells) -> None:
     with contextlib.suppress(TerminalError):  # it is given up then
-        await shells.run_internal(signalling("CONT", (shell.pid,)))
+        await shells.control.run(signalling("CONT", (shell.pid,)))
 
 
 async def _output_is_held(shell: Shell, shells: Shells) -> bool:
     dialect = shell.dialect
     text = output_is_held(shell.pid, shell.marker, (dialect.leash, dialect.leash_end), (dialect.out, dialect.err))
-    return (await shells.run_internal(text)).strip() != "free"
+    return (await shells.control.run(text)).strip() != "free"
 
 
 async def _redirect(shell: Shell, shells: Shells) -> None:
@@ -71,7 +71,7 @@ async def _redirect(shell: Shell, shells: Shells) -> None:
     try:
         if not isinstance(stream, Redirected):
             word = os.urandom(8).hex()
-            bringer = await shells.open_process(outlet_argv(shell.marker, word))
+            bringer = await opened(shells.env.open_stream, outlet_argv(shell.marker, word), None)
             stream = Redirected(shell, bringer, word)
         directory = await stream.new_pipes()
         shell.tell(shell.dialect.redirecting(directory))

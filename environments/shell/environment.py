@@ -28,7 +28,7 @@ from environments.shell.file_methods import FileMethods
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.oneshot import OneshotRunner, Write
 from environments.shell.output import Outcome, Teller
-from environments.shell.pool import CONTROL_LIMIT, Ending, Shells, opened
+from environments.shell.pool import CONTROL_LIMIT, Shells, opened
 from environments.shell.rescue import printed
 from environments.shell.run import Running
 from environments.shell.session import Session
@@ -519,7 +519,6 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
             if not self.stop_ends_all:
                 with contextlib.suppress(TerminalError):
                     await self._remove_scratch()
-                    control.give_up_reserve()
                     spare = control.idle[-1:]  # the one that is taken next: any other would be waited for
                     await self.shells.end_all(but=spare)
                     if survivors := await self._end_processes([shell.pid for shell in spare]):
@@ -537,13 +536,14 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
             return ()
         from environments.shell.kill import Quarry  # most commands end by themselves
 
-        for user in self.shells.users():
-            await Ending(self.shells, user).tree(Quarry(f"{self.id}/", dialect)).end(GRACE)
+        *of_users, control = self.shells.controls()
+        for each in of_users:
+            await each.tree(Quarry(f"{self.id}/", dialect)).end(GRACE)
         if await answered(self.has_no_process, f"{self.id}/", but):
             return ()
         # What `service` or `su -` starts sheds its environment, and all marks of ours.
         quarry = Quarry(f"{self.id}/", dialect, since=since, takes_strays=takes_strays)
-        return await Ending(self.shells).tree(quarry).end(GRACE)
+        return await control.tree(quarry).end(GRACE)
 
     def end_processes_of(self, owner: str) -> None:
         """End the processes in this target of an environment whose process was killed.
@@ -555,7 +555,7 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         async def work(_: Call[Any]) -> None:
             from environments.shell.kill import Quarry  # few look for what others have left
 
-            await Ending(self.shells).tree(Quarry(f"{owner}/", Bash)).end(GRACE)
+            await self.shells.control.tree(Quarry(f"{owner}/", Bash)).end(GRACE)
 
         self.run_on_loop(work)
 

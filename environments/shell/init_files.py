@@ -13,7 +13,7 @@ from environments.plain_number import plain_number
 from environments.process import GRACE
 from environments.shell.dialect.base import Dialect, Request, Where, directory_word
 from environments.shell.output import Output
-from environments.shell.pool import Ending, Shells
+from environments.shell.pool import Shells
 from environments.shell.run import Running, outcome_of
 from environments.shell.shell import Shell
 from environments.shell.state import SessionState, with_variables_of
@@ -151,7 +151,7 @@ class InitFiles:
         output = Output(2 * TAIL)
         # In the directory it is in, to which it returns: where a file goes is not where the session begins.
         request = Request(text, Where.MAIN, cwd=".")
-        running = Running(shell, request, output, GRACE, Ending(self._shells))
+        running = Running(shell, request, output, GRACE, self._shells.control)
         outcome = await outcome_of(running, output, self._limit, unwanted)
         if outcome.reason == "interrupt":
             raise unwanted.error(self._backend)

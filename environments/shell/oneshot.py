@@ -17,7 +17,7 @@ from environments.process import GRACE
 from environments.result import CommandResult
 from environments.shell.dialect.base import Exported, Request, Where
 from environments.shell.output import Outcome, Output
-from environments.shell.pool import ATTEMPTS, Ending, Pool, Shells
+from environments.shell.pool import ATTEMPTS, Pool, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
 from environments.shell.users import IDENTITY, TargetUser
 
@@ -91,7 +91,7 @@ class OneshotRunner:
                 async with pool.lent() as shell:
                     request: Request = await self._env.requested(there, where, user=user)
                     sink = sink_on(shell.stream)
-                    running = Running(shell, request, sink, GRACE, Ending(self._shells, user))
+                    running = Running(shell, request, sink, GRACE, self._shells.control_of(user))
                     self.running.add(running)
                     try:
                         if not self._env.life.is_open:

@@ -7,7 +7,7 @@ import contextlib
 import itertools
 import os
 import weakref
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -105,17 +105,14 @@ class Shells:
         self.pool = Pool(self, None, self._slots)
         self._of_users: dict[TargetUser, Pool] = {}
         self.control = Control(self, None)
-        self.rescue = Rescue(self)
         self._control_of_users: dict[TargetUser, Control] = {}
+        self.keepers = Keepers(self)
+        self.rescue = Rescue(self)
 
     # Markers.
 
-    def marker(self, number: int) -> str:
-        """Return the marker of all that one shell starts; 0 is what is no shell of ours."""
-        return f"{self.markers()}{number}/"
-
     def markers(self, word: str = "") -> str:
-        """Return what the markers of all shells of one session begin with."""
+        """Return what the markers of all shells of one session begin with. `0/` is what is no shell's."""
         return f"{self._owner}/{word}"
 
     def next_marker(self, word: str = "") -> str:
@@ -164,11 +161,8 @@ class Shells:
         beginning = beginning._replace(known=self.dialect, lags=env.streams_lag, on_terminal=terminal is not None)
         try:
             argv = boot_argv(beginning.marker, terminal is not None, env.settings.scrub_env)
-            if user is None:
-                stream = await opened(env.open_stream, argv, terminal)
-            else:
-                stream = await opened(env.open_stream_as, user, argv, terminal)
-            shell = await open_shell(stream, beginning, check)
+            how = (env.open_stream_as, user) if user else (env.open_stream,)
+            shell = await open_shell(await opened(*how, argv, terminal), beginning, check)
         except StartStoppedError:
             raise
         except EnvironmentStartError:
@@ -230,15 +224,6 @@ class Shells:
         assert error
         raise error
 
-    async def open_on(self, terminal: Terminal, user: TargetUser | None) -> Shell:
-        """Open a shell on a terminal of its own. Raises as `open` does, and UnsupportedError without terminals."""
-        begins = Beginning(self.next_marker(), self.base, functions=False, exports=self.exports(user))
-        return await self.open(begins, user=user, terminal=terminal)
-
-    async def open_process(self, argv: list[str]) -> Stream:
-        """Start a program of ours that is no shell."""
-        return await opened(self.env.open_stream, argv, None)
-
     # Of those that are open.
 
     def is_current(self, shell: Shell) -> bool:
@@ -252,7 +237,7 @@ class Shells:
     async def end(self, shell: Shell) -> None:
         """Close a shell."""
         self._open.pop(shell, None)
-        await self.control.keepers.dismiss(shell)
+        await self.keepers.dismiss(shell)
         await shell.close()
 
     def end_soon(self, shell: Shell) -> None:
@@ -281,21 +266,10 @@ class Shells:
         generation = self.generation_of(shell) if shell else None
         return self.life.lost(why or "the link to it dropped", generation)
 
-    def has_no_process(self, marker: str, but: Collection[int]) -> bool:
-        """Return whether it is certain that no process has a marker, see `PersistentShellEnvironment`."""
-        certain: bool = self.env.has_no_process(marker, but)
-        return certain
-
     def forget(self) -> None:
         """Lend no shell any more that is there by now, as everything is being ended."""
-        for pool in (self.pool, self.control, *self._of_users.values(), *self._control_of_users.values()):
+        for pool in (self.pool, *self._of_users.values(), *self.controls()):
             pool.forget()
-
-    async def run_internal(self, text: str, timeout: float = CONTROL_LIMIT) -> str:
-        """Run shell text of our own as the target's user, see `PersistentShellEnvironment.ran_internal`."""
-        output: str
-        output, _ = await self.env.ran_internal(text, timeout)
-        return output
 
     # Users, and the ends of their processes.
 
@@ -311,9 +285,9 @@ class Shells:
             return self.control
         return self._control_of_users.setdefault(user, Control(self, user))
 
-    def users(self) -> Iterable[TargetUser]:
-        """Return the users, other than the target's own, that anything was run as."""
-        return list(self._control_of_users)
+    def controls(self) -> list[Control]:
+        """Return what runs commands of our own, of each user that anything was run as; the target's own is the last."""
+        return [*self._control_of_users.values(), self.control]
 
     def crowd(self) -> Crowd | None:
         """Return what counts and signals processes where none can be started; None if there is no way."""
@@ -327,61 +301,15 @@ class Shells:
         return self._crowd
 
 
-class Ending:
-    """Ends the processes of commands.
-
-    Args:
-        shells: The shells of the target.
-        user: The user that the commands run as; None is the target's own.
-    """
-
-    def __init__(self, shells: Shells, user: TargetUser | None = None) -> None:
-        self._shells = shells
-        self._user = None if user is None or user.is_own else user
-
-    def tree(self, quarry: Quarry) -> ProcessTree:
-        """Return what finds and ends the processes of a quarry."""
-        from environments.shell.kill import ProcessTree  # most commands end by themselves
-
-        shells = self._shells
-        if self._user is not None:
-            return ProcessTree(shells.control_of(self._user).run, quarry)
-        return ProcessTree(shells.run_internal, quarry, shells.crowd())
-
-    async def let_go_on(self, shell: Shell) -> None:
-        """Have a shell go on that may be stopped.
-
-        Raises:
-            EnvironmentLostError: The target did not answer.
-        """
-        rescue = self._shells.rescue
-        rescue.begin()
-        await rescue.ended()
-        if self._user:  # whose processes another user may not signal
-            await self.signal("CONT", shell.pid)
-
-    async def signal(self, signal: str, pid: int) -> None:
-        """Send a signal to a process of the target.
-
-        Raises:
-            EnvironmentLostError: The target did not answer.
-        """
-        shells, text = self._shells, signalling(signal, (pid,))
-        await (shells.control_of(self._user).run(text) if self._user else shells.run_internal(text))
-
-    async def why_lost(self) -> str | None:
-        """Return why the target is gone; None while it is there."""
-        return await self._shells.why_lost()
-
-    def lost(self, why: str | None, shell: Shell) -> EnvironmentLostError:
-        """Note that the target of a shell is gone, and return what to raise."""
-        return self._shells.lost(why, shell)
-
-
 class Pool:
-    """Lends shells, each to one borrower at a time, and opens one when none is idle.
+    """Lends shells to borrowers, and opens one when none is idle.
 
-    A shell whose command has left something is not lent again.
+    | a shell is | until                                                    | then                                 |
+    |------------|----------------------------------------------------------|--------------------------------------|
+    | lent       | it is given back                                         | idle, parked or closed               |
+    | idle       | it is taken, the one that was given back last as first   | lent; closed if it or its target is  |
+    |            |                                                          | gone                                 |
+    | parked     | what its commands have left, and may print, has ended    | closed                               |
 
     Args:
         shells: Opens them.
@@ -392,95 +320,87 @@ class Pool:
     internal = False
 
     def __init__(self, shells: Shells, user: TargetUser | None, slots: asyncio.Semaphore | None = None) -> None:
-        self._shells = weakref.proxy(shells)
+        self.shells: Shells = weakref.proxy(shells)
         self._user = user
         self._slots = slots
         self._idle: list[Shell] = []
-        self._parked: dict[Shell, asyncio.Task[None]] = {}
+        self._parked: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def lent(self) -> AsyncIterator[Shell]:
-        """Lend a shell for the time of the block.
+        """Lend a shell for the time of the block. Raises as `take` does."""
+        shell = await self.take()
+        try:
+            yield shell
+        finally:
+            self.give_back(shell)
+
+    async def take(self) -> Shell:
+        """Return a shell that belongs to the caller until it is given back.
 
         Raises:
             CallCancelledError: The call was cancelled while it waited for one.
             TerminalError: The environment was cleaned up, or all shells are in use for too long.
             EnvironmentStartError: A new shell could not be opened.
         """
-        shell = await self.take_slotted()
-        try:
-            yield shell
-        finally:
-            self.give_back_slotted(shell)
-
-    async def take_slotted(self) -> Shell:
-        """Take a shell for good, and a place among those that the target allows. Raises as `lent` does."""
         if self._slots:
             await self._take_slot(self._slots)
         try:
-            return await self.take()
+            return await self._idle_or_new()
         except BaseException:
             if self._slots:
                 self._slots.release()
             raise
 
-    def give_back_slotted(self, shell: Shell) -> None:
-        """Give back a shell, and its place."""
-        if self._slots:
-            self._slots.release()
-        self.give_back(shell)
-
     async def _take_slot(self, slots: asyncio.Semaphore) -> None:
-        waited = 0.0
+        deadline = current().loop.time() + SLOT_LIMIT
         while True:
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CANCEL_POLL):
                     await slots.acquire()
-            except TimeoutError:
-                waited += CANCEL_POLL
-            else:
-                return
+                    return
             if is_unwanted():
                 raise CallCancelledError("the call was cancelled while it waited for another command's end")
-            if waited >= SLOT_LIMIT:
+            if current().loop.time() > deadline:
                 raise TerminalError(
                     f"the commands that the target allows at once were all running for {SLOT_LIMIT:.0f} s; end one of "
                     "them, or a background process"
                 )
 
-    async def take(self) -> Shell:
-        """Return an idle shell, or a new one. It belongs to the caller from here on."""
+    async def _idle_or_new(self) -> Shell:
         while self._idle:
             shell = self._idle.pop()
-            if self._shells.is_current(shell):
+            if self.shells.is_current(shell):
                 return shell
-            await self._shells.end(shell)
-        return await self._open()
+            await self.shells.end(shell)
+        return await self.open()
 
-    async def _open(self, internal: bool | None = None) -> Shell:
-        shells = self._shells
+    async def open(self, terminal: Terminal | None = None) -> Shell:
+        """Open a shell that is not lent, see `Shells.open`; on a terminal of its own if that has a size."""
+        shells = self.shells
         state = NOTHING if self.internal or self._user else shells.base
         beginning = Beginning(shells.next_marker(), state, functions=False, exports=shells.exports(self._user))
-        shell: Shell = await shells.open(
-            beginning, user=self._user, internal=self.internal if internal is None else internal
-        )
-        return shell
+        return await shells.open(beginning, user=self._user, terminal=terminal, internal=self.internal)
 
     def give_back(self, shell: Shell) -> None:
-        """Keep a shell for the next borrower, if it is fit for one."""
-        is_current = self._shells.is_current(shell)
+        """Keep a shell for the next borrower, park it, or close it."""
+        if self._slots:
+            self._slots.release()
+        is_current = self.shells.is_current(shell)
         if is_current and shell.has_leftovers:
             self.park(shell)
         elif is_current and not shell.is_noisy and len(self._idle) < IDLE_LIMIT:
             self._idle.append(shell)
         else:
-            self._shells.end_soon(shell)
+            self.shells.end_soon(shell)
 
     def park(self, shell: Shell) -> None:
-        """Take over a shell whose commands have left something that may print, until that has ended."""
-        self._parked[shell] = spawn(self._watch(shell))
+        """Close a shell once what its commands have left, and may print, has ended."""
+        task = spawn(self._close_late(shell))
+        self._parked.add(task)
+        task.add_done_callback(self._parked.discard)
 
-    async def _watch(self, shell: Shell) -> None:
+    async def _close_late(self, shell: Shell) -> None:
         pause = FIRST_LOOK
         try:
             while shell.is_idle:
@@ -491,26 +411,25 @@ class Pool:
         except BrokenPipeError:
             pass
         finally:
-            self._parked.pop(shell, None)
-            await self._shells.end(shell)
+            await self.shells.end(shell)
 
     @property
     def idle(self) -> list[Shell]:
-        """The shells that wait for a borrower."""
+        """The shells that wait for a borrower. The last is taken next."""
         return list(self._idle)
 
     def forget(self) -> None:
         """Forget all shells, as everything is being ended."""
         self._idle.clear()
-        for task in list(self._parked.values()):
+        for task in self._parked:
             task.cancel()
 
 
 class Control(Pool):
-    """Runs commands of our own, in shells in which no user's has ever run, without the limits that hold for others'.
+    """Runs commands of our own as one user, in shells in which no other command has ever run, and ends others' by them.
 
-    One shell is opened along with the first of the user's, so that a command can also be ended when no descriptor, no
-    process and no stream is to be had any more.
+    No limit of others' commands holds for them. One shell is opened along with the first of the user's, so that a
+    command can also be ended when no descriptor, no process and no stream is to be had any more.
     """
 
     internal = True
@@ -519,14 +438,15 @@ class Control(Pool):
         super().__init__(shells, user)
         self._reserving: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
-        self._is_given_up = False
-        self.keepers = Keepers(shells)
 
-    async def _open(self, internal: bool | None = None) -> Shell:
-        shell = await super()._open(internal)
-        if self._user is None and self._shells.env.ends_with_program:
-            self.keepers.begin(shell)
+    async def open(self, terminal: Terminal | None = None) -> Shell:
+        """Open a shell, see `Pool`."""
+        shell = await super().open(terminal)
+        if self._user is None and self.shells.env.ends_with_program:
+            self.shells.keepers.begin(shell)
         return shell
+
+    # The shell in reserve.
 
     def reserve(self) -> None:
         """Have a shell opened soon, without delaying the command that was just sent."""
@@ -537,15 +457,15 @@ class Control(Pool):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RESERVE_DELAY):
                 await self._wanted.wait()
-        if self._is_given_up:
+        if not self.shells.life.is_open:
             return
         # What ends a command is imported before it is needed, too: then there may be no descriptor left to read it by.
         from environments.shell import fork_bomb, kill  # noqa: F401
 
         try:
-            self.give_back(await self._open(internal=False))
+            self.give_back(await self.open())
         except TerminalError as error:
-            self._shells.life.postpone(error)
+            self.shells.life.postpone(error)
 
     async def await_reserve(self) -> None:
         """Wait until the shell that is being opened is there, if one is."""
@@ -553,38 +473,26 @@ class Control(Pool):
             self._wanted.set()
             await asyncio.wait((task,))
 
-    def give_up_reserve(self) -> None:
-        """Have no shell opened that has not begun to be, as everything is about to be ended."""
-        self._is_given_up = True
-
-    @contextlib.asynccontextmanager
-    async def lent(self) -> AsyncIterator[Shell]:
-        """Lend a shell for the time of the block, see `Pool`. It may be needed to end what stops all processes."""
-        await self.await_reserve()
-        if not self._idle:
-            await self._shells.rescue.before_opening()
-        async with super().lent() as shell:
-            yield shell
-
-    async def take(self) -> Shell:
-        """Return an idle shell, or a new one, see `Pool`."""
+    async def _idle_or_new(self) -> Shell:
+        """Return an idle shell, or a new one, see `Pool`. It may be needed to end what stops all processes."""
         await self.await_reserve()
         if self._idle:
-            return await super().take()
+            return await super()._idle_or_new()
+        await self.shells.rescue.before_opening()
         try:
             return await self._opened()
         except EnvironmentStartError:
             deadline = current().loop.time() + CONTROL_LIMIT
             while current().loop.time() < deadline:
                 if self._idle:
-                    return await super().take()
+                    return await super()._idle_or_new()
                 await asyncio.sleep(CANCEL_POLL)
             raise
 
     async def _opened(self) -> Shell:
         """Return a new shell. What it is opened over may be stopped, or not answer any more."""
-        shells = self._shells
-        opening = spawn(super().take())
+        shells = self.shells
+        opening = spawn(self.open())
         try:
             while not await done_within(opening, SILENCE):
                 if not shells.env.has_other_way:
@@ -597,18 +505,20 @@ class Control(Pool):
             opening.cancel()
         return opening.result()
 
+    # Commands of our own.
+
     async def run(self, text: str, timeout: float = CONTROL_LIMIT) -> str:
-        """Run shell text, wait for it `timeout` seconds, and return what it prints.
+        """Run shell text as `ran` does, or by what the backend has that needs no shell, and return what it prints."""
+        output, _ = await (self.ran(text, timeout) if self._user else self.shells.env.ran_internal(text, timeout))
+        return output
+
+    async def ran(self, text: str, timeout: float = CONTROL_LIMIT) -> tuple[str, int]:
+        """Run shell text in a shell, wait for it `timeout` seconds, and return what it prints and its exit code.
 
         Raises:
             EnvironmentLostError: The target did not answer in time.
         """
-        output, _ = await self.ran(text, timeout)
-        return output
-
-    async def ran(self, text: str, timeout: float = CONTROL_LIMIT) -> tuple[str, int]:
-        """Run shell text as `run` does, and return its exit code too."""
-        shells = self._shells
+        shells = self.shells
         for _ in range(ATTEMPTS):
             output = Output(CONTROL_OUTPUT)
             async with self.lent() as shell:
@@ -637,7 +547,7 @@ class Control(Pool):
         Raises:
             EnvironmentLostError: The target did not answer in time.
         """
-        shells = self._shells
+        shells = self.shells
         for _ in range(ATTEMPTS - 1):
             output = Output(CONTROL_OUTPUT)
             async with self.lent() as shell:
@@ -652,3 +562,23 @@ class Control(Pool):
                 finally:
                     watch.cancel()
         raise shells.lost(await shells.why_lost() or "the shells that would end its processes do not answer")
+
+    # The ends of others' commands.
+
+    def tree(self, quarry: Quarry) -> ProcessTree:
+        """Return what finds and ends the processes of a quarry."""
+        from environments.shell.kill import ProcessTree  # most commands end by themselves
+
+        return ProcessTree(self.run, quarry, None if self._user else self.shells.crowd())
+
+    async def signal(self, signal: str, pid: int) -> None:
+        """Send a signal to a process of the target. Raises as `run` does."""
+        await self.run(signalling(signal, (pid,)))
+
+    async def let_go_on(self, shell: Shell) -> None:
+        """Have a shell go on that may be stopped. Raises as `run` does."""
+        rescue = self.shells.rescue
+        rescue.begin()
+        await rescue.ended()
+        if self._user:  # whose processes another user may not signal
+            await self.signal("CONT", shell.pid)

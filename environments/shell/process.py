@@ -31,7 +31,6 @@ from environments.result import KILLED_EXIT_CODE
 from environments.shell.dialect.base import Request, Where
 from environments.shell.dialect.commands import branding
 from environments.shell.output import Delivery
-from environments.shell.pool import Ending
 from environments.shell.run import MOST_SECONDS, SIGNAL_LIMIT, Running
 from environments.shell.shell import Shell
 from environments.shell.stream import Stream
@@ -39,7 +38,7 @@ from environments.shell.stream import Stream
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
     from environments.shell.lifecycle import Lifecycle
-    from environments.shell.pool import Shells
+    from environments.shell.pool import Control, Shells
     from environments.shell.users import TargetUser
 
 TAIL = 500
@@ -86,12 +85,12 @@ class Processes:
             there, where, separate=bool(background.sink and background.sink.separate), user=user
         )
         if terminal:
-            shell, release = await shells.open_on(terminal, user), shells.end_soon
+            shell, release = await shells.pool_of(user).open(terminal), shells.end_soon
         else:
-            shell, release = await pool.take_slotted(), pool.give_back_slotted
+            shell, release = await pool.take(), pool.give_back
         process = ShellProcess(env.life, release, background, env.output_limit(command))
         try:
-            process.send(shell, request, Ending(shells, user))
+            process.send(shell, request, shells.control_of(user))
             process.running_command.brand = brand
             if where.takes_input:
                 await shell.begun()
@@ -146,7 +145,7 @@ class ShellProcess(Process):
 
     # On the loop.
 
-    def send(self, shell: Shell, request: Request, ending: Ending) -> None:
+    def send(self, shell: Shell, request: Request, ending: Control) -> None:
         """Send the request to its shell."""
         self._shell, self.pid = shell, shell.pid
         self._takes_input = request.where.takes_input

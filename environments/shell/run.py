@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import threading
 
     from environments.shell.kill import ProcessTree
-    from environments.shell.pool import Ending
+    from environments.shell.pool import Control
 
 BEGIN_LIMIT = 2.0
 """Seconds for a shell to begin a command, before it is told to go on, and again before another takes its place."""
@@ -61,7 +61,7 @@ class Running:
         BrokenPipeError: The shell is gone, and has received nothing that it could run.
     """
 
-    def __init__(self, shell: Shell, request: Request, sink: Sink, grace: float, ending: Ending) -> None:
+    def __init__(self, shell: Shell, request: Request, sink: Sink, grace: float, ending: Control) -> None:
         self.shell, self.where, self.grace = shell, request.where, grace
         self.ended: Ended | None = None
         self.reason: str | None = None
@@ -167,7 +167,7 @@ class Running:
         log.debug("shell %d does not begin the command, and is killed", shell.pid)
         await self._ending.signal("KILL", shell.pid)
         if not await done_within(self._woken, LEAVE_LIMIT):
-            raise self._ending.lost(await self._ending.why_lost(), shell)
+            raise self._ending.shells.lost(await self._ending.shells.why_lost(), shell)
 
     async def _begins_in(self, seconds: float) -> bool:
         """Return whether it begins, or needs not any more, within so many seconds after anything of it was read."""
@@ -264,11 +264,11 @@ class Running:
 
     async def _code_of_silent(self) -> int:
         """Return the exit code of a shell that ended without a message."""
-        shell, ending = self.shell, self._ending
+        shell, shells = self.shell, self._ending.shells
         code = await shell.stream.exit_code(EXIT_LIMIT)
-        loss = await ending.why_lost()
+        loss = await shells.why_lost()
         if code is None or loss:
-            raise ending.lost(loss, shell)
+            raise shells.lost(loss, shell)
         if not shell.has_begun:
             raise NotBegunError
         # Had it been the command itself, nothing of it would be left.

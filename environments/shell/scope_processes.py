@@ -10,7 +10,6 @@ from environments.loop import run
 from environments.process import GRACE
 from environments.shell.kill import Quarry
 from environments.shell.lifecycle import answered
-from environments.shell.pool import Ending
 
 if TYPE_CHECKING:
     from environments.shell.kill import ProcessTree
@@ -39,7 +38,7 @@ class ScopeProcesses:
         shell = self._shell = running.shell
         self._markers.append(running.marker)
         if shell.has_leftovers:
-            tree = Ending(self._shells).tree(Quarry(running.marker, type(shell.dialect), shell.pid))
+            tree = self._shells.control.tree(Quarry(running.marker, type(shell.dialect), shell.pid))
             try:
                 if await tree.look():
                     self._trees.append(tree)
@@ -60,6 +59,6 @@ class ScopeProcesses:
         for tree in self._trees:
             await tree.end(GRACE, running=False)
         markers = "\n".join(self._markers)
-        if self._shell and not await answered(self._shells.has_no_process, markers, ()):
+        if self._shell and not await answered(self._shells.env.has_no_process, markers, ()):
             quarry = Quarry(markers, type(self._shell.dialect))
-            await Ending(self._shells).tree(quarry).end(GRACE, running=False)
+            await self._shells.control.tree(quarry).end(GRACE, running=False)

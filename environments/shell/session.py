@@ -18,7 +18,7 @@ from environments.result import CommandResult
 from environments.shell.dialect.base import Exported, Where
 from environments.shell.framing import PLACE_FIELDS, WATCHED
 from environments.shell.output import Outcome, Output
-from environments.shell.pool import ATTEMPTS, Ending, Shells
+from environments.shell.pool import ATTEMPTS, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
 from environments.shell.shell import IN_PLACE, NOWHERE, REPORT_LIMIT, Shell, State
 from environments.shell.state import SessionState, with_variables_of
@@ -65,7 +65,7 @@ class Session:
         self._env = weakref.proxy(env)
         self._shells = shells
         self.word, self._user = word, user
-        self.ending = Ending(shells, user)
+        self.ending = shells.control_of(user)
         self._first_cwd = cwd or env.settings.cwd
         self._keeps_shell = env.settings.persistent_shell
         self._init_files = _init_files(env, shells)
@@ -97,7 +97,7 @@ class Session:
     def use(self, user: TargetUser | None) -> None:
         """Run its shells as a user, as found in the target there is now."""
         if user != self._user:
-            self._user, self.ending = user, Ending(self._shells, user)
+            self._user, self.ending = user, self._shells.control_of(user)
 
     # One command.
 

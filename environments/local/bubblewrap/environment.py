@@ -44,7 +44,7 @@ class SandboxedEnvironment(PersistentShellEnvironment):
         options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1", *mounts.options()]
         variables = handed_in(mounts.home)
         program = find_program([shown.source for shown in mounts.writable])
-        self._sandbox = Sandbox(program, options, variables, self.shells.marker(0), sys.executable)
+        self._sandbox = Sandbox(program, options, variables, self.shells.markers("0/"), sys.executable)
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `StreamOpener`."""
