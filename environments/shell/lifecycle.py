@@ -21,7 +21,6 @@ from environments.loop import STOP_LIMIT, current, done_within, in_worker, run, 
 from environments.starting import Start, current_start, reason_to_leave, stopped_error
 
 if TYPE_CHECKING:
-    from environments.observation.observation import Observation
     from environments.observation.watched import Watched
     from environments.starting import Reporter
 
@@ -97,7 +96,12 @@ class Lifecycle:
         """How many targets there have been: what was opened in an earlier one is of no use any more."""
         self.stays = stays
         """True if the target is the same behind a loss."""
-        self._losses = Losses(name, target_stays=stays)
+        self._losses: weakref.WeakSet[TerminalError] = weakref.WeakSet()
+        """The errors of the last loss."""
+        self._told = 0
+        """How many of them a caller was told."""
+        self._untold = ""
+        """What those say that no caller was told."""
         self._token = weakref.ref(env)
         _open.add(self._token)
 
@@ -127,6 +131,8 @@ class Lifecycle:
         if not self.is_open:
             raise TerminalError(CLEANED_UP)
 
+    # Losses of the target: each is raised to a caller at least once.
+
     def lost(self, why: str, generation: int | None = None) -> EnvironmentLostError:
         """Note that the target is gone, so that the next command starts it anew, and return what to raise.
 
@@ -134,25 +140,36 @@ class Lifecycle:
             why: What became of it.
             generation: Which target is meant; one that has been replaced is not lost again.
         """
-        error = self._losses.error(why)
+        error = EnvironmentLostError(
+            f"backend {self._name!r} was lost: {why}. What the command had done by then is done, and it was "
+            "not run again; the next command connects anew"
+        )
         if generation not in (None, self.generation):
             return error
         if self.stage is Stage.STARTED:
             log.debug("backend %r: the target is lost: %s", self._name, why)
             self.stage = Stage.NEW
-            self._losses.begin()
-        return self._losses.noted(error)
+            self._losses, self._told, self._untold = weakref.WeakSet(), 0, ""
+        return self._raised(error)
+
+    def _raised(self, error: EnvironmentLostError) -> EnvironmentLostError:
+        self._losses.add(error)
+        self._told += 1
+        return error
 
     def postpone(self, error: TerminalError) -> None:
         """Have the next command raise a loss that was noticed where no caller could be told.
 
         Else that command would begin anew in another target, and its session's files and processes be gone unsaid.
         """
-        self._losses.postpone(error)
+        if error in self._losses and not self.stays:
+            self._told -= 1
+            self._untold = str(error)
 
     def told(self, error: Exception) -> None:
         """Note that an error which was postponed is raised after all."""
-        self._losses.told(error)
+        if error in self._losses:
+            self._told += 1
 
     # On the loop: starts.
 
@@ -179,7 +196,8 @@ class Lifecycle:
         while self.stage is not Stage.STARTED:
             starting = self._starting
             if starting is None:
-                self._losses.raise_postponed()
+                if self._untold and not self._told:
+                    raise self._raised(EnvironmentLostError(self._untold))
                 self.generation += 1
                 starting = self._starting = Starting(self._name, self._reporter)
                 starting.begin(self._bring_up(starting))
@@ -202,17 +220,18 @@ class Lifecycle:
         self._start_ended(starting)
 
     async def _start_target(self, start: Start) -> None:
+        env, began = self._env, time.monotonic()
         with start.active():
-            if not inspect.iscoroutinefunction(self._env.start_target):
-                await in_worker(self._start_in_worker, start)
-                return
-            began, is_worth_telling = time.monotonic(), not self._env.same_machine
-            if is_worth_telling:
+            if not env.same_machine:
                 await start.told("starting")
-            with self._env.observation.start() as seen:
-                await self._start_here(start)
-                self._tell_target(seen)
-            if is_worth_telling:
+            with env.observation.start() as seen:
+                if inspect.iscoroutinefunction(env.start_target):
+                    await self._start_here(start)
+                else:
+                    await in_worker(env.start_target)
+                target = env.observation.target
+                seen.tell(target=" ".join(target) if target else None)
+            if not env.same_machine:
                 await start.told(f"started in {time.monotonic() - began:.1f} s", complete=True)
 
     async def _start_here(self, start: Start) -> None:
@@ -225,19 +244,6 @@ class Lifecycle:
         except asyncio.CancelledError:
             start.check()
             raise
-
-    def _start_in_worker(self, start: Start) -> None:
-        """Start the target on a worker thread, which may block and call the user's `on_progress`."""
-        began = time.monotonic()
-        start.tell("starting")
-        with self._env.observation.start() as seen:
-            self._env.start_target()
-            self._tell_target(seen)
-        start.tell(f"started in {time.monotonic() - began:.1f} s", complete=True)
-
-    def _tell_target(self, seen: Observation) -> None:
-        target = self._env.observation.target
-        seen.tell(target=" ".join(target) if target else None)
 
     def _start_ended(self, starting: Starting) -> None:
         self._starting = None
@@ -314,58 +320,6 @@ def _spawn_close(env: Backend) -> None:
 async def _close_quietly(env: Backend) -> None:
     with contextlib.suppress(TerminalError):
         await env.close()
-
-
-class Losses:
-    """The errors that are raised of the last loss, and which of them reach whoever uses the environment.
-
-    It has no lock of its own.
-
-    Args:
-        backend: The backend's name, for errors.
-        target_stays: Whether a loss is only that of a link to the same target as before.
-    """
-
-    def __init__(self, backend: str, *, target_stays: bool) -> None:
-        self._backend = backend
-        self._target_stays = target_stays
-        self._raised: weakref.WeakSet[EnvironmentLostError] = weakref.WeakSet()
-        self._told = 0
-        self._postponed = ""
-        """What those say that were raised where nobody can be told."""
-
-    def begin(self) -> None:
-        """Note that there is another loss."""
-        self._raised, self._told, self._postponed = weakref.WeakSet(), 0, ""
-
-    def error(self, why: str) -> EnvironmentLostError:
-        """Return the error that says why a target was lost."""
-        return EnvironmentLostError(
-            f"backend {self._backend!r} was lost: {why}. What the command had done by then is done, and it was "
-            "not run again; the next command connects anew"
-        )
-
-    def noted(self, error: EnvironmentLostError) -> EnvironmentLostError:
-        """Return an error that is about to be raised of the last loss."""
-        self._raised.add(error)
-        self._told += 1
-        return error
-
-    def postpone(self, error: Exception) -> None:
-        """Note that an error was raised where nobody can be told. Where the target stays, nobody needs to be."""
-        if error in self._raised and not self._target_stays:
-            self._told -= 1
-            self._postponed = str(error)
-
-    def told(self, error: Exception) -> None:
-        """Note that an error which was postponed is raised after all, to somebody who had asked."""
-        if error in self._raised:
-            self._told += 1
-
-    def raise_postponed(self) -> None:
-        """Raise EnvironmentLostError if there was a loss of which nobody has been told."""
-        if self._postponed and not self._told:
-            raise self.noted(EnvironmentLostError(self._postponed))
 
 
 class Starting:
