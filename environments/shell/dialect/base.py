@@ -6,7 +6,7 @@ import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from enum import Enum
+from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
@@ -83,6 +83,32 @@ class Request(NamedTuple):
     """A file of the target that holds the command instead, and that is removed before it runs."""
 
 
+class Item(IntEnum):
+    """Our variables in a shell. In a bash they are elements of an array: one digit is read sooner than two."""
+
+    COMMAND = 0
+    NUMBER = 1
+    CODE = 2
+    LEFT = 3
+    BEGIN = 4
+    FIRST = 5
+    FLAGS = 6
+    PLACE = 7
+    BEFORE = 8
+    EXIT = 9
+    LEAVE = 10
+    SCRIPT = 11
+    AGAIN = 12
+    UNUSUAL = 13
+    WORKS = 14
+    IN_FORK = 15
+    FUNCTIONS = 16
+    ALIASES = 17
+    HERE = 18
+    ON_TERM = 19
+    FIRST_TEXT = 20
+
+
 class Dialect(ABC):
     """How one shell, of one family, is spoken to.
 
@@ -98,11 +124,13 @@ class Dialect(ABC):
     name: ClassVar[str]
     call: ClassVar[str]
     """What stands in front of a builtin, as users redefine `printf`, `cd` or `trap`, and alias anything."""
-    stty: ClassVar[str]
-    """How to call the program of that name, whatever PATH is."""
+    program: ClassVar[str]
+    """What stands in front of a program, whatever PATH is."""
     out: ClassVar[int]
     err: ClassVar[int]
     """The descriptors of the stream's output and of its standard error."""
+    stdin: ClassVar[int]
+    """The descriptor of the file that a command reads."""
     leash: ClassVar[int]
     leash_end: ClassVar[int]
     """The descriptor by which a command holds its leash, and the shell's own end of that."""
@@ -147,16 +175,8 @@ class Dialect(ABC):
         """Return what gets ready for the first command, once the state of an earlier shell is there."""
 
     @abstractmethod
-    def redirecting(self, directory: str) -> str:
-        """Return what has the shell speak into the two pipes of a directory from here on, see `outlet`."""
-
-    @abstractmethod
     def new_leash(self) -> str:
         """Return what gives the shell a new leash, so that what is left of earlier commands is not asked for again."""
-
-    @abstractmethod
-    def asking_for_leftovers(self, number: int) -> str:
-        """Return what makes the shell say whether the last command has left anything, as the END of a request."""
 
     @abstractmethod
     def _loading(self, request: Request) -> bytes:
@@ -175,8 +195,32 @@ class Dialect(ABC):
         """Return what comes behind a command: it says that this has ended, and gets ready for the next."""
 
     @abstractmethod
-    def _place(self) -> tuple[str, str]:
-        """Return the variables for the directory to go back to, and for the one that was before that."""
+    def _item(self, item: int) -> str:
+        """Return the name of one of our variables."""
+
+    @abstractmethod
+    def _noting_end(self) -> str:
+        """Return what notes, behind a command, that it has ended."""
+
+    @abstractmethod
+    def _look_for_leftovers(self) -> str:
+        """Return what sets `LEFT`: 1 if anything of a command is left, else 0."""
+
+    @abstractmethod
+    def _here(self) -> str:
+        """Return what sets `HERE` to where the shell is, if not in $PWD: a user may assign, freeze or unset that."""
+
+    @abstractmethod
+    def _report(self, how: str) -> str:
+        """Return what reports the state on standard error, which is the command's too unless `how` is `merge`."""
+
+    @abstractmethod
+    def _arm(self) -> str:
+        """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
+
+    @abstractmethod
+    def _next(self) -> str:
+        """Return what gets ready for the next command."""
 
     # What is the same.
 
@@ -189,6 +233,16 @@ class Dialect(ABC):
         """
         said = self._say(Kind.END, str(number), "0", "0")
         return f"{{ {text}\n}} </dev/null >&{self.out} 2>/dev/null; {said} >&{self.out}\n"
+
+    def asking_for_leftovers(self, number: int) -> str:
+        """Return what makes the shell say whether the last command has left anything, as the END of a request."""
+        said = self._say(Kind.END, str(number), "0", self._value(Item.LEFT))
+        return f"{self._look_for_leftovers()}{said} >&{self.out}\n"
+
+    def redirecting(self, directory: str) -> str:
+        """Return what has the shell speak into the two pipes of a directory from here on, see `outlet_argv`."""
+        place = shlex.quote(directory)
+        return f"\\exec {self.out}>{place}/1 {self.err}>{place}/2\n"
 
     def at_once(self, text: str) -> str:
         """Return what makes the shell run a long text of ours, if it can with fewer system calls than one a byte."""
@@ -283,11 +337,12 @@ class Dialect(ABC):
         redirections = self._redirections(request)
         if where.ends_shell:
             return f"{self._last(request, number)};{command} {redirections};{self.call} exit"
+        finishing = self._finishing(request) + (f";\\exec {self.stdin}<&-" if request.stdin_file else "")
         if where is Where.MAIN:
-            run = self._there_and_back(request, f"{command} {redirections};{self._finishing(request)}")
+            run = self._there_and_back(request, f"{command} {redirections};{finishing}")
         else:
             begin = self._saying_begin(number) if where.takes_input else ""
-            run = f"{begin}({command}) {redirections};{self._finishing(request)}"
+            run = f"{begin}({command}) {redirections};{finishing}"
         # In braces, so that a request of which the end is cut off is an error, and nothing of it runs.
         return f"{{ {run}; }}"
 
@@ -299,13 +354,13 @@ class Dialect(ABC):
         end, first = f"{self.call} trap {shlex.quote(f'{code}=$?;{aside}{said} >&{self.out}')} EXIT", ""
         if request.where is Where.LAST_ON_TERMINAL:
             # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
-            end, first = f"{self.call} trap - EXIT", f"{self.stty} sane <&{self.out};"
+            end, first = f"{self.call} trap - EXIT", f"{self.program} stty sane <&{self.out};"
         return f"{first}{self.call} trap - {LEAVE_SIGNAL} {SURVIVED};{self._saying_begin(number)}{end}"
 
     def _there_and_back(self, request: Request, text: str) -> str:
         if request.cwd is None:
             return text
-        place, before = self._place()
+        place, before = self._item(Item.PLACE), self._item(Item.BEFORE)
         there = f'{self.call} test "${{{place}}}" -ef .'  # with a PWD that is read-only `cd` goes there, and fails
         back = f'{self.call} cd -- "${{{place}}}" >/dev/null 2>&1 || {there} || {self.call} exit;OLDPWD=${{{before}}}'
         return f"{place}={self._watched('PWD')} {before}=${{OLDPWD-}};{text};{back}"
@@ -334,7 +389,38 @@ class Dialect(ABC):
 
     def _watched(self, name: str) -> str:
         """Return what expands to the value of a watched variable."""
-        return f"${{{name}-}}"
+        return f"${{{self._item(Item.HERE)}:-${{PWD-}}}}" if name == "PWD" else f"${{{name}-}}"
+
+    def _value(self, item: int) -> str:
+        return f"${{{self._item(item)}-}}"
+
+    def _opening_input(self, request: Request) -> str:
+        if not request.stdin_file:
+            return ""
+        file = shlex.quote(request.stdin_file)
+        return f"\\exec {self.stdin}<{file};{self.program} rm -f -- {file};"
+
+    # What stands behind commands.
+
+    def _finishing_text(self, name: str) -> str:
+        """Return the text of a name, see `finishing_name`."""
+        where, _, how = name.partition("_")
+        ended = [self._value(item) for item in (Item.NUMBER, Item.CODE, Item.LEFT)]
+        first, end = f"{self._noting_end()}{self._look_for_leftovers()}", self._say(Kind.END, *ended)
+        aside = f"{end} >&{self.err}\n" if how == "separate" else ""
+        if where != Where.MAIN.value:
+            # A command that fails may not have read all of its input, which must not be taken for script.
+            code = f'{self.call} test "{self._value(Item.CODE)}" = 0'
+            leave = f"{code} || {self.call} exit\n" if where == Where.ATTACHED.value else ""
+            return f"{first}{aside}{end} >&{self.out}\n{leave}{self._next()}"
+        said = f"{self._say(Kind.SESSION_END, *ended)} >&{self.out}\n"
+        return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
+
+    def _last_words(self) -> str:
+        """Return what says EXIT, in the end of the trap on that."""
+        ended = [self._value(item) for item in (Item.NUMBER, Item.CODE, Item.LEFT)]
+        aside = f"{self._say(Kind.EXIT, *ended)} >&{self.err}\n"
+        return f"{aside}{self._say(Kind.SESSION_EXIT, *ended)} >&{self.out}\n"
 
     def _saying_begin(self, number: int, separate: bool = False) -> str:
         said = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0'"

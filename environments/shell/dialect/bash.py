@@ -13,6 +13,7 @@ from environments.shell.dialect.base import (
     LEFT,
     NEVER_RESTORED,
     Dialect,
+    Item,
     Request,
     Where,
     directory_word,
@@ -37,32 +38,6 @@ USUAL_OPTIONS = frozenset({"braceexpand", "hashall", "interactive-comments"})
 """Options that a bash begins with. With these it shows nothing of what it reads, and goes on whatever fails."""
 
 
-class Item(IntEnum):
-    """The elements of our array. One digit is read sooner than two."""
-
-    COMMAND = 0
-    NUMBER = 1
-    CODE = 2
-    LEFT = 3
-    BEGIN = 4
-    FIRST = 5
-    FLAGS = 6
-    PLACE = 7
-    BEFORE = 8
-    EXIT = 9
-    LEAVE = 10
-    SCRIPT = 11
-    AGAIN = 12
-    UNUSUAL = 13
-    WORKS = 14
-    IN_FORK = 15
-    FUNCTIONS = 16
-    ALIASES = 17
-    HERE = 18
-    ON_TERM = 19
-    FIRST_TEXT = 20
-
-
 class Fd(IntEnum):
     """The descriptors that are ours, out of a command's way."""
 
@@ -85,16 +60,13 @@ class Bash(Dialect):
 
     name = "bash"
     call = "\\builtin"
-    stty = "\\builtin command -p stty"
-    out, err, leash, leash_end = Fd.OUT, Fd.ERR, Fd.LEASH, Fd.LEASH_END
+    program = "\\builtin command -p"
+    out, err, stdin, leash, leash_end = Fd.OUT, Fd.ERR, Fd.STDIN, Fd.LEASH, Fd.LEASH_END
     reads_ahead = False
     can_leave = True
 
-    def _item(self, index: int) -> str:
-        return f"{self.words}[{index}]" if index else self.words
-
-    def _value(self, index: int) -> str:
-        return f"${{{self.words}[{index}]-}}"
+    def _item(self, item: int) -> str:
+        return f"{self.words}[{item}]" if item else self.words
 
     @property
     def _behind(self) -> str:
@@ -151,7 +123,6 @@ class Bash(Dialect):
         return f"{self._item(Item.NUMBER)}=$(({self.words}[{Item.NUMBER}]+1)); {self._mark(self._value(Item.NUMBER))}\n"
 
     def _next(self) -> str:
-        """Return what gets ready for the next command."""
         return f"{self._count()}{self._hold_leash()}\n"
 
     def first(self) -> str:
@@ -159,7 +130,6 @@ class Bash(Dialect):
         return f"if [[ -p /proc/self/fd/{Fd.LEASH_END} ]]; then {self._next()}else {self._count()}fi"
 
     def _arm(self) -> str:
-        """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
         quietly = f"{self._behind} {Item.PLACE} >&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}"  # no text: for what begins each
         leave = f"\\builtin trap '{quietly};{self._behind} {Item.LEAVE}' {LEAVE_SIGNAL}"
         return f"\\builtin trap '{self._exiting('$?')}' EXIT; {leave}\n"
@@ -167,21 +137,13 @@ class Bash(Dialect):
     def _exiting(self, code: str) -> str:
         return f"{self._item(Item.CODE)}={code};{self._behind} {Item.EXIT} >&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}"
 
+    def _noting_end(self) -> str:
+        return f"{self._item(Item.CODE)}=${self.words} {self.words}=\n"
+
     def _finishing_text(self, name: str) -> str:
-        where, _, how = name.partition("_")
-        ended = f"{self._item(Item.CODE)}=${self.words} {self.words}=\n"
         if name == f"{Where.SUBSHELL.value}_merge":
-            return ended + self._finishing_quickly(Kind.END, self._value(Item.CODE))
-        number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
-        end = self._say(Kind.END, number, code, left)
-        aside = f"{end} >&{Fd.ERR}\n" if how == "separate" else ""
-        look = self._look_for_leftovers()
-        if where != Where.MAIN.value:
-            # A command that fails may not have read all of its input, which must not be taken for script.
-            leave = f'[[ "{code}" = 0 ]] || \\builtin exit\n' if where == Where.ATTACHED.value else ""
-            return f"{ended}{look}{aside}{end} >&{Fd.OUT}\n{leave}{self._next()}"
-        said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{Fd.OUT}\n"
-        return f"{ended}{look}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
+            return self._noting_end() + self._finishing_quickly(Kind.END, self._value(Item.CODE))
+        return super()._finishing_text(name)
 
     def _finishing_quickly(self, kind: Kind, code: str) -> str:
         """Return what comes behind a command that cannot have changed anything here, in few commands.
@@ -238,15 +200,10 @@ class Bash(Dialect):
         return f"\\exec {Fd.LEASH}>&-; {left}=1; \\builtin read -t 0 -u {Fd.LEASH_END} && {left}=0\n"
 
     def _here(self) -> str:
-        """Return what finds out where the shell is, if not in $PWD: a user may assign, freeze or unset that."""
         here = self._item(Item.HERE)
         return f"{here}=; [[ ${{PWD-}} = /* && $PWD -ef . ]] || {here}=$(\\builtin pwd -P) || :\n"
 
-    def _watched(self, name: str) -> str:
-        return f"${{{self._item(Item.HERE)}:-${{PWD-}}}}" if name == "PWD" else super()._watched(name)
-
     def _report(self, how: str) -> str:
-        """Return what reports the state on the channel that is not the command's, if it has one to spare."""
         exports = "\\builtin declare -px;\\builtin umask -p"
         put_aside = f"[[ {self._value(Item.FIRST)}${{BASH_ALIASES[*]+1}} ]]"
         others = f'\\builtin alias -p; \\builtin printf %s "{self._value(Item.FUNCTIONS)}"'
@@ -270,13 +227,10 @@ class Bash(Dialect):
 
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
-        number, code, left = self._value(Item.NUMBER), self._value(Item.CODE), self._value(Item.LEFT)
         quiet = "\\builtin trap - EXIT DEBUG ERR\n"
         # While no command runs, its end is that of none: the number is the next command's already.
         quiet += f'[[ "{self._value(Item.COMMAND)}" ]] || {self._item(Item.NUMBER)}=0\n{self.words}=\n{self._here()}'
-        aside = f"{self._say(Kind.EXIT, number, code, left)} >&{Fd.ERR}\n"
-        said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{Fd.OUT}\n"
-        return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{aside}{said}"
+        return f"{quiet}{self._look_for_leftovers()}{self._report('separate')}{self._last_words()}"
 
     def _leaving(self) -> str:
         """Return the trap by which the shell leaves the command it runs, wherever in it that is.
@@ -350,10 +304,7 @@ class Bash(Dialect):
             text = self.words.encode() + b"='" + space + command.replace(b"'", b"'\\''") + b"';"
         else:
             text = self._loading_long(command)
-        if request.stdin_file:
-            file = shlex.quote(request.stdin_file)
-            text += f"\\exec {Fd.STDIN}<{file};\\builtin command -p rm -f -- {file};".encode()
-        return text
+        return text + self._opening_input(request).encode()
 
     def _loading_long(self, command: bytes) -> bytes:
         """Return what reads a command by its length, at one system call. That counts characters, whatever they are."""
@@ -381,20 +332,11 @@ class Bash(Dialect):
         text = f"{self.words}=$?;{self._behind}{index}"
         # Where a command has removed our function, or even our texts, the shell goes on, or ends with its exit code.
         text += f'||\\eval "${{{self.words}[{Item.AGAIN}]-\\exit ${self.words};}}"{index}'
-        return f"{text};\\exec {Fd.STDIN}<&-" if request.stdin_file else text
-
-    def _place(self) -> tuple[str, str]:
-        return self._item(Item.PLACE), self._item(Item.BEFORE)
-
-    def redirecting(self, directory: str) -> str:
-        """Return what has the shell speak elsewhere, see `Dialect`."""
-        place = shlex.quote(directory)
-        return f"\\exec {Fd.OUT}>{place}/1 {Fd.ERR}>{place}/2\n"
+        return text
 
     def asking_for_leftovers(self, number: int) -> str:
-        """Return the question, see `Dialect`."""
-        said = self._say(Kind.END, str(number), "0", self._value(Item.LEFT))
-        return f"{self._look_for_leftovers()}{said} >&{Fd.OUT};{self._hold_leash()}\n"
+        """Return the question, see `Dialect`, and hold the leash again."""
+        return f"{super().asking_for_leftovers(number)}{self._hold_leash()}\n"
 
     # What an earlier shell held.
 

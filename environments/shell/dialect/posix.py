@@ -12,14 +12,14 @@ from environments.shell.dialect.base import (
     LEFT,
     NEVER_RESTORED,
     Dialect,
+    Item,
     Request,
-    Where,
     finishing_name,
 )
 from environments.shell.framing import Kind
 from environments.shell.state import SessionState
 
-_OUT, _ERR, _LEASH, _LEASH_END = 8, 7, 6, 5
+_OUT, _ERR, _LEASH, _LEASH_END, _STDIN = 8, 7, 6, 5, 4
 _OURS = re.compile(r"^export _[0-9a-f]{3}_[a-z_]+=.*\n", re.MULTILINE)
 _ITS_OWN_COMMAND = "\\unset -f command"
 """Takes away a function that our text would call. A shell of this kind finds `unset`, but not `command`, before it, and
@@ -35,26 +35,30 @@ class Posix(Dialect):
 
     name = "sh"
     call = "\\command"
-    stty = "\\command -p stty"
-    out, err, leash, leash_end = _OUT, _ERR, _LEASH, _LEASH_END
+    program = "\\command -p"
+    out, err, stdin, leash, leash_end = _OUT, _ERR, _STDIN, _LEASH, _LEASH_END
     reads_ahead = True
     can_leave = False
 
     def _name(self, key: str) -> str:
         return f"{self.words}_{key}"
 
-    def _value(self, key: str) -> str:
-        return f"${{{self.words}_{key}-}}"
+    def _item(self, item: int) -> str:
+        return self._name(Item(item).name.lower())
+
+    @property
+    def _leash_path(self) -> str:
+        return f"${{{self._name('l')}-}}"
 
     def definitions(self) -> str:
         """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
-        texts = {name: self._finishing_text(name) for name in FINISHING_NAMES} | {"exit": self._farewell()}
+        texts = {self._name(name): self._finishing_text(name) for name in FINISHING_NAMES}
+        texts |= {self._item(Item.EXIT): self._farewell(), self._item(Item.NUMBER): "0"}
         return "\n".join(
             [
                 f"\\exec {_OUT}>&1 {_ERR}>&2",
-                *(f"{self._name(name)}={shlex.quote(text)}" for name, text in texts.items()),
+                *(f"{name}={shlex.quote(text)}" for name, text in texts.items()),
                 self.new_leash(),
-                f"{self._name('i')}=0",
                 self._arm(),
             ]
         )
@@ -70,120 +74,85 @@ class Posix(Dialect):
         )
 
     def _arm(self) -> str:
-        """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
-        text = f'\\eval "{self._value("exit")}"'
+        text = f'\\eval "{self._value(Item.EXIT)}"'
         return f"\\command trap '{text}' EXIT; \\command trap '\\command exit {LEFT}' {LEAVE_SIGNAL}\n"
 
     def _next(self) -> str:
-        """Return what gets ready for the next command."""
-        number = self._name("i")
-        return f"{number}=$(({number}+1)); {self._mark(self._value('i'))}\n"
+        number = self._item(Item.NUMBER)
+        return f"{number}=$(({number}+1)); {self._mark(self._value(Item.NUMBER))}\n"
 
     def first(self) -> str:
         """Return what gets ready for the first command, see `Dialect`."""
         return self._next()
 
-    def _finishing_text(self, name: str) -> str:
-        where, _, how = name.partition("_")
-        number, code, left = self._value("i"), self._value("r"), self._value("h")
-        first = f"\\command unset {self._name('c')}\n"
-        first += self._look_for_leftovers()
-        end = self._say(Kind.END, number, code, left)
-        aside = f"{end} >&{_ERR}\n" if how == "separate" else ""
-        if where != Where.MAIN.value:
-            # A command that fails may not have read all of its input, which must not be taken for script.
-            leave = f'[ "{code}" = 0 ] || \\command exit\n' if where == Where.ATTACHED.value else ""
-            return f"{first}{aside}{end} >&{_OUT}\n{leave}{self._next()}"
-        said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{_OUT}\n"
-        return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
+    def _noting_end(self) -> str:
+        return f"\\command unset {self._item(Item.COMMAND)}\n"
 
     def _look_for_leftovers(self) -> str:
         # Where nobody holds the other end, writing to the pipe is the end of whoever does.
         probe = f"(\\command trap - PIPE; \\command printf x >&{_LEASH_END}) 2>/dev/null"
-        held = self._name("h")
-        return f'{held}=0; if [ -p "{self._value("l")}" ] && {probe}; then {held}=1; fi\n'
+        held = self._item(Item.LEFT)
+        return f'{held}=0; if [ -p "{self._leash_path}" ] && {probe}; then {held}=1; fi\n'
 
     def _here(self) -> str:
-        """Return what finds out where the shell is, if not in $PWD: a user may assign, freeze or unset that.
-
-        Where $PWD is frozen, what is built in does not know it.
-        """
-        here = self._name("w")
+        # Where $PWD is frozen, what is built in does not know where the shell is.
+        here = self._item(Item.HERE)
         known = 'case ${PWD-} in /*) \\command test "$PWD" -ef . ;; *) ! : ;; esac'
         return f"{here}=; {known} || {here}=$(\\command -p env pwd) || :\n"
 
-    def _watched(self, name: str) -> str:
-        return f"${{{self._name('w')}:-${{PWD-}}}}" if name == "PWD" else super()._watched(name)
-
     def _report(self, how: str) -> str:
         """Return what reports the state. Where others may write in between, it is not reported but at the next end."""
-        number = self._value("i")
+        number = self._value(Item.NUMBER)
         end = f"\\command printf '\\0%s\\0' \"{number}\""
         exports = "\\command export -p; \\command printf 'umask '; \\command umask"
         text = (
             f"{{ \\command printf '{self._head(Kind.STATE)}%s\\0\\0\\0' \"{number}\"; {exports}; "
             f"\\command printf '\\0'; \\command set +o; {end}; }} >&{_ERR} 2>/dev/null\n"
         )
-        return text if how == "merge" else f'if [ "{self._value("h")}" = 0 ]; then {text}fi\n'
+        return text if how == "merge" else f'if [ "{self._value(Item.LEFT)}" = 0 ]; then {text}fi\n'
 
     def _farewell(self) -> str:
         """Return the trap on EXIT. It runs inside of the redirections of the command that ends the shell."""
-        number, code, left = self._value("i"), self._value("r"), self._value("h")
         # While no command runs, its end is that of none: the number is the next command's already.
-        idle = f"case ${{{self._name('c')}+x}} in x) ;; *) {self._name('i')}=0 ;; esac\n"
-        first = f"{self._name('r')}=$? {self._name('h')}=0\n{_ITS_OWN_COMMAND}\n{idle}"
+        idle = f"case ${{{self._item(Item.COMMAND)}+x}} in x) ;; *) {self._item(Item.NUMBER)}=0 ;; esac\n"
+        first = f"{self._item(Item.CODE)}=$? {self._item(Item.LEFT)}=0\n{_ITS_OWN_COMMAND}\n{idle}"
         head = f"{first}\\command trap - EXIT\n"
-        aside = f"{self._say(Kind.EXIT, number, code, left)} >&{_ERR}\n"
-        said = f"{self._say(Kind.SESSION_EXIT, number, code, left)} >&{_OUT}\n"
-        return f"{head}{self._here()}{self._report('merge')}{aside}{said}"
+        return f"{head}{self._here()}{self._report('merge')}{self._last_words()}"
 
     # A request.
 
     def _loading(self, request: Request) -> bytes:
         # What `set -a` is on for would be exported, and a long command is too long for that.
-        flags, then = self._name("a"), ""
+        flags = self._item(Item.FLAGS)
         text = f"{flags}=$-;\\command set +a;"
         if request.command_file:
             file = shlex.quote(request.command_file)
-            text += f'{self._name("c")}="$(\\command -p cat {file})";\\command -p rm -f {file};'
+            text += f'{self._item(Item.COMMAND)}="$(\\command -p cat {file})";\\command -p rm -f {file};'
         else:
-            text += f"{self._name('c')}={shlex.quote(request.command)};"
-        if request.stdin_file:
-            file = shlex.quote(request.stdin_file)
-            then = f"\\exec 4<{file};\\command -p rm -f {file};"
-        text += f"case ${flags} in *a*) \\command set -a ;; esac;{then}"
+            text += f"{self._item(Item.COMMAND)}={shlex.quote(request.command)};"
+        text += f"case ${flags} in *a*) \\command set -a ;; esac;{self._opening_input(request)}"
         return text.encode("utf-8", "surrogateescape")
 
     def _evaluating(self, request: Request) -> str:
-        return f'\\command eval " {self._value("c")}"'  # the space, as it may begin with a dash
+        return f'\\command eval " {self._value(Item.COMMAND)}"'  # the space, as it may begin with a dash
 
     def _redirections(self, request: Request) -> str:
         stdin = ""
         if not request.where.takes_input:
-            stdin = "0<&4 4<&- " if request.stdin_file else "0</dev/null "
+            stdin = f"0<&{_STDIN} {_STDIN}<&- " if request.stdin_file else "0</dev/null "
         err = _ERR if request.separate else _OUT
-        ends = f'{_LEASH}<"{self._value("l")}" {_LEASH_END}>&-'
+        ends = f'{_LEASH}<"{self._leash_path}" {_LEASH_END}>&-'
         return f"{stdin}{_OUT}>&1 {_ERR}>&2 1>&{_OUT} 2>&{err} {ends}"
 
     def _finishing(self, request: Request) -> str:
         # Where a command has removed our texts, the shell ends with that command's exit code.
-        code = self._name("r")
+        code = self._item(Item.CODE)
         finish = f'"${{{self._name(finishing_name(request))}-\\\\command exit ${code}}}"'
-        text = f"{code}=$?;{_ITS_OWN_COMMAND};\\command eval {finish}"
-        return f"{text};\\exec 4<&-" if request.stdin_file else text
-
-    def _place(self) -> tuple[str, str]:
-        return self._name("p"), self._name("o")
+        return f"{code}=$?;{_ITS_OWN_COMMAND};\\command eval {finish}"
 
     def redirecting(self, directory: str) -> str:
-        """Return what has the shell speak elsewhere, see `Dialect`."""
-        place = shlex.quote(directory)
-        return f"\\exec {_OUT}>{place}/1 {_ERR}>{place}/2; \\exec 1>&{_OUT} 2>&{_ERR}\n"
-
-    def asking_for_leftovers(self, number: int) -> str:
-        """Return the question, see `Dialect`."""
-        said = self._say(Kind.END, str(number), "0", self._value("h"))
-        return f"{self._look_for_leftovers()}{said} >&{_OUT}\n"
+        """Return what has the shell speak elsewhere, see `Dialect`. Its own output goes along."""
+        return f"{super().redirecting(directory)}\\exec 1>&{_OUT} 2>&{_ERR}\n"
 
     # What an earlier shell held.
 
