@@ -12,7 +12,7 @@ from environments.log import logger
 from environments.plain_number import plain_number
 from environments.process import GRACE
 from environments.shell.dialect.base import Dialect, Request, Where, directory_word
-from environments.shell.output import Output
+from environments.shell.output import Outcome, Output
 from environments.shell.pool import Shells
 from environments.shell.run import Running, outcome_of
 from environments.shell.shell import Shell
@@ -46,8 +46,8 @@ class InitFile(NamedTuple):
     """`~` is the target user's home."""
     optional: bool = False
     """Whether it may be missing, and may fail: then what it did by then is kept, and the rest goes on."""
-    may_say_no: bool = False
-    """Whether a last command that fails is nothing to warn of, as in profiles, which often end in a test."""
+    is_profile: bool = False
+    """Whether a last command that fails is nothing to warn of: profiles often end in a test."""
 
 
 class InitFiles:
@@ -62,12 +62,7 @@ class InitFiles:
         self._shells = shells
         self._backend = settings.env
         self._login = settings.login_shell
-        self._named = [
-            InitFile(
-                path.removeprefix(OPTIONAL), optional=path.startswith(OPTIONAL), may_say_no=path.startswith(OPTIONAL)
-            )
-            for path in settings.init_files
-        ]
+        self._named = [InitFile(path.removeprefix(OPTIONAL), path.startswith(OPTIONAL)) for path in settings.init_files]
         self._limit = settings.init_timeout
 
     async def source(
@@ -111,7 +106,7 @@ class InitFiles:
             EnvironmentStartError: One that was named is not, or cannot be read.
         """
         profiles = [(SYSTEM_PROFILE,), USER_PROFILES[shell.dialect.name]] if self._login else []
-        choices = [[InitFile(path, may_say_no=True) for path in paths] for paths in profiles]
+        choices = [[InitFile(path, is_profile=True) for path in paths] for paths in profiles]
         choices += [[file] for file in self._named]
         said, _ = await self._run(shell, _choosing(shell.dialect, choices), unwanted)
         if len(said) != len(choices):
@@ -128,12 +123,12 @@ class InitFiles:
         """Source one file, and return the shell to go on with. Raises as `source` does."""
         printed, outcome = await self._run(shell, _sourcing(shell.dialect, file.path), unwanted)
         tail = f"; it printed: {printed[-TAIL:]}" if (printed := printed.strip()) else "; it printed nothing"
-        if shell.is_idle and not outcome.timed_out:
-            if outcome.failed:
-                level = log.info if file.may_say_no else log.warning
+        if shell.is_idle and not outcome.reason:
+            if outcome.exit_code:
+                level = log.info if file.optional or file.is_profile else log.warning
                 level("backend %r: the init file %s failed%s", self._backend, file.path, tail)
             return shell
-        if outcome.timed_out:
+        if outcome.reason:
             said = f"the init file {file.path} did not end within {plain_number(self._limit)} s, and was ended{tail}"
             remedy = "have it wait for nothing, set init_timeout higher"
         else:
@@ -144,7 +139,7 @@ class InitFiles:
         log.warning("backend %r: %s; the session goes on without the rest of it", self._backend, said)
         return shell if shell.is_idle else await again(shell)
 
-    async def _run(self, shell: Shell, text: str, unwanted: _Unwanted) -> tuple[str, _Outcome]:
+    async def _run(self, shell: Shell, text: str, unwanted: _Unwanted) -> tuple[str, Outcome]:
         """Have a shell run text of ours, and return what that printed and what came of it."""
         if unwanted.is_set():
             raise unwanted.error(self._backend)
@@ -155,17 +150,10 @@ class InitFiles:
         outcome = await outcome_of(running, output, self._limit, unwanted)
         if outcome.reason == "interrupt":
             raise unwanted.error(self._backend)
-        return output.stdout.text().text, _Outcome(outcome.exit_code != 0, outcome.reason == "timeout")
+        return output.stdout.text().text, outcome
 
     def _error(self, said: str, remedy: str) -> EnvironmentStartError:
         return EnvironmentStartError(f"backend {self._backend!r}: {said}; {remedy}")
-
-
-class _Outcome(NamedTuple):
-    """What came of a text of ours."""
-
-    failed: bool
-    timed_out: bool
 
 
 class _Unwanted(threading.Event):

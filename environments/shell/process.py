@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from environments.cancellation import check_scope, ended_in_scope
 from environments.errors import (
@@ -225,7 +225,7 @@ class ShellProcess(Process):
     @on_loop
     async def expect(self, wanted: str | re.Pattern[str], timeout: float | None = None) -> str:
         """Wait for what the command prints, see `Process`."""
-        search = search_for(wanted)
+        search = Search(wanted)
         seconds = math.inf if timeout is None else check_patience(timeout)
         if self._given_sink is not None:
             raise UnsupportedError("the process was started with a sink of its own, which has what it prints")
@@ -312,8 +312,38 @@ def _without(wanted: str | re.Pattern[str], output: UnreadOutput) -> str:
     return f"and has not printed {(wanted if isinstance(wanted, str) else wanted.pattern)!r}; {printed}"
 
 
-class Search(Protocol):
-    """Looks for something in output that grows. It is told all that there is, and how many bytes came before that."""
+class Search:
+    """Looks for a match of a pattern in output that grows. The match may begin and end anywhere in what there is.
+
+    So all of it is looked at again when something has come. While much comes quickly that is put off until it has grown
+    by a good part, or as much time has gone by as the last look took: it then takes linear time.
+
+    Args:
+        wanted: The pattern, or the text that is looked for.
+
+    Raises:
+        TypeError: It is neither.
+        ValueError: It is empty text.
+    """
+
+    def __init__(self, wanted: object) -> None:
+        if isinstance(wanted, str):
+            if not wanted:
+                raise ValueError("the expected text is empty; give what is to be waited for")
+            self._pattern = re.compile(re.escape(wanted))
+        elif isinstance(wanted, re.Pattern) and isinstance(wanted.pattern, str):
+            self._pattern = wanted
+        else:
+            what = type(wanted).__name__
+            raise TypeError(f"what is expected is of type {what}; give text, or a compiled pattern of text")
+        self._seen = -1
+        self._next_size = 0.0
+        self._next_time = 0.0
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which it is worth another look although nothing has come; infinite if it is not."""
+        return max(0.0, self._next_time - time.monotonic())
 
     def end_in(self, data: bytearray, before: int, *, at_once: bool) -> int | None:
         """Return up to where `data` has what is looked for with what stands before it; None if it is not found.
@@ -323,55 +353,6 @@ class Search(Protocol):
             before: How many bytes there have been before it. They are not in it any more.
             at_once: Whether to look in any case, as there may be no other time.
         """
-
-    @property
-    def patience(self) -> float:
-        """Seconds after which it is worth another look although nothing has come; infinite if it is not."""
-
-
-class TextSearch:
-    """Looks for text. What was looked at once is not looked at again.
-
-    Args:
-        text: The text.
-    """
-
-    patience = math.inf
-
-    def __init__(self, text: str) -> None:
-        self._wanted = text.encode("utf-8", "surrogateescape")
-        self._seen = 0
-
-    def end_in(self, data: bytearray, before: int, *, at_once: bool) -> int | None:
-        """Look for it, see `Search`."""
-        found = data.find(self._wanted, max(0, self._seen - before - len(self._wanted) + 1))
-        self._seen = before + len(data)
-        return None if found < 0 else found + len(self._wanted)
-
-
-class PatternSearch:
-    """Looks for a match of a pattern, which may begin and end anywhere in what there is.
-
-    So all of it is looked at again when something has come. While much comes quickly that is put off until it has grown
-    by a good part, or as much time has gone by as the last look took: it then takes linear time.
-
-    Args:
-        pattern: The pattern.
-    """
-
-    def __init__(self, pattern: re.Pattern[str]) -> None:
-        self._pattern = pattern
-        self._seen = -1
-        self._next_size = 0.0
-        self._next_time = 0.0
-
-    @property
-    def patience(self) -> float:
-        """Seconds until the next look that is due, see `Search`."""
-        return max(0.0, self._next_time - time.monotonic())
-
-    def end_in(self, data: bytearray, before: int, *, at_once: bool) -> int | None:
-        """Look for a match, see `Search`."""
         size, now = before + len(data), time.monotonic()
         if size == self._seen and not at_once:  # looked at already
             self._next_time = math.inf
@@ -385,22 +366,6 @@ class PatternSearch:
         self._next_size = size + RESCAN * len(data)
         self._next_time = 2 * time.monotonic() - now
         return len(text[: found.end()].encode("utf-8", "surrogateescape")) if found else None
-
-
-def search_for(wanted: object) -> Search:
-    """Return what looks for text, or for a match of a pattern.
-
-    Raises:
-        TypeError: It is neither.
-        ValueError: It is empty text.
-    """
-    if isinstance(wanted, str):
-        if not wanted:
-            raise ValueError("the expected text is empty; give what is to be waited for")
-        return TextSearch(wanted)
-    if isinstance(wanted, re.Pattern) and isinstance(wanted.pattern, str):
-        return PatternSearch(wanted)
-    raise TypeError(f"what is expected is of type {type(wanted).__name__}; give text, or a compiled pattern of text")
 
 
 class UnreadOutput:

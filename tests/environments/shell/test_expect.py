@@ -21,7 +21,7 @@ from environments import (
 )
 from environments.loop import run, spawn
 from environments.output import Channel
-from environments.shell.process import PatternSearch, Search, TextSearch, UnreadOutput
+from environments.shell.process import Search, UnreadOutput
 
 FOREVER = 60.0
 
@@ -47,7 +47,7 @@ def _on_loop(work: Callable[[UnreadOutput], Awaitable[None]], *pieces: str | byt
     run(with_pieces)
 
 
-@pytest.mark.parametrize("search", [TextSearch("b\nc"), PatternSearch(re.compile("b.c", re.DOTALL))])
+@pytest.mark.parametrize("search", [Search("b\nc"), Search(re.compile("b.c", re.DOTALL))])
 def test_what_has_come_is_taken_up_to_what_was_looked_for(search: Search) -> None:
     async def work(output: UnreadOutput) -> None:
         assert await output.take_to(search, 0) == "ab\nc"
@@ -56,7 +56,7 @@ def test_what_has_come_is_taken_up_to_what_was_looked_for(search: Search) -> Non
     _on_loop(work, "a", "b", "\n", "cd", "e")
 
 
-@pytest.mark.parametrize("search", [TextSearch("x"), PatternSearch(re.compile("x"))])
+@pytest.mark.parametrize("search", [Search("x"), Search(re.compile("x"))])
 def test_what_has_not_come_leaves_all_as_it_was(search: Search) -> None:
     async def work(output: UnreadOutput) -> None:
         with pytest.raises(TimeoutError):
@@ -69,7 +69,7 @@ def test_what_has_not_come_leaves_all_as_it_was(search: Search) -> None:
     _on_loop(work, "abc")
 
 
-@pytest.mark.parametrize("search", [TextSearch("ü!"), PatternSearch(re.compile("[ü]!"))])
+@pytest.mark.parametrize("search", [Search("ü!"), Search(re.compile("[ü]!"))])
 def test_characters_that_come_in_two_pieces_are_whole(search: Search) -> None:
     async def work(output: UnreadOutput) -> None:
         pieces = [bytes([byte]) for byte in "\xff ü!ö".encode() + b"\xe6\x97"]
@@ -82,7 +82,7 @@ def test_characters_that_come_in_two_pieces_are_whole(search: Search) -> None:
 
 def test_bytes_that_are_no_text_are_counted_as_such() -> None:
     async def work(output: UnreadOutput) -> None:
-        assert (await output.take_to(PatternSearch(re.compile("r.*y")), 0)).endswith(" ready")
+        assert (await output.take_to(Search(re.compile("r.*y")), 0)).endswith(" ready")
         assert output.take(final=True) == "�"
 
     _on_loop(work, b"\xff\xfe\xed\xa0\x80 ready\xff")
@@ -90,13 +90,13 @@ def test_bytes_that_are_no_text_are_counted_as_such() -> None:
 
 def test_a_pattern_sees_what_stands_before_and_is_looked_for_once_more_at_the_end_of_the_time() -> None:
     async def work(output: UnreadOutput) -> None:
-        search = PatternSearch(re.compile(r"^\d{3}$", re.MULTILINE))
+        search = Search(re.compile(r"^\d{3}$", re.MULTILINE))
         assert await output.take_to(search, 0) == "1\n22\n333"
 
     _on_loop(work, "1\n22\n333")
 
 
-@pytest.mark.parametrize("search", [TextSearch("needle"), PatternSearch(re.compile("n[e]+dle"))])
+@pytest.mark.parametrize("search", [Search("needle"), Search(re.compile("n[e]+dle"))])
 def test_what_is_about_to_be_dropped_is_looked_at_before(search: Search) -> None:
     async def work(output: UnreadOutput) -> None:
         output.stream = tap = PauseLog()
@@ -117,7 +117,7 @@ def test_what_is_about_to_be_dropped_is_looked_at_before(search: Search) -> None
 def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None:
     async def work(output: UnreadOutput) -> None:
         output.stream = tap = PauseLog()
-        looking = spawn(output.take_to(TextSearch("needle"), FOREVER))
+        looking = spawn(output.take_to(Search("needle"), FOREVER))
         await asyncio.sleep(0)
         for _ in range(3):
             output.add(Channel.STDOUT, b"x" * 1000)
@@ -133,7 +133,7 @@ def test_what_a_search_does_not_find_is_dropped_and_the_stream_goes_on() -> None
 def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
     async def work(output: UnreadOutput) -> None:
         output.stream = tap = PauseLog()
-        looking = spawn(output.take_to(TextSearch("needle"), FOREVER))
+        looking = spawn(output.take_to(Search("needle"), FOREVER))
         await asyncio.sleep(0)
         output.add(Channel.STDOUT, b"x" * 1000)
         looking.cancel()
@@ -145,7 +145,7 @@ def test_a_wait_that_is_cancelled_lets_the_stream_go_on() -> None:
     _on_loop(work, limit=100)
 
 
-class Slow(TextSearch):
+class Slow(Search):
     """A search that takes as long as a test wants it."""
 
     def __init__(self, text: str) -> None:
@@ -179,7 +179,7 @@ def test_what_is_read_while_a_search_looks_is_not_found_again() -> None:
 
 def test_a_search_misses_nothing_that_came_while_it_looked_and_another_was_told_of() -> None:
     async def work(output: UnreadOutput) -> None:
-        search, other = Slow("needle"), PatternSearch(re.compile("never"))
+        search, other = Slow("needle"), Search(re.compile("never"))
         looking, beside = (spawn(output.take_to(each, FOREVER)) for each in (search, other))
         await _until(search.begun.is_set)
         output.add(Channel.STDOUT, b"needle")
