@@ -12,31 +12,15 @@ from functools import partial
 from environments.files import removing
 from environments.found_target import FoundTarget, refuse_use
 from environments.owner import Orphan, mark_is_orphaned, standing_of_mark
-from environments.shell.dialect.commands import LEFT_BEHIND, THERE_NOW
+from environments.shell.dialect.commands import THERE_NOW
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.process_table import TICKS, is_number
 
-_DIRECTORY = re.compile(r".*/hermes-([^/]+)")
 # A host and a process, when that was started, as Linux says it or others do, and what is the environment's own.
 _ID = re.compile(r"([0-9a-f]{8}-[0-9]+-(?:[0-9a-f]{8}-[0-9]+|[A-Z][\w:-]+-[0-9]{4})-[0-9a-f]{8})(?:-.*)?")
 
 Open = Callable[[], PersistentShellEnvironment]
 """Makes an environment that runs its commands there."""
-
-
-def orphans_in(env: PersistentShellEnvironment) -> Iterator[Orphan]:
-    """Find what environments, of any backend, have left where `env` runs its commands."""
-    env.execute_own("true")
-    found = [line.partition(" ")[::2] for line in env.run_control(LEFT_BEHIND).output.splitlines()]
-    # Of what one environment has started from within another's command, the inner one stands last.
-    owners = {name.rpartition(":")[2].partition("/")[0] for kind, name in found if kind == "process"}
-    for owner in sorted(filter(mark_is_orphaned, owners)):
-        yield Orphan(f"ended the processes of {owner}", partial(env.end_processes_of, owner))
-    directories = {name for kind, name in found if kind == "directory"}
-    for directory in sorted(directories):
-        match = _DIRECTORY.fullmatch(directory)
-        if match and mark_is_orphaned(match[1]):
-            yield Orphan(f"removed {directory}", partial(env.run_control, removing(directory)))
 
 
 @dataclass(slots=True)
@@ -49,6 +33,17 @@ class _Seen:
     directories: list[str] = field(default_factory=list)
     size: int = 0
     """Bytes in its directories."""
+
+
+def orphans_in(env: PersistentShellEnvironment) -> Iterator[Orphan]:
+    """Find what environments, of any backend, have left where `env` runs its commands, and whose process was killed."""
+    for name, found in sorted(_look(env).items()):
+        if not mark_is_orphaned(name):
+            continue
+        if found.processes:
+            yield Orphan(f"ended the processes of {name}", partial(env.end_processes_of, name))
+        for directory in found.directories:
+            yield Orphan(f"removed {directory}", partial(env.run_control, removing(directory)))
 
 
 def environments_on(open_there: Open, place: str = "") -> Iterator[FoundTarget]:

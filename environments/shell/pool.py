@@ -21,13 +21,13 @@ from environments.errors import (
 from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect, Request, Where
-from environments.shell.dialect.boot import boot_argv
+from environments.shell.dialect.boot import Beginning, boot_argv
 from environments.shell.dialect.commands import directory_name, signalling
 from environments.shell.keepers import Keepers
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
 from environments.shell.rescue import SILENCE, Rescue
-from environments.shell.shell import Beginning, Ended, Shell, open_shell
+from environments.shell.shell import Ended, Shell, open_shell
 from environments.shell.state import SessionState
 from environments.shell.stream import BlockingStream, Discard, Stream, Terminal, as_stream
 from environments.starting import is_unwanted

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import Enum
-from types import MappingProxyType
 from typing import NamedTuple
 
 from environments.errors import EnvironmentStartError
@@ -26,7 +25,7 @@ from environments.log import logger
 from environments.loop import current, done_within
 from environments.output import Channel, Sink
 from environments.shell.dialect.base import Dialect, Request, Where
-from environments.shell.dialect.boot import Prelude
+from environments.shell.dialect.boot import Beginning, Prelude
 from environments.shell.framing import FIELDS_OF, WATCHED, FrameScanner, Kind, Message
 from environments.shell.output import Discarded
 from environments.shell.state import SessionState, StateReports
@@ -66,29 +65,6 @@ class Ended(NamedTuple):
     """True if something that the command started still runs."""
 
 
-class Beginning(NamedTuple):
-    """How a shell is to begin."""
-
-    marker: str
-    """What the marker variable begins with for its commands."""
-    state: SessionState = SessionState()
-    """The state of an earlier shell."""
-    functions: bool = True
-    """Whether to restore functions and aliases too."""
-    cwd: str | None = None
-    """The directory to start in; None is where the process starts."""
-    nowhere: str | None = None
-    """See `Dialect.opening`."""
-    exports: Mapping[str, str] = MappingProxyType({})
-    """Variables that it is to export."""
-    known: type[Dialect] | None = None
-    """The kind of shell, where it is known from an earlier one."""
-    lags: bool = False
-    """Whether what was printed earlier may arrive after a request was sent."""
-    on_terminal: bool = False
-    """Whether the stream is a terminal, whose echo must be off before anything is sent."""
-
-
 class Shell:
     """A shell. `open_shell` makes it."""
 
@@ -122,7 +98,7 @@ class Shell:
         """The number of the request behind which it reported its state last."""
         self.lags = beginning.lags
         """Whether what was printed earlier may arrive after a request was sent."""
-        self._prelude = Prelude(beginning.marker, beginning.known, byte_by_byte=beginning.on_terminal)
+        self._prelude = Prelude(beginning)
         self._scanners = {channel: FrameScanner(self._prelude.nonce) for channel in Channel}
         self._reports = StateReports(beginning.state)
         self._noise = b""
@@ -137,9 +113,7 @@ class Shell:
         self._awaited = self._due = self._due_before = 0
         self._asked = FIRST_QUESTION
         self._greeting = b"ok" if beginning.on_terminal else b""
-        self._first = self._prelude.text(
-            beginning.state, beginning.functions, beginning.cwd, beginning.nowhere, beginning.exports
-        ).encode("utf-8", "surrogateescape")
+        self._first = self._prelude.text()
         stream.start(self)
         if not self._greeting:
             self._send_first()

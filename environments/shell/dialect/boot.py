@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from environments.clean_environment import running_clean
 from environments.owner import MARKER_VARIABLE
@@ -47,61 +49,69 @@ def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> list[
     return ["/bin/sh", "-c", boot + best, marker]
 
 
+class Beginning(NamedTuple):
+    """How a shell is to begin."""
+
+    marker: str
+    """What the marker variable begins with for its commands."""
+    state: SessionState = SessionState()
+    """The state of an earlier shell."""
+    functions: bool = True
+    """Whether to restore functions and aliases too."""
+    cwd: str | None = None
+    """The directory to start in; None is where the process starts."""
+    nowhere: str | None = None
+    """See `Dialect.entering`."""
+    exports: Mapping[str, str] = MappingProxyType({})
+    """Variables that it is to export."""
+    known: type[Dialect] | None = None
+    """The kind of shell, where it is known from an earlier one."""
+    lags: bool = False
+    """Whether what was printed earlier may arrive after a request was sent."""
+    on_terminal: bool = False
+    """Whether the stream is a terminal, whose echo must be off before anything is sent."""
+
+
 class Prelude:
-    """The first text for a new shell.
+    """The first text for a new shell. Where its kind is not known both kinds are sent, and each takes its own.
 
     Args:
-        marker: What the marker variable begins with for every command of this shell.
-        known: Which kind of shell it is. When that is not known both kinds are sent, and each takes its own.
-        byte_by_byte: Whether its script comes through a terminal, whose ways a reader of many bytes would change.
+        beginning: How the shell is to begin.
     """
 
-    def __init__(self, marker: str, known: type[Dialect] | None, byte_by_byte: bool = False) -> None:
+    def __init__(self, beginning: Beginning) -> None:
         self.nonce = os.urandom(8).hex()
-        self._known = known
-        self._byte_by_byte = byte_by_byte
+        self._beginning = beginning
         words = f"_{os.urandom(2).hex()[:3]}"  # short, as it is read byte by byte
-        self._dialects = {name: kind(self.nonce, marker, words) for name, kind in DIALECTS.items()}
+        self._dialects = {name: kind(self.nonce, beginning.marker, words) for name, kind in DIALECTS.items()}
 
     def dialect(self, name: str) -> Dialect:
         """Return how to speak to the shell, once it has said what it is."""
         return self._dialects[name]
 
-    def text(
-        self,
-        state: SessionState,
-        functions: bool,
-        cwd: str | None,
-        nowhere: str | None,
-        exports: Mapping[str, str],
-    ) -> str:
-        """Return the text.
+    def text(self) -> bytes:
+        """Return the text."""
+        begins = self._beginning
+        if begins.known:
+            dialect = self._dialects[begins.known.name]
+            text = self._whole(dialect) if begins.on_terminal else dialect.at_once(self._whole(dialect))
+        else:
+            text = self._for_either(*(self._whole(self._dialects[kind.name]) for kind in (Bash, Posix)))
+        return text.encode("utf-8", "surrogateescape")
 
-        Args:
-            state: The state of an earlier shell, to go on from.
-            functions: Whether to bring back functions and aliases too.
-            cwd: The directory to start in; None is where the process starts.
-            nowhere: See `Dialect.opening`.
-            exports: Variables to begin with.
-        """
-
-        def whole(dialect: Dialect) -> str:
-            restoring = dialect.restoring(state, functions=functions)
-            opening = dialect.opening(state.variables.get("OLDPWD", ""), restored=bool(restoring))
-            entering = dialect.entering(cwd, nowhere)
-            exporting = dialect.exporting(exports)
-            home = exporting if cwd and cwd.startswith("~") else ""  # which may be another user's
-            return "\n".join([dialect.definitions(), home, entering, restoring, exporting, dialect.first(), opening])
-
-        if self._known:
-            dialect = self._dialects[self._known.name]
-            return whole(dialect) if self._byte_by_byte else dialect.at_once(whole(dialect))
-        texts = {name: whole(dialect) for name, dialect in self._dialects.items()}
-        return self._for_either(texts[Bash.name], texts[Posix.name])
+    def _whole(self, dialect: Dialect) -> str:
+        begins = self._beginning
+        restoring = dialect.restoring(begins.state, functions=begins.functions)
+        opening = dialect.opening(begins.state.variables.get("OLDPWD", ""), restored=bool(restoring))
+        entering = dialect.entering(begins.cwd, begins.nowhere)
+        exporting = dialect.exporting(begins.exports)
+        home = exporting if begins.cwd and begins.cwd.startswith("~") else ""  # which may be another user's
+        return "\n".join([dialect.definitions(), home, entering, restoring, exporting, dialect.first(), opening])
 
     def _for_either(self, bash: str, posix: str) -> str:
         """Return a text of which a bash takes one part, and any other shell the other one."""
-        if self._byte_by_byte or not (bash + posix).isascii():
+        # A reader of many bytes would change a terminal's ways.
+        if self._beginning.on_terminal or not (bash + posix).isascii():
             return f"if {_IS_BASH}; then eval {shlex.quote(bash)}; else eval {shlex.quote(posix)}; fi\n"
         # A bash reads its script byte by byte, at a system call each, unless it is told how much to read. To others,
         # which read it in blocks, its part is a here-document that nobody reads.

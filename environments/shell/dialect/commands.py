@@ -367,29 +367,22 @@ def making_scratch(name: str) -> str:
     return f'umask 077; d={in_temporary_directory(name)}; mkdir -- "$d" && printf %s "$d"'
 
 
-_PROCESSES = f"for f in $(command -p grep -lsF {MARKER_VARIABLE}= /proc/[0-9]*/environ); do"
-_PROCESS = f"command -p tr '\\0' '\\n' <\"$f\" | command -p sed -n 's|^{MARKER_VARIABLE}=|process |p'"
-_DIRECTORIES = 'for d in /tmp/hermes-* "${TMPDIR:-/tmp}"/hermes-*; do if [ -d "$d" ]; then'
-_DIRECTORY = "printf 'directory %s\\n' \"$d\""
-LEFT_BEHIND = f"""\
-{_PROCESSES} {_PROCESS}; done 2>/dev/null
-{_DIRECTORIES} {_DIRECTORY}; fi; done
-"""
-"""Prints `process MARKER` and `directory PATH` for everything in the target that environments have made."""
 # A process in a container of this machine can be seen from here, and is that container's.
-THERE_NOW = f"""\
-{_PROCESSES}
+THERE_NOW = rf"""
+for f in $(command -p grep -lsF {MARKER_VARIABLE}= /proc/[0-9]*/environ); do
   p=${{f%/environ}}
   if [ "$p/ns/pid" -ef /proc/self/ns/pid ]; then
     command -p sed 's|^.*)|stat|' "$p/stat"
-    {_PROCESS}
+    command -p tr '\0' '\n' <"$f" | command -p sed -n 's|^{MARKER_VARIABLE}=|process |p'
   fi
 done 2>/dev/null
-{_DIRECTORIES} printf 'size %s\\n' "$(command -p du -sk -- "$d" 2>/dev/null)"; {_DIRECTORY}; fi; done
-printf 'uptime %s\\n' "$(command -p cat /proc/uptime)"
+for d in /tmp/hermes-* "${{TMPDIR:-/tmp}}"/hermes-*; do
+  if [ -d "$d" ]; then printf 'size %s\ndirectory %s\n' "$(command -p du -sk -- "$d" 2>/dev/null)" "$d"; fi
+done
+printf 'uptime %s\n' "$(command -p cat /proc/uptime)"
 """
-"""Prints the same for what is outside of containers: a line `stat`, with what the kernel knows of the process, before
-each process, one `size`, with KB, before each directory, and `uptime` in the end."""
+"""Prints what environments have made outside of containers: `process MARKER` behind a line `stat`, with what the kernel
+knows of that process, and `directory PATH` behind a line `size`, with KB; and `uptime` in the end."""
 
 # Users of the target.
 

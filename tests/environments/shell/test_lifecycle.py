@@ -21,7 +21,8 @@ from environments import BaseEnvironment, EnvironmentLostError, TerminalError, c
 from environments.conformance.check import unique, wait_until
 from environments.loop import current, in_worker, run
 from environments.shell import pool
-from environments.shell.shell import Beginning, Shell
+from environments.shell.dialect.boot import Beginning
+from environments.shell.shell import Shell
 
 ROOT = Path(__file__).parents[3]
 
