@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from environments.errors import EnvironmentLostError
 from environments.factory import host_at, host_over
-from environments.loop import Call, current, run, shielded, spawn
-from environments.output import BoundedCapture, Channel, LiveText
+from environments.loop import Call, Pieces, current, run, shielded, spawn
+from environments.output import Channel, LiveText
 from environments.settings import EnvironmentSettings
 from environments.shell.lifecycle import answered
+from environments.shell.output import Outcome, Output
 from environments.shell.pool import opened
-from environments.shell.stream import Stream, Terminal
+from environments.shell.stream import Discard, Stream, Terminal
 from environments.starting import current_start
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def run_there(host: Starter, argv: Sequence[str], on_line: Callable[[str], objec
 
 async def _ran(call: Call[Done], host: Starter, argv: Sequence[str]) -> Done:
     stream = await opened(host.open_stream, ["/bin/sh", "-c", _GUARDED, "sh", *argv])
-    program, start = _Program(stream, call), current_start()
+    program, start = _Program(stream, call.pieces), current_start()
     stream.start(program)
     try:
         with start.aborting(partial(current().soon, program.end)):
@@ -145,32 +146,27 @@ async def _ran(call: Call[Done], host: Starter, argv: Sequence[str]) -> Done:
                 raise EnvironmentLostError(await answered(host.target_loss) or f"the link to {host.place} dropped")
     finally:
         await stream.close()
-    return Done(code, program.text(Channel.STDOUT), program.text(Channel.STDERR))
+    result = Outcome(program.output, code).result()
+    return Done(code, result.output, result.stderr or "")
 
 
-class _Program:
+class _Program(Discard):
     """What a program prints, see `Receiver`, and its end before its time."""
 
-    def __init__(self, stream: Stream, call: Call[Done]) -> None:
+    def __init__(self, stream: Stream, pieces: Pieces | None) -> None:
         self._stream = stream
-        self._pieces = call.pieces
-        self._kept = {channel: BoundedCapture(MOST_OUTPUT) for channel in Channel}
+        self.output = Output(MOST_OUTPUT, separate=True, pieces=pieces)
+        self.output.stream = stream
         self._giving_up: asyncio.TimerHandle | None = None
 
     def data_received(self, channel: Channel, data: bytes) -> None:
         """Keep what it prints, and offer it to the caller."""
-        self._kept[channel].add(data)
-        if self._pieces is not None:
-            self._pieces.offer(channel, data, self._stream)
+        self.output.add(channel, data)
 
     def stream_ended(self) -> None:
         """Note that nothing more comes."""
         if self._giving_up:
             self._giving_up.cancel()
-
-    def text(self, channel: Channel) -> str:
-        """Return what it has printed to a channel."""
-        return self._kept[channel].text().text
 
     def end(self) -> None:
         """Have it ended by the end of its input, and give its stream up where that does not help."""

@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from environments import BaseEnvironment, CommandResult, EnvironmentLostError
+from environments.shell.environment import PersistentShellEnvironment
 
 
 @pytest.mark.parametrize("way", ["execute", "execute_oneshot"])
@@ -27,6 +28,21 @@ def test_a_command_runs_once_although_its_shell_was_killed_while_it_was_idle(way
     assert env.read_bytes("ran") == b"ran\n"
     assert int(run("echo $$").output) != pid
     assert run("kill -9 $$").exit_code == 137  # one that kills its shell itself
+
+
+def test_a_command_of_our_own_is_sent_to_another_shell_if_its_own_was_killed_while_it_was_idle(
+    env: PersistentShellEnvironment,
+) -> None:
+    pid = int(env.run_control("echo $$").output)
+    os.kill(pid, signal.SIGSTOP)
+    outputs: list[str] = []
+    thread = threading.Thread(target=lambda: outputs.append(env.run_control("echo ran >>ran; echo $$").output))
+    thread.start()
+    thread.join(0.3)
+    os.kill(pid, signal.SIGKILL)
+    thread.join(60)
+    assert outputs and int(outputs[0]) != pid
+    assert env.run_control("cat ran; rm ran").output == "ran\n"
 
 
 def test_a_background_command_whose_shell_is_killed_is_lost_or_runs_and_the_next_one_runs(env: BaseEnvironment) -> None:
