@@ -309,13 +309,7 @@ class Dialect(ABC):
         ready = f"'{self._head(Kind.READY)}%s\\0{self.name}\\0%s\\0{form}'"
         return text + f'{self.call} printf {ready} "$$" "${failed}" {values} >&{self.out}\nunset {failed}\n'
 
-    def request(
-        self,
-        request: Request,
-        number: int,
-        *,
-        announced: bool = False,
-    ) -> bytes:
+    def request(self, request: Request, number: int, *, announced: bool = False) -> bytes:
         """Return what makes the shell run a command.
 
         Args:

@@ -76,11 +76,8 @@ class Bash(Dialect):
     def definitions(self) -> str:
         """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
         texts = {_text_index(name): self._finishing_text(name) for name in FINISHING_NAMES}
-        texts |= {
-            Item.BEGIN: self._beginning(),
-            Item.IN_FORK: self._forking(),
-        }
-        texts |= {Item.EXIT: self._farewell(), Item.LEAVE: self._leaving(), Item.NUMBER: "0"}
+        texts |= {Item.BEGIN: self._beginning(), Item.IN_FORK: self._forking(), Item.NUMBER: "0"}
+        texts |= {Item.EXIT: self._farewell(), Item.LEAVE: self._leaving()}
         text = f"${{{self.words}[${{1-{_text_index(USUAL)}}}]-}}"  # with no argument, as that is read byte by byte
         behind = f'{self._behind} () {{ {self._taking_over()}\\builtin eval "{text}"; }}'
         texts |= {Item.AGAIN: f"{behind}; {self._behind}", Item.UNUSUAL: self._unusual()}
@@ -269,13 +266,7 @@ class Bash(Dialect):
 
     # A request.
 
-    def request(
-        self,
-        request: Request,
-        number: int,
-        *,
-        announced: bool = False,
-    ) -> bytes:
+    def request(self, request: Request, number: int, *, announced: bool = False) -> bytes:
         """Return what makes the shell run a command, see `Dialect`."""
         begin = f"{self._behind} {Item.BEGIN};" if announced else ""
         if number > 1 and self._is_usual_fork(request):
