@@ -22,7 +22,7 @@ from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect, Request, Where
 from environments.shell.dialect.boot import Beginning, boot_argv
-from environments.shell.dialect.commands import directory_name, signalling
+from environments.shell.dialect.commands import signalling
 from environments.shell.keepers import Keepers
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.output import Output
@@ -182,47 +182,6 @@ class Shells:
             self.life.check()
             raise self.life.lost(_WENT_AWAY, generation)
         return shell
-
-    async def open_restored(
-        self,
-        cwd: str | None,
-        state: SessionState,
-        nowhere: bool,
-        exports: Callable[[SessionState], Mapping[str, str]],
-        is_interrupted: Callable[[], bool],
-        word: str = "",
-        user: TargetUser | None = None,
-    ) -> tuple[Shell, str]:
-        """Open a shell in a directory and with the state of an earlier one, or with as much of it as it can take.
-
-        Args:
-            cwd: The directory; None is where the target starts processes.
-            state: The state.
-            nowhere: Whether to be in a directory that is removed if that one cannot be entered.
-            exports: Returns the variables to give to a shell that goes on from a state.
-            is_interrupted: Whether it is not to be waited for any longer.
-            word: What the number in its marker begins with.
-            user: The user that it runs as.
-
-        Returns:
-            The shell, and what of the state could not be restored; nothing of that is an empty text.
-        """
-        tries = [(state, True, "")]
-        if state.reported:
-            tries += [(state, False, "functions and aliases"), (NOTHING, False, "all but its directory")]
-        error: EnvironmentStartError | None = None
-        for kept, functions, lost in tries:
-            marker = self.next_marker(word)
-            name = directory_name(marker) if nowhere else None
-            begins = Beginning(marker, kept, functions, cwd, name, {**self.exports(user), **exports(kept)})
-            try:
-                return await self.open(begins, user=user, is_interrupted=is_interrupted), lost
-            except StartStoppedError:
-                raise
-            except EnvironmentStartError as failed:
-                error = error or failed
-        assert error
-        raise error
 
     # Of those that are open.
 

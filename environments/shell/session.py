@@ -16,6 +16,8 @@ from environments.options import Command
 from environments.process import GRACE
 from environments.result import CommandResult
 from environments.shell.dialect.base import Exported, Where
+from environments.shell.dialect.boot import Beginning
+from environments.shell.dialect.commands import directory_name
 from environments.shell.framing import PLACE_FIELDS, WATCHED
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Shells
@@ -280,17 +282,33 @@ class Session:
         return shell.where
 
     async def _successor(self, cwd: str | None, *, nowhere: bool, state: SessionState | None = None) -> Shell:
-        shell, lost = await self._shells.open_restored(
-            cwd,
-            self._state if state is None else state,
-            nowhere,
-            self._due_with,
-            lambda: self._end_asked,
-            self.word,
-            self._user,
-        )
-        self._lost = lost or self._lost
-        return shell
+        """Open a shell with the state of the one before it, or with as much of that as it can take.
+
+        Args:
+            cwd: Its directory; None is where the target starts processes.
+            nowhere: Whether to be in a directory that is removed if that one cannot be entered.
+            state: The state, if it is not that of the session's last shell.
+        """
+        state, shells = state or self._state, self._shells
+        tries = [(state, True, "")]
+        if state.reported:
+            tries += [(state, False, "functions and aliases"), (SessionState(), False, "all but its directory")]
+        error: EnvironmentStartError | None = None
+        for kept, functions, lost in tries:
+            marker = shells.next_marker(self.word)
+            exports = {**shells.exports(self._user), **self._due_with(kept)}
+            begins = Beginning(marker, kept, functions, cwd, directory_name(marker) if nowhere else None, exports)
+            try:
+                shell = await shells.open(begins, user=self._user, is_interrupted=lambda: self._end_asked)
+            except StartStoppedError:
+                raise
+            except EnvironmentStartError as failed:
+                error = error or failed
+            else:
+                self._lost = lost or self._lost
+                return shell
+        assert error
+        raise error
 
     async def _source(self) -> None:
         """Have the shell source what a session begins with in a target, unless that was done. It stays where it is."""
