@@ -210,14 +210,12 @@ class Lifecycle:
     async def _bring_up(self, starting: Starting) -> None:
         try:
             await self._start_target(starting.start)
-        except BaseException as error:
+            if self.stage is Stage.NEW:
+                self.stage = Stage.STARTED
+        except asyncio.CancelledError as error:
+            raise EnvironmentStartError("the start was cancelled") from error
+        finally:
             self._start_ended(starting)
-            if isinstance(error, asyncio.CancelledError):
-                raise EnvironmentStartError("the start was cancelled") from error
-            raise
-        if self.stage is Stage.NEW:
-            self.stage = Stage.STARTED
-        self._start_ended(starting)
 
     async def _start_target(self, start: Start) -> None:
         env, began = self._env, time.monotonic()
@@ -333,14 +331,11 @@ class Starting:
     def __init__(self, name: str, reporter: Reporter | None) -> None:
         self.start = Start(name, reporter)
         self._waiting = 0
-        self._is_stopped_for_all = False
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Begin it."""
         self._task = spawn(work)
-        self._task.add_done_callback(
-            lambda task: task.cancelled() or task.exception()
-        )  # it may have no waiter any more
+        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may have no waiter
 
     @property
     def is_over(self) -> bool:
@@ -350,7 +345,6 @@ class Starting:
     def stop(self, why: str) -> None:
         """Stop it for all that wait for it; it need not have ended when this returns."""
         self.start.mark(why)
-        self._is_stopped_for_all = True
         self.start.break_off()
 
     async def join(self, seconds: float) -> bool:
@@ -372,7 +366,7 @@ class Starting:
         limit = current_start_limit()
         self._waiting += 1
         try:
-            while not self._task.done() and (late or not self._is_stopped_for_all):
+            while not self._task.done() and (late or not self.start.stopped):
                 if reason := reason_to_leave():
                     raise stopped_error(self.start.backend, *reason)
                 patience = LOOK_AGAIN if limit is None else min(limit.left, LOOK_AGAIN)
@@ -383,7 +377,7 @@ class Starting:
                 self.start.mark(*(reason_to_leave() or ("nobody waits for it any more", False)))
                 self.start.break_off()
                 await done_within(spawn(self.join(STOP_GRACE)), STOP_GRACE)
-        if self._is_stopped_for_all and not late:
+        if self.start.stopped and not late:
             await self.join(STOP_GRACE)
             raise self.start.error()
         if not self.start.stopped:
