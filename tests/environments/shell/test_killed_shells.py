@@ -45,6 +45,21 @@ def test_a_command_of_our_own_is_sent_to_another_shell_if_its_own_was_killed_whi
     assert env.run_control("cat ran; rm ran").output == "ran\n"
 
 
+def test_a_command_is_ended_although_the_shell_that_ends_it_was_killed_while_it_was_idle(
+    env: PersistentShellEnvironment,
+) -> None:
+    env.execute("true")  # with which it is opened
+    pid = int(env.run_control("echo $$").output)
+    os.kill(pid, signal.SIGSTOP)
+    results: list[CommandResult] = []
+    thread = threading.Thread(target=lambda: results.append(env.execute("sleep 100", timeout=0.1)))
+    thread.start()
+    thread.join(0.5)
+    os.kill(pid, signal.SIGKILL)
+    thread.join(60)
+    assert [(result.timed_out, result.survivors) for result in results] == [(True, ())]
+
+
 def test_a_background_command_whose_shell_is_killed_is_lost_or_runs_and_the_next_one_runs(env: BaseEnvironment) -> None:
     pid = env.execute_oneshot("echo $$").output.strip()
     env.execute(f"kill -9 {pid}")
