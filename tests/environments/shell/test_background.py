@@ -56,3 +56,11 @@ def test_whoever_is_told_of_an_end_harms_nothing(env: BaseEnvironment, caplog: p
     env.cleanup()  # which waits for the thread of the process
     assert told == [3]
     assert caplog.text.count("RuntimeError: of the one who is told") == 2
+
+
+def test_a_shell_that_ends_is_read_to_its_end_although_its_output_has_moved(bash_or_sh: BaseEnvironment) -> None:
+    for number in "123":
+        bash_or_sh.execute("sleep 100 &")
+        result = bash_or_sh.execute(f"export KEPT={number}; echo last; exit 3")
+        assert (result.output, result.exit_code) == ("last\n", 3)
+        assert bash_or_sh.execute("echo $KEPT").output == f"{number}\n"
