@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -97,6 +98,27 @@ def retried(env: Slow) -> str:
 def test_a_stopped_start_is_tried_again_by_the_next_command(env: Slow, stop: Stop):
     stop(env, env.begun.wait)
     assert retried(env) == "works\n" and env.starts == 2
+
+
+class Tidy(Slow):
+    """The same, where what a stopped start has made takes a moment to remove."""
+
+    def start_target(self) -> None:
+        try:
+            super().start_target()
+        except StartStoppedError:
+            time.sleep(0.3)
+            self.undone += 1
+            raise
+
+
+@pytest.mark.parametrize("stop", WAYS[:3], ids=lambda way: way.__name__)
+def test_what_a_stopped_start_has_made_is_removed_before_its_callers_are_told(tmp_path: Path, stop: Stop):
+    env = Tidy(tmp_path)
+    stop(env, env.begun.wait)
+    assert env.undone == 1
+    env.come_up.set()
+    env.cleanup()
 
 
 def test_an_event_of_the_command_stops_the_start(env: Slow):
