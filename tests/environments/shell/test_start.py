@@ -217,6 +217,16 @@ def test_what_a_coroutine_makes_that_goes_on_alone_is_undone_once(
             assert (env.starts, env.undone) == (2, 1)
 
 
+@pytest.mark.parametrize("stop", WAYS[:3], ids=lambda way: way.__name__)
+def test_cleanup_waits_until_what_a_stopped_start_makes_alone_is_undone(tmp_path: Path, stop: Stop):
+    env = SlowOnTheLoop(tmp_path)
+    env.makes = True
+    stop(env, env.begun.wait)
+    threading.Timer(0.3, env.come_up.set).start()
+    env.cleanup()
+    assert env.undone == 1
+
+
 def test_a_scope_that_was_cancelled_before_starts_nothing(env: Slow):
     scope = CancelScope()
     scope.cancel()
