@@ -255,11 +255,6 @@ class Start:
         self._scope.cancel()
 
     @property
-    def has_detached(self) -> bool:
-        """True if something went on alone when the start was stopped."""
-        return bool(self._detached)
-
-    @property
     def goes_on(self) -> bool:
         """True while something goes on alone."""
         return any(

@@ -87,8 +87,8 @@ class Lifecycle:
         self._reporter = reporter
         self._pid = os.getpid()
         self._starting: Starting | None = None
-        self._stopped: set[Starting] = set()
-        """Starts that were stopped, and may have something under way that they then undo."""
+        self._earlier: set[Starting] = set()
+        """Starts that have ended, and may have something under way that they then undo."""
         self._closing: asyncio.Task[None] | None = None
         self._given_up = False
         self.stage = Stage.NEW
@@ -245,9 +245,7 @@ class Lifecycle:
 
     def _start_ended(self, starting: Starting) -> None:
         self._starting = None
-        self._stopped.discard(starting)
-        if starting.start.has_detached:
-            self._stopped = {each for each in self._stopped if not each.is_over} | {starting}
+        self._earlier = {starting, *(each for each in self._earlier if not each.is_over)}
         if self._given_up:  # what it has made meanwhile was not there when the target was taken down
             spawn(answered(self._env.stop_target))
 
@@ -258,7 +256,7 @@ class Lifecycle:
 
     async def _end_starts(self) -> None:
         under_way = self._starting
-        starts = {*self._stopped, *([under_way] if under_way else [])}
+        starts = {*self._earlier, *([under_way] if under_way else [])}
         if under_way:
             under_way.stop("the environment was cleaned up")
         deadline = time.monotonic() + CLOSE_GRACE
