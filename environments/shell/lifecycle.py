@@ -374,7 +374,7 @@ class Starting:
             if not self._waiting and not self._task.done() and not self.start.stopped:
                 self.start.mark(*(reason_to_leave() or ("nobody waits for it any more", False)))
                 self.start.break_off()
-                await done_within(spawn(self.join(STOP_GRACE)), STOP_GRACE)
+                await shielded(spawn(self.join(STOP_GRACE)))
         if self.start.stopped and not late:
             await self.join(STOP_GRACE)
             raise self.start.error()

@@ -261,19 +261,6 @@ class Dialect(ABC):
             text += f"case ${{{name}+x}} in x) ;; *) {export} ;; esac; " if unless_set else f"{export}; "
         return f"{{ {text}}} 2>/dev/null\n" if text else ""
 
-    @classmethod
-    def taking_up(cls, exports: Mapping[str, str], kept: Collection[str], command: str) -> str:
-        """Return a command for a subshell that begins with what another shell of this kind has exported.
-
-        Args:
-            exports: The text of each variable in the report of that shell.
-            kept: Variables that stay as they are.
-            command: The command.
-        """
-        unset = f"{cls.unsetting(_EACH, {*kept, *exports})}\n{cls.call} unset -v {_EACH}\n"
-        given = "".join(exports.values())
-        return f"{{ {unset}{given}}} 2>/dev/null\n:\n{command}"
-
     def entering(self, cwd: str | None, nowhere: str | None) -> str:
         """Return what follows on the definitions: where to start. An earlier state could be in the way of that.
 
@@ -457,7 +444,7 @@ class Exported(NamedTuple):
         return self.dialect is not None and self.state.reported
 
     def taken_up_by(self, command: str, kept: Collection[str]) -> str:
-        """Return a command that begins with these variables, and without those that the session does not have.
+        """Return a command for a subshell, with these variables and without those that the session does not have.
 
         Args:
             command: Shell text.
@@ -467,7 +454,8 @@ class Exported(NamedTuple):
         exports = {**exports_of(self.state), **{name: _export(name, value) for name, value in self.trusted.items()}}
         apart = {*OF_A_SHELL, *kept, *self.due, *filter(_OURS.fullmatch, exports)}
         theirs = {name: text for name, text in exports.items() if text and name not in apart}
-        return self.dialect.taking_up(theirs, apart, command)
+        unset = f"{self.dialect.unsetting(_EACH, {*apart, *theirs})}\n{self.dialect.call} unset -v {_EACH}\n"
+        return f"{{ {unset}{''.join(theirs.values())}}} 2>/dev/null\n:\n{command}"
 
 
 def _export(name: str, value: str) -> str:
