@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from environments.errors import EnvironmentStartError, StartStoppedError
+from environments.errors import EnvironmentStartError
 from environments.log import logger
 from environments.plain_number import plain_number
 from environments.process import GRACE
@@ -141,15 +141,15 @@ class InitFiles:
 
     async def _run(self, shell: Shell, text: str, unwanted: _Unwanted) -> tuple[str, Outcome]:
         """Have a shell run text of ours, and return what that printed and what came of it."""
-        if unwanted.is_set():
-            raise unwanted.error(self._backend)
+        self._shells.life.check_patience(unwanted.interrupted)
         output = Output(2 * TAIL)
         # In the directory it is in, to which it returns: where a file goes is not where the session begins.
         request = Request(text, Where.MAIN, cwd=".")
         running = Running(shell, request, output, GRACE, self._shells.control)
         outcome = await outcome_of(running, output, self._limit, unwanted)
         if outcome.reason == "interrupt":
-            raise unwanted.error(self._backend)
+            self._shells.life.check_patience(unwanted.interrupted)
+            raise stopped_error(self._backend, "it was interrupted")
         return output.stdout.text().text, outcome
 
     def _error(self, said: str, remedy: str) -> EnvironmentStartError:
@@ -165,16 +165,11 @@ class _Unwanted(threading.Event):
 
     def __init__(self, interrupted: Callable[[], bool]) -> None:
         super().__init__()
-        self._interrupted = interrupted
+        self.interrupted = interrupted
 
     def is_set(self) -> bool:
         """Whether it is so."""
-        return self._interrupted() or reason_to_leave() is not None
-
-    def error(self, backend: str) -> StartStoppedError:
-        """Return what to raise then."""
-        reason = None if self._interrupted() else reason_to_leave()
-        return stopped_error(backend, *(reason or ("it was interrupted", False)))
+        return self.interrupted() or reason_to_leave() is not None
 
 
 def _choosing(dialect: Dialect, choices: list[list[InitFile]]) -> str:
