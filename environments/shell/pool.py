@@ -263,12 +263,11 @@ class Shells:
 class Pool:
     """Lends shells to borrowers, and opens one when none is idle.
 
-    | a shell is | until                                                    | then                                 |
-    |------------|----------------------------------------------------------|--------------------------------------|
-    | lent       | it is given back                                         | idle, parked or closed               |
-    | idle       | it is taken, the one that was given back last as first   | lent; closed if it or its target is  |
-    |            |                                                          | gone                                 |
-    | parked     | what its commands have left, and may print, has ended    | closed                               |
+    | a shell is | until                                           | then                                       |
+    |------------|-------------------------------------------------|--------------------------------------------|
+    | lent       | it is given back                                | idle, parked or closed                     |
+    | idle       | it is taken, last in, first out                 | lent; closed if it or its target has ended |
+    | parked     | nothing is left of its commands that may print  | closed                                     |
 
     Args:
         shells: Opens them.
