@@ -44,9 +44,8 @@ async def settle(shell: Shell, shells: Shells) -> None:
     timer = current().loop.call_later(BEGIN_LIMIT, lambda: spawn(_continue(shell, shells)))
     try:
         await shell.report(REPORT_LIMIT)  # which is lost with the stream that it is on
-        was_noisy = shell.is_noisy
         left = (await shell.ask(shell.dialect.asking_for_leftovers, limit=CONTROL_LIMIT)).left
-        if (left or was_noisy or shell.is_noisy) and await _output_is_held(shell, shells):
+        if (left or shell.is_noisy) and await _output_is_held(shell, shells):
             await _redirect(shell, shells)
     finally:
         timer.cancel()

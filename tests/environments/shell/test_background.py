@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from environments import BaseEnvironment
@@ -23,6 +25,13 @@ def test_its_output_reaches_no_later_command(env: BaseEnvironment) -> None:
     for run in (env.execute, env.execute_oneshot):
         assert run(f"{NOISE} echo ok", stderr="separate").output.replace("noise\n", "") == "ok\n"
         _after(env)
+    assert env.execute("echo $plain").output == "1\n"
+
+
+def test_nor_does_that_of_a_child_that_has_closed_all_but_its_output(env: BaseEnvironment) -> None:
+    env.execute(f'plain=1; (for i in {{3..255}}; do eval "exec $i>&-"; done; {NOISE})')
+    time.sleep(0.2)  # in which it prints, while no command runs
+    _after(env)
     assert env.execute("echo $plain").output == "1\n"
 
 
