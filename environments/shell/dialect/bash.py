@@ -53,9 +53,8 @@ class Fd(IntEnum):
 class Bash(Dialect):
     """Bash. All that we keep in it are the elements of one array, as arrays are never exported, by `set -a` either.
 
-    Between commands the shell's own output goes nowhere, and with it what `set -x` and traps on DEBUG and ERR would
-    say about our text. A trap on EXIT still finds the redirections of the command that ends the shell, as long as the
-    command is evaluated by the script itself and not by another `eval`.
+    A trap on EXIT still finds the redirections of the command that ends the shell, as long as the command is evaluated
+    by the script itself and not by another `eval`.
     """
 
     name = "bash"
