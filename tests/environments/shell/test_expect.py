@@ -171,8 +171,8 @@ def test_what_is_read_while_a_search_looks_is_not_found_again() -> None:
         await _until(search.begun.is_set)
         assert output.take(final=True) == "ab"
         search.may_end.set()
-        output.add(Channel.STDOUT, b"cb")
-        assert await looking == "cb"
+        output.add(Channel.STDOUT, b"longer b")
+        assert await looking == "longer b"
 
     _on_loop(work, "ab")
 
