@@ -266,7 +266,7 @@ class Pool:
     | a shell is | until                                           | then                                       |
     |------------|-------------------------------------------------|--------------------------------------------|
     | lent       | it is given back                                | idle, parked or closed                     |
-    | idle       | it is taken, last in, first out                 | lent; closed if it or its target has ended |
+    | idle       | it is taken, last in, first out                 | lent; closed if it prints, or has ended    |
     | parked     | nothing is left of its commands that may print  | closed                                     |
 
     Args:
@@ -328,7 +328,7 @@ class Pool:
     async def _idle_or_new(self) -> Shell:
         while self._idle:
             shell = self._idle.pop()
-            if self.shells.is_current(shell):
+            if self.shells.is_current(shell) and not shell.is_noisy:
                 return shell
             await self.shells.end(shell)
         return await self.open()
@@ -347,7 +347,7 @@ class Pool:
         is_current = self.shells.is_current(shell)
         if is_current and shell.has_leftovers:
             self.park(shell)
-        elif is_current and not shell.is_noisy and len(self._idle) < IDLE_LIMIT:
+        elif is_current and len(self._idle) < IDLE_LIMIT:
             self._idle.append(shell)
         else:
             self.shells.end_soon(shell)
