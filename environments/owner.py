@@ -117,7 +117,7 @@ def _started(pid: int) -> str | None:
         text=True,
         check=False,
     )
-    return "-".join(asked.stdout.split()) or None
+    return "-".join(asked.stdout.replace(":", ".").split()) or None
 
 
 @cache

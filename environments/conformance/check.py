@@ -95,10 +95,12 @@ def unique(prefix: str = "check") -> str:
 def running(env: BaseEnvironment, argument: str) -> int:
     """Return how many processes of the target have a word among their arguments.
 
-    It is looked for in `/proc`, as a target may lack `ps`, by a pattern that is not what it matches.
+    It is looked for in `/proc`, as a target may lack `ps`, or else by `ps`, by a pattern that is not what it matches.
     """
     pattern = f"[{argument[0]}]{argument[1:]}"
-    result = env.execute_oneshot(f"grep -zls -- {shlex.quote(pattern)} /proc/[0-9]*/cmdline", timeout=60)
+    look = f"grep -zls -- {shlex.quote(pattern)} /proc/[0-9]*/cmdline"
+    by_ps = f"ps -A -ww -o pid= -o command= | sed -n {shlex.quote(f's/^ *//; /{pattern}/s/ .*//p')}"
+    result = env.execute_oneshot(f"if [ -e /proc/self/stat ]; then {look}; else {by_ps}; fi", timeout=60)
     return len(result.output.split())
 
 

@@ -83,7 +83,13 @@ class LocalEnvironment(PersistentShellEnvironment):
         return ChildStream(argv, terminal=terminal)
 
     async def stop_target(self) -> None:
-        """Do nothing: this machine stays up."""
+        """Remove the pipes that shells were killed with, where there is no /proc. This machine stays up."""
+        if not os.path.exists("/proc/self/fd"):  # noqa: PTH110  # commands do without pathlib
+            import glob
+            import shutil
+
+            for left in glob.glob(f"{os.environ.get('TMPDIR') or '/tmp'}/hermes-{self.id}-*"):  # noqa: PTH207, S108
+                shutil.rmtree(left, ignore_errors=True)
 
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Look through the processes of this machine, see `PersistentShellEnvironment`."""

@@ -246,7 +246,7 @@ class ProcessTree:
         self._looked = True
         self._known = {pid: table.rows[pid].started for pid in found}
         self._groups |= table.groups(found | ({running} if running else set())) - table.groups(table.own)
-        if signal and (others := sorted(found - table.marked)):
+        if signal and (others := sorted(found - table.signalled)):
             await self._signal(signal, others)
         return found | moving
 

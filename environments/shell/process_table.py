@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from calendar import timegm
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from environments.errors import TerminalError
@@ -11,6 +12,9 @@ from environments.errors import TerminalError
 TICKS = 100
 """A second in the unit of /proc, on every Linux there is."""
 _DEAD = "ZX"
+_BY_PS = "@"
+"""In front of a time as `ps` tells it, where there is no /proc."""
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MOST_DIGITS = 20
 
 
@@ -34,6 +38,8 @@ class ProcessTable(NamedTuple):
     """Those that have its output as their own, as may what was there before it."""
     strays: frozenset[int]
     """Those that carry no mark of ours, and may be anybody's."""
+    signalled: frozenset[int]
+    """Those that were sent the signal by the look itself."""
     rows: Mapping[int, Row]
     """All that run, or none if nothing was of interest."""
 
@@ -46,12 +52,16 @@ class ProcessTable(NamedTuple):
         """
         lines = text.split("\n")
         heads = [line.split() for line in lines[:5]]
+        if by_ps := heads[0][2:] == [_BY_PS]:
+            heads[0].pop()
         counts = len(lines) >= 5 and len(heads[0]) == 2
         if not counts or not all(map(is_number, itertools.chain(*heads))):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500] or 'no answer'}")
         own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
         rows = dict(_rows(lines[5:]))
-        return cls(frozenset(own), frozenset(marked + held), frozenset(said), frozenset(strays), rows)
+        found = frozenset(marked + held)
+        signalled = frozenset[int]() if by_ps else found
+        return cls(frozenset(own), found, frozenset(said), frozenset(strays), signalled, rows)
 
     @property
     def moving(self) -> frozenset[int]:
@@ -113,5 +123,17 @@ def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
         head, _, tail = line.rpartition(")")
         words = tail.split()
         pid = head.partition(" ")[0]
-        if len(words) > 19 and words[0] not in _DEAD and all(map(is_number, (pid, words[1], words[2], words[19]))):
+        if words[3:4] == [_BY_PS]:
+            words[3:] = ["0"] * 16 + [_ticks(words[4:])]
+        if len(words) > 19 and words[0][0] not in _DEAD and all(map(is_number, (pid, words[1], words[2], words[19]))):
             yield int(pid), Row(int(words[1]), int(words[2]), words[19])
+
+
+def _ticks(words: Sequence[str]) -> str:
+    """Return the end of the second that `ps` tells as `Sat Feb 29 09:05:59 2020`, in ticks."""
+    try:
+        _, month, day, clock, year = words
+        moment = timegm((int(year), _MONTHS.index(month) + 1, int(day), *map(int, clock.split(":"))))
+    except ValueError:
+        return ""
+    return str(moment * TICKS + TICKS - 1)

@@ -15,9 +15,8 @@ from environments.loop import Call, callback_of, done_within, shielded, spawn
 from environments.options import Command
 from environments.process import GRACE
 from environments.result import CommandResult
-from environments.shell.dialect.base import Exported, Where
+from environments.shell.dialect.base import Exported, Where, directory_name
 from environments.shell.dialect.boot import Beginning
-from environments.shell.dialect.commands import directory_name
 from environments.shell.framing import PLACE_FIELDS, WATCHED
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Shells

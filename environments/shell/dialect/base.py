@@ -17,8 +17,9 @@ from environments.shell.state import SessionState, exports_of
 NEVER_RESTORED = frozenset({"noexec", "onecmd", "restricted", "interactive"})
 """Options with which a new shell would read nothing more of what we say."""
 _EACH = "_hx_each"
-LEAVE_SIGNAL = 50
-"""The signal by which the session's shell is told to leave its command: a real-time one, which programs do not send."""
+LEAVE_SIGNAL, OTHER_LEAVE_SIGNAL = 50, 29
+"""The signal by which the session's shell is told to leave its command: a real-time one, which programs do not send.
+Where there is none, as on macOS, it is the other: INFO there, which a terminal sends."""
 LEFT = 128 + LEAVE_SIGNAL
 """The exit code of a command that was left, which nobody sees unless somebody else has sent that signal."""
 SURVIVED = "TERM INT HUP QUIT"
@@ -106,7 +107,9 @@ class Item(IntEnum):
     ALIASES = 17
     HERE = 18
     ON_TERM = 19
-    FIRST_TEXT = 20
+    PIPE = 20
+    LEAVE_SIGNAL = 21
+    FIRST_TEXT = 22
 
 
 class Dialect(ABC):
@@ -171,10 +174,6 @@ class Dialect(ABC):
         """
 
     @abstractmethod
-    def first(self) -> str:
-        """Return what gets ready for the first command, once the state of an earlier shell is there."""
-
-    @abstractmethod
     def new_leash(self) -> str:
         """Return what gives the shell a new leash, so that what is left of earlier commands is not asked for again."""
 
@@ -219,7 +218,7 @@ class Dialect(ABC):
         """Return the traps: one reports how a command ended the shell, the other is how we make a command end."""
 
     @abstractmethod
-    def _next(self) -> str:
+    def next(self) -> str:
         """Return what gets ready for the next command."""
 
     # What is the same.
@@ -336,7 +335,9 @@ class Dialect(ABC):
         if request.where is Where.LAST_ON_TERMINAL:
             # A terminal rewrites line breaks and so messages: there the end is told by the end of the stream.
             end, first = f"{self.call} trap - EXIT", f"{self.program} stty sane <&{self.out};"
-        return f"{first}{self.call} trap - {LEAVE_SIGNAL} {SURVIVED};{self._saying_begin(number)}{end}"
+        return (
+            f"{first}{self.call} trap - {self._value(Item.LEAVE_SIGNAL)} {SURVIVED};{self._saying_begin(number)}{end}"
+        )
 
     def _there_and_back(self, request: Request, text: str) -> str:
         if request.cwd is None:
@@ -393,9 +394,9 @@ class Dialect(ABC):
             # A command that fails may not have read all of its input, which must not be taken for script.
             code = f'{self.call} test "{self._value(Item.CODE)}" = 0'
             leave = f"{code} || {self.call} exit\n" if where == Where.ATTACHED.value else ""
-            return f"{first}{aside}{end} >&{self.out}\n{leave}{self._next()}"
+            return f"{first}{aside}{end} >&{self.out}\n{leave}{self.next()}"
         said = f"{self._say(Kind.SESSION_END, *ended)} >&{self.out}\n"
-        return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
+        return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self.next()}"
 
     def _last_words(self) -> str:
         """Return what says EXIT, in the end of the trap on that."""
@@ -407,8 +408,30 @@ class Dialect(ABC):
         said = f"{self.call} printf '{self._head(Kind.BEGIN)}{number}\\0'"
         return "".join(f"{said} >&{end};" for end in ((self.err, self.out) if separate else (self.out,)))
 
+    def _choosing_leave_signal(self) -> str:
+        """Return what notes the signal to leave a command."""
+        name = self._item(Item.LEAVE_SIGNAL)
+        known = f"{self.call} kill -l {LEAVE_SIGNAL} >/dev/null 2>&1"
+        return f"{name}={LEAVE_SIGNAL}; {known} || {name}={OTHER_LEAVE_SIGNAL}"
+
+    def _making_pipe(self) -> str:
+        """Return what makes a named pipe, in a directory of its own, and notes its path.
+
+        For where a pipe that is open cannot be opened once more, as it can be where there is /proc.
+        """
+        place = f'"${{TMPDIR:-/tmp}}"/{directory_name(self.marker)}-leash'
+        return (
+            f"{self._item(Item.PIPE)}={place}/pipe; {self.program} rm -rf -- {place}; "
+            f"{self.program} mkdir -m 700 -- {place} && {self.program} mkfifo {place}/pipe"
+        )
+
     def _mark(self, number: str) -> str:
         return f'{self.call} export {MARKER_VARIABLE}="{self.marker}{number}/"'
+
+
+def directory_name(marker: str) -> str:
+    """Return a name for a directory that a shell makes for itself, by which it is known whose it was."""
+    return f"hermes-{marker.rpartition(':')[2].rstrip('/').replace('/', '-')}"
 
 
 def directory_word(path: str) -> str:

@@ -9,7 +9,6 @@ from enum import IntEnum
 
 from environments.shell.dialect.base import (
     FINISHING_NAMES,
-    LEAVE_SIGNAL,
     LEFT,
     NEVER_RESTORED,
     Dialect,
@@ -73,15 +72,13 @@ class Bash(Dialect):
         return f"{self.words}_e"
 
     def definitions(self) -> str:
-        """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
+        """Return the first text, see `Dialect`. The leash is a pipe, which commands hold by a second opening."""
         texts = {_text_index(name): self._finishing_text(name) for name in FINISHING_NAMES}
         texts |= {Item.BEGIN: self._beginning(), Item.IN_FORK: self._forking(), Item.NUMBER: "0"}
         texts |= {Item.EXIT: self._farewell(), Item.LEAVE: self._leaving()}
         text = f"${{{self.words}[${{1-{_text_index(USUAL)}}}]-}}"  # with no argument, as that is read byte by byte
         behind = f'{self._behind} () {{ {self._taking_over()}\\builtin eval "{text}"; }}'
         texts |= {Item.AGAIN: f"{behind}; {self._behind}", Item.UNUSUAL: self._unusual()}
-        i = f"{self.words}_i"
-        without = f"{self.words}[${i}]=${{{self.words}[${i}]//{self._hold_leash()}}}"
         return "\n".join(
             [
                 "\\builtin shopt -s expand_aliases",
@@ -90,9 +87,8 @@ class Bash(Dialect):
                 f"{self.words}=()",
                 *(f"{self._item(index)}={shlex.quote(text)}" for index, text in texts.items()),
                 behind,
+                self._choosing_leave_signal(),
                 self.new_leash(),
-                f"[[ -p /proc/self/fd/{Fd.LEASH_END} ]] || for {i} in ${{!{self.words}[@]}}; do {without}; done",
-                f"\\builtin unset -v {i}",
                 self._arm(),
             ]
         )
@@ -105,29 +101,31 @@ class Bash(Dialect):
 
     def new_leash(self) -> str:
         """Return what makes a pipe, see `Dialect`. Before 5.1 a here-string is a file, and costs a fork to replace."""
-        end = Fd.LEASH_END
+        end, pipe, holds = Fd.LEASH_END, self._item(Item.PIPE), self._item(Item.SCRIPT)
+        named = f'"${{{pipe}}}"'
+        opened = f"\\exec {Fd.LEASH}<>{named}; \\exec {end}<{named}; \\exec {Fd.LEASH}>&-"  # none waits for the other
         return (
-            f"\\exec {end}<<<''; if [[ -p /proc/self/fd/{end} ]]; then \\builtin read -r -u {end}; "
-            f"else \\exec {end}< <(:); fi; if [[ -e /proc/self/fd/{Fd.LEASH} ]]; then :;{self._hold_leash()} fi\n"
+            f"\\builtin true >&{Fd.LEASH}; {holds}=$?; \\exec {end}<<<''; {pipe}=/proc/self/fd/{end}; "
+            f"if [[ -p {named} ]]; then \\builtin read -r -u {end}; "
+            f"elif [[ -e {named} ]]; then \\exec {end}< <(:); "
+            f"elif {self._making_pipe()}; then {opened}; "
+            f"else {pipe}=/dev/null; \\exec {end}</dev/null; fi; "
+            f"if [[ {self._value(Item.SCRIPT)} = 0 ]]; then :;{self._hold_leash()} fi\n"
         )
 
-    @staticmethod
-    def _hold_leash() -> str:
-        return f"\\exec {Fd.LEASH}>/proc/self/fd/{Fd.LEASH_END} || :;"
+    def _hold_leash(self) -> str:
+        return f'\\exec {Fd.LEASH}>"${{{self._item(Item.PIPE)}}}" || :;'
 
     def _count(self) -> str:
         return f"{self._item(Item.NUMBER)}=$(({self.words}[{Item.NUMBER}]+1)); {self._mark(self._value(Item.NUMBER))}\n"
 
-    def _next(self) -> str:
+    def next(self) -> str:
+        """Return what gets ready for the next command, see `Dialect`."""
         return f"{self._count()}{self._hold_leash()}\n"
-
-    def first(self) -> str:
-        """Return what gets ready for the first command, see `Dialect`."""
-        return f"if [[ -p /proc/self/fd/{Fd.LEASH_END} ]]; then {self._next()}else {self._count()}fi"
 
     def _arm(self) -> str:
         quietly = f"{self._behind} {Item.PLACE} >&{Fd.NULL_OUT} 2>&{Fd.NULL_OUT}"  # no text: for what begins each
-        leave = f"\\builtin trap '{quietly};{self._behind} {Item.LEAVE}' {LEAVE_SIGNAL}"
+        leave = f"\\builtin trap '{quietly};{self._behind} {Item.LEAVE}' {self._value(Item.LEAVE_SIGNAL)}"
         return f"\\builtin trap '{self._exiting('$?')}' EXIT; {leave}\n"
 
     def _exiting(self, code: str) -> str:

@@ -106,7 +106,7 @@ class Prelude:
         entering = dialect.entering(begins.cwd, begins.nowhere)
         exporting = dialect.exporting(begins.exports)
         home = exporting if begins.cwd and begins.cwd.startswith("~") else ""  # which may be another user's
-        return "\n".join([dialect.definitions(), home, entering, restoring, exporting, dialect.first(), opening])
+        return "\n".join([dialect.definitions(), home, entering, restoring, exporting, dialect.next(), opening])
 
     def _for_either(self, bash: str, posix: str) -> str:
         """Return a text of which a bash takes one part, and any other shell the other one."""

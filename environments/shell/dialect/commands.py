@@ -8,9 +8,16 @@ from enum import Enum
 
 from environments.owner import MARKER_VARIABLE
 from environments.plain_number import plain_number
-from environments.shell.dialect.base import LEAVE_SIGNAL, SURVIVED
+from environments.shell.dialect.base import LEAVE_SIGNAL, OTHER_LEAVE_SIGNAL, SURVIVED, directory_name
 
-TELL_TIME = 'read -r line </proc/self/stat\necho "$line"'
+_HAS_PROC = "[ -e /proc/self/stat ]"
+TELL_TIME = f"""\
+if {_HAS_PROC}; then
+  read -r line </proc/self/stat
+  echo "$line"
+else
+  echo "$(command -p date +%s)00"
+fi"""
 """Prints when the process that runs it was started, which is now if that is one of its own."""
 TELL_TIME_ALONE = 'read -r now line </proc/uptime\necho "${now%.*}${now#*.}"'
 """Prints what time it is without starting a process; where /proc is made up, other than by the starts of processes."""
@@ -105,6 +112,34 @@ if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $held $found
 if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
 :
 """
+# The same where there is no /proc, by `ps`. What holds a descriptor cannot be told, so that nothing is signalled yet: a
+# fork of the shell, which is known as its child, must be before its own child. The `ps` of macOS and that of Linux take
+# other options to show the environment. That comes first, so that its own processes are gone when the table is made.
+_SHOW = "{ command -p ps -A -E -ww -o pid= -o command= || command -p ps axeww -o pid= -o command=; } 2>/dev/null"
+_LOOK_BY_PS = r"""
+self=$(exec sh -c 'echo $PPID')
+mine=$(command -p ps -o pgid= -p $$)
+frozen=
+for p in $freeze; do if [ "$p" != "${mine##* }" ]; then frozen="$frozen -$p"; fi; done
+if [ -n "$frozen" ]; then kill -s STOP -- $frozen 2>/dev/null; fi
+bearers=$(@BEARERS@)
+table=$(TZ=UTC0 LC_ALL=C command -p ps -A -o pid= -o stat= -o ppid= -o pgid= -o lstart=)
+there=" $(echo "$table" | while read -r p w; do echo "$p"; done | command -p tr '\n' ' ') "
+found=
+for p in $bearers; do
+  case " $spare $$ $self " in *" $p "*) continue ;; esac
+  case $there in *" $p "*) found="$found $p" ;; esac
+done
+echo "$$ $self @"
+echo "$found"
+echo
+echo
+echo
+if [ -n "$found$known" ]; then echo "$table" | while read -r p s u g w; do echo "$p () $s $u $g @ $w"; done; fi
+if [ -n "$wake" ]; then kill -s "$leave" "$wake" 2>/dev/null || kill -s "$other" "$wake" 2>/dev/null; fi
+if [ -n "$frozen" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen 2>/dev/null; fi
+:
+"""
 # A group of processes may be limited together with those around it, so that all above it are asked too. Another limit
 # is told with the number of all there are, of which those that it holds for are a part. Threads count as processes, but
 # to count them takes long among many.
@@ -131,8 +166,10 @@ if [ -z "$seen" ]; then
   command ulimit -u || command ulimit -p
 fi
 """
-# Set in front: $shell, $marker, and $leash, $end, $out, $err as above. Says whether somebody else holds its output.
+# Set in front: $shell, $marker, and $leash, $end, $out, $err as above. Says whether somebody else holds its output,
+# which cannot be told where there is no /proc.
 _HOLDERS = r"""
+if [ ! -e /proc/self/stat ]; then echo held; exit; fi
 holds() {
   [ -r "/proc/$1/fd" ] || { [ -e "/proc/$1" ]; return; }
   for f in "/proc/$1/fd/"*; do
@@ -168,7 +205,7 @@ while read -r line; do
     exec 3<&- 4<&-
   fi
   n=$((n+1)) d=${TMPDIR:-/tmp}/$1-$n
-  mkdir -m 700 -- "$d" && mkfifo -m 600 "$d/1" "$d/2" || exit 1
+  mkdir -m 700 -- "$d" && mkfifo "$d/1" "$d/2" || exit 1
   exec 5<>"$d/1" 6<>"$d/2" 3<"$d/1" 4<"$d/2"
   cat <&3 3<&- 4<&- 5>&- 6>&- & out=$!
   cat <&4 >&2 3<&- 4<&- 5>&- 6>&- & err=$!
@@ -236,6 +273,7 @@ def look(
         spare=spare or "",
         wake=wake or "",
         leave=LEAVE_SIGNAL,
+        other=OTHER_LEAVE_SIGNAL,
         signal=signal,
         brand=brand or "",
         freeze=" ".join(map(str, freeze)),
@@ -245,10 +283,18 @@ def look(
         strays="",
     )
     # grep takes each line for a text to look for, which `case` wants as patterns.
-    patterns = "|".join(f"*{shlex.quote(each)}*" for each in marker.splitlines())
-    bearers_alone = _BEARERS_ALONE.replace("@MARKERS@", patterns)
+    markers = [shlex.quote(each) for each in marker.splitlines()]
+    bearers_alone = _BEARERS_ALONE.replace("@MARKERS@", "|".join(f"*{each}*" for each in markers))
     bearers, table = (bearers_alone, _TABLE_ALONE) if alone else (_BEARERS, _TABLE)
-    return head + (_STOPPING if alone else "") + _LOOK.replace("@BEARERS@", bearers).replace("@TABLE@", table)
+    by_proc = _LOOK.replace("@BEARERS@", bearers).replace("@TABLE@", table)
+    by_ps = _LOOK_BY_PS.replace("@BEARERS@", _bearers_by_ps(markers))
+    return f"{head}{_STOPPING if alone else ''}if {_HAS_PROC}; then{by_proc}else{by_ps}fi\n"
+
+
+def _bearers_by_ps(markers: Iterable[str]) -> str:
+    """Return what prints the processes that carry any of some markers, which are words of shell text."""
+    patterns = "|".join(f"*{MARKER_VARIABLE}=*{each}*" for each in markers)
+    return f'{_SHOW} | while read -r p w; do case $w in {patterns}) echo "$p" ;; esac; done'
 
 
 def counting_processes(known: int | None) -> str:
@@ -273,10 +319,16 @@ def ending_with_program(call: str, marker: str, patience: float) -> str:
         marker: What the markers of the environment's processes begin with.
         patience: Seconds until it does so, in which it may be told that only the link has dropped.
     """
+    mark = shlex.quote(f"{MARKER_VARIABLE}={marker}")
     wait = f"command -p sleep {plain_number(patience)}\n" if patience else ""  # which a fork bomb may leave no room for
     ending = f"""\
 {wait}for s in TERM KILL; do
-  for p in $(command -p grep -zlsF -- {shlex.quote(f"{MARKER_VARIABLE}={marker}")} /proc/[0-9]*/environ); do
+  if {_HAS_PROC}; then
+    found=$(command -p grep -zlsF -- {mark} /proc/[0-9]*/environ)
+  else
+    found=$({_bearers_by_ps([shlex.quote(marker)])})
+  fi
+  for p in $found; do
     p=${{p%/environ}} p=${{p#/proc/}}
     if [ "$p" != $$ ]; then kill -s $s "$p"; fi
   done 2>/dev/null
@@ -316,7 +368,7 @@ def branding(brand: int) -> str:
 def without_leash(children: Sequence[int], marker: str, leash: int) -> str:
     """Return what prints those children of a shell that hold no leash, and carry no marker of a command.
 
-    It starts no process.
+    It starts no process, where there is /proc.
 
     Args:
         children: Their process ids.
@@ -326,6 +378,16 @@ def without_leash(children: Sequence[int], marker: str, leash: int) -> str:
     own = f"*{MARKER_VARIABLE}={shlex.quote(marker)}"  # what follows is no digit, as names of variables begin with none
     return f"""\
 for p in {" ".join(map(str, children))}; do
+  if ! {_HAS_PROC}; then
+    w=$({{ command -p ps -E -ww -o command= -p "$p" || command -p ps eww -o command= -p "$p"; }} 2>/dev/null)
+    case $w in
+      {own}[0-9]*) ;;
+      {own}*) echo "$p" ;;
+      *{MARKER_VARIABLE}=*) ;;
+      ?*) echo "$p" ;;
+    esac
+    continue
+  fi
   if [ -e "/proc/$p/fd/{leash}" ] || [ ! -r "/proc/$p/environ" ]; then continue; fi
   whose=$p
   while IFS= read -r w || [ -n "$w" ]; do
@@ -350,11 +412,6 @@ def output_is_held(shell: int, marker: str, ends: tuple[int, int], outputs: tupl
 def outlet_argv(marker: str, word: str) -> list[str]:
     """Return the program that brings what comes out of pipes which it makes, see `outlet`."""
     return ["/bin/sh", "-c", _OUTLET, marker, f"{directory_name(marker)}-pipes", word]
-
-
-def directory_name(marker: str) -> str:
-    """Return a name for a directory that a shell makes for itself, by which it is known whose it was."""
-    return f"hermes-{marker.rpartition(':')[2].rstrip('/').replace('/', '-')}"
 
 
 def in_temporary_directory(name: str) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Collection
 
 from environments.shell.dialect.base import (
     FINISHING_NAMES,
-    LEAVE_SIGNAL,
     LEFT,
     NEVER_RESTORED,
     Dialect,
@@ -46,18 +45,15 @@ class Posix(Dialect):
     def _item(self, item: int) -> str:
         return self._name(Item(item).name.lower())
 
-    @property
-    def _leash_path(self) -> str:
-        return f"${{{self._name('l')}-}}"
-
     def definitions(self) -> str:
-        """Return the first text, see `Dialect`. The leash is open to commands through /proc, where there is one."""
+        """Return the first text, see `Dialect`. The leash is a pipe, which commands hold by a second opening."""
         texts = {self._name(name): self._finishing_text(name) for name in FINISHING_NAMES}
         texts |= {self._item(Item.EXIT): self._farewell(), self._item(Item.NUMBER): "0"}
         return "\n".join(
             [
                 f"\\exec {_OUT}>&1 {_ERR}>&2",
                 *(f"{name}={shlex.quote(text)}" for name, text in texts.items()),
+                self._choosing_leave_signal(),
                 self.new_leash(),
                 self._arm(),
             ]
@@ -65,25 +61,26 @@ class Posix(Dialect):
 
     def new_leash(self) -> str:
         """Return what makes a pipe, see `Dialect`: a here-document is one. Of that the shell keeps the other end."""
-        pipe = f"/proc/self/fd/{_LEASH}"
+        pipe, name = f"/proc/self/fd/{_LEASH}", self._item(Item.PIPE)
+        opened = f'\\exec {_LEASH}<>"${name}" {_LEASH_END}>"${name}"'  # none waits for the other
         return (
             f"\\exec {_LEASH}<<HX_LEASH\n\nHX_LEASH\n"
-            f"if [ -p {pipe} ]; then \\exec {_LEASH_END}>{pipe}; {self._name('l')}=/proc/self/fd/{_LEASH_END}; "
+            f"if [ -p {pipe} ]; then \\exec {_LEASH_END}>{pipe}; {name}=/proc/self/fd/{_LEASH_END}; "
             f"\\command read -r {self._name('x')} <&{_LEASH}; "
-            f"else \\exec {_LEASH_END}>/dev/null; {self._name('l')}=/dev/null; fi; \\exec {_LEASH}<&-\n"
+            f"elif ! [ -e /proc/self/fd ] && {self._making_pipe()}; then {opened}; "
+            f"else \\exec {_LEASH_END}>/dev/null; {name}=/dev/null; fi; \\exec {_LEASH}<&-\n"
         )
 
     def _arm(self) -> str:
         text = f'\\eval "{self._value(Item.EXIT)}"'
-        return f"\\command trap '{text}' EXIT; \\command trap '\\command exit {LEFT}' {LEAVE_SIGNAL}\n"
+        return (
+            f"\\command trap '{text}' EXIT; \\command trap '\\command exit {LEFT}' {self._value(Item.LEAVE_SIGNAL)}\n"
+        )
 
-    def _next(self) -> str:
+    def next(self) -> str:
+        """Return what gets ready for the next command, see `Dialect`."""
         number = self._item(Item.NUMBER)
         return f"{number}=$(({number}+1)); {self._mark(self._value(Item.NUMBER))}\n"
-
-    def first(self) -> str:
-        """Return what gets ready for the first command, see `Dialect`."""
-        return self._next()
 
     def _noting_end(self) -> str:
         return f"\\command unset {self._item(Item.COMMAND)}\n"
@@ -92,7 +89,7 @@ class Posix(Dialect):
         # Where nobody holds the other end, writing to the pipe is the end of whoever does.
         probe = f"(\\command trap - PIPE; \\command printf x >&{_LEASH_END}) 2>/dev/null"
         held = self._item(Item.LEFT)
-        return f'{held}=0; if [ -p "{self._leash_path}" ] && {probe}; then {held}=1; fi\n'
+        return f'{held}=0; if [ -p "{self._value(Item.PIPE)}" ] && {probe}; then {held}=1; fi\n'
 
     def _here(self) -> str:
         # Where $PWD is frozen, what is built in does not know where the shell is.
@@ -141,7 +138,7 @@ class Posix(Dialect):
         if not request.where.takes_input:
             stdin = f"0<&{_STDIN} {_STDIN}<&- " if request.stdin_file else "0</dev/null "
         err = _ERR if request.separate else _OUT
-        ends = f'{_LEASH}<"{self._leash_path}" {_LEASH_END}>&-'
+        ends = f'{_LEASH}<"{self._value(Item.PIPE)}" {_LEASH_END}>&-'
         return f"{stdin}{_OUT}>&1 {_ERR}>&2 1>&{_OUT} 2>&{err} {ends}"
 
     def _finishing(self, request: Request) -> str:
