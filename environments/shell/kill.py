@@ -96,7 +96,7 @@ class ProcessTree:
         self._outputs = (quarry.dialect.out, quarry.dialect.err)
         self._shell_runs_it = quarry.shell_pid is not None
         self._began = quarry.since
-        self._known: dict[int, str] = {}
+        self._known: dict[int, int] = {}
         self._looked = self._restless = False
         self._alone = self._takes_strays = False
         self._groups = {quarry.shell_pid} if quarry.shell_pid else set()
@@ -252,12 +252,9 @@ class ProcessTree:
 
     async def _roots(self, table: ProcessTable) -> set[int]:
         """Return those that are the command's whatever they descend from."""
-        remembered = {
-            pid for pid, start in self._known.items() if pid in table.rows and table.rows[pid].started == start
-        }
         likely = table.speaking | (table.strays - {FIRST} if self._takes_strays else frozenset())
         children = table.children(self._quarry.shell_pid) if self._shell_runs_it and self._quarry.shell_pid else set()
-        known = remembered | table.marked
+        known = table.still(self._known) | table.marked
         likely = (likely | children) - known - table.own - table.ancestors(self._quarry.shell_pid or 0)
         if not likely:
             return known

@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
     parent: int
     group: int
-    started: str
+    started: int
     """When it was started, in ticks, which tells it from a later one with the same id."""
 
 
@@ -38,8 +38,8 @@ class ProcessTable(NamedTuple):
     """Those that have its output as their own, as may what was there before it."""
     strays: frozenset[int]
     """Those that carry no mark of ours, and may be anybody's."""
-    signalled: frozenset[int]
-    """Those that were sent the signal by the look itself."""
+    by_ps: bool
+    """Whether `ps` told of them, which says starts to the second and may be one off, and nothing was signalled."""
     rows: Mapping[int, Row]
     """All that run, or none if nothing was of interest."""
 
@@ -59,9 +59,7 @@ class ProcessTable(NamedTuple):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500] or 'no answer'}")
         own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
         rows = dict(_rows(lines[5:]))
-        found = frozenset(marked + held)
-        signalled = frozenset[int]() if by_ps else found
-        return cls(frozenset(own), found, frozenset(said), frozenset(strays), signalled, rows)
+        return cls(frozenset(own), frozenset(marked + held), frozenset(said), frozenset(strays), by_ps, rows)
 
     @property
     def moving(self) -> frozenset[int]:
@@ -76,9 +74,23 @@ class ProcessTable(NamedTuple):
         """Return the children of a process."""
         return {child for child, row in self.rows.items() if row.parent == pid}
 
+    @property
+    def signalled(self) -> frozenset[int]:
+        """Those that the look has sent its signal to."""
+        return frozenset() if self.by_ps else self.marked
+
     def started_since(self, ticks: float) -> set[int]:
         """Return what was started at a time of the target's, or later."""
-        return {pid for pid, row in self.rows.items() if int(row.started) >= ticks}
+        return {pid for pid, row in self.rows.items() if row.started + self._inexact >= ticks}
+
+    def still(self, known: Mapping[int, int]) -> set[int]:
+        """Return which of some processes, each with its start, run still."""
+        rows = {pid: self.rows[pid] for pid in known if pid in self.rows}
+        return {pid for pid, row in rows.items() if abs(row.started - known[pid]) <= self._inexact}
+
+    @property
+    def _inexact(self) -> int:
+        return 2 * TICKS if self.by_ps else 0
 
     def ancestors(self, pid: int) -> set[int]:
         """Return a process with all that it descends from."""
@@ -114,7 +126,7 @@ def parse_time(text: str) -> int | None:
     line = text.strip()
     if is_number(line):
         return int(line)
-    return next((int(row.started) for _, row in _rows([line])), None)
+    return next((row.started for _, row in _rows([line])), None)
 
 
 def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
@@ -126,14 +138,14 @@ def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
         if words[3:4] == [_BY_PS]:
             words[3:] = ["0"] * 16 + [_ticks(words[4:])]
         if len(words) > 19 and words[0][0] not in _DEAD and all(map(is_number, (pid, words[1], words[2], words[19]))):
-            yield int(pid), Row(int(words[1]), int(words[2]), words[19])
+            yield int(pid), Row(int(words[1]), int(words[2]), int(words[19]))
 
 
 def _ticks(words: Sequence[str]) -> str:
-    """Return the end of the second that `ps` tells as `Sat Feb 29 09:05:59 2020`, in ticks."""
+    """Return the second that `ps` tells as `Sat Feb 29 09:05:59 2020`, in ticks."""
     try:
         _, month, day, clock, year = words
         moment = timegm((int(year), _MONTHS.index(month) + 1, int(day), *map(int, clock.split(":"))))
     except ValueError:
         return ""
-    return str(moment * TICKS + TICKS - 1)
+    return str(moment * TICKS)
