@@ -39,6 +39,7 @@ from environments.shell.dialect.files import (
     reading,
     removing,
     statting,
+    taking,
 )
 from environments.shell.transfer import Arriving, Collected, Runner, Words, call_at, received, sent
 from environments.starting import Reporter
@@ -108,7 +109,7 @@ class ShellFiles:
 
     async def _stream_in(self, path: str, mode: str, size: int, feed: Callable[[Write], Awaitable[object]]) -> None:
         # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
-        command = call_at(path, placing(path, f"head -c {size}", mode, size))
+        command = call_at(path, placing(path, taking(size), mode, size))
         words = Words()
         code = await self.runner.run_fed(command, Where.ATTACHED, words, feed)
         self.raise_for("write", path, await self.explained(path, "write", code), words.text)

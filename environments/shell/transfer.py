@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TIME_LIMIT = 60.0
 """Seconds for a command that moves what is small."""
+BATCH = 512 * 1024
+"""Bytes for which a thread is woken that reads."""
+BATCH_DELAY = 0.002
+"""Seconds for which fewer may wait."""
 LONGEST_REASON = 4096
 """Bytes of what a program says that are told."""
 
@@ -117,14 +121,17 @@ _PATIENT = _Patient()
 class Arriving(Words):
     """What a command prints, as a sink on the loop and as a file that a worker thread reads.
 
-    The command waits while too much is unread. Standard error is kept apart.
+    The command waits while too much is unread. Standard error is kept apart. The thread is woken for much at a time:
+    whenever both threads have something to do, they hand the interpreter to and fro.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._bell = _thread.allocate_lock()
-        self._pieces = Pieces(self._ring)
-        self._rest = memoryview(b"")
+        self._pieces = Pieces(self._ring_soon)
+        self._unannounced = 0
+        self._due: asyncio.TimerHandle | None = None
+        self._rest, self._begin = b"", 0
         self._has_ended = False
         self.code = -1
         """The exit code, once everything was read."""
@@ -141,6 +148,7 @@ class Arriving(Words):
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes."""
         if channel is Channel.STDOUT:
+            self._unannounced += len(data)
             self._pieces.offer(channel, data, self._stream)
         else:
             super().add(channel, data)
@@ -148,6 +156,7 @@ class Arriving(Words):
     async def put(self, data: bytes) -> None:
         """Take the next bytes of a source that waits until they were read."""
         self._pieces.offer(Channel.STDOUT, data, _PATIENT)
+        self._ring()
         await self._pieces.drained()
 
     def end(self, code: int = -1) -> None:
@@ -159,7 +168,17 @@ class Arriving(Words):
         """Drop what was not read, as nothing reads any more."""
         self._pieces.drop()
 
+    def _ring_soon(self) -> None:
+        if self._unannounced >= BATCH:
+            self._ring()
+        elif self._due is None:
+            self._due = current().loop.call_later(BATCH_DELAY, self._ring)
+
     def _ring(self) -> None:
+        self._unannounced = 0
+        if self._due:
+            self._due.cancel()
+            self._due = None
         if self._bell.locked():
             self._bell.release()
 
@@ -172,20 +191,19 @@ class Arriving(Words):
             CallCancelledError: The scope of the current thread was cancelled.
         """
         check_scope()
-        while not self._rest:
+        while self._begin == len(self._rest):
             has_ended = self._has_ended  # asked before: all that was printed is then here
             if self._pieces:
-                data = b"".join(data for _, data in self._pieces.take())
-                self._rest = memoryview(data)
-                current().soon(self._pieces.taken, len(data))
-                self.on_read(len(data))
+                self._rest, self._begin = b"".join(data for _, data in self._pieces.take()), 0
+                current().soon(self._pieces.taken, len(self._rest))
+                self.on_read(len(self._rest))
             elif has_ended:
                 return b""
             else:
                 self._bell.acquire()
                 check_scope()
-        data, self._rest = bytes(self._rest[:size]), self._rest[size:]
-        return data
+        begin, self._begin = self._begin, min(self._begin + size, len(self._rest))
+        return self._rest[begin : self._begin]
 
     def read_line(self) -> bytes:
         """Return the next line with its end, or what there is of it."""

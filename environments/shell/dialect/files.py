@@ -171,6 +171,8 @@ EXPLAIN = _EXPLAIN + _PURPOSES + _QUESTIONS
 
 NO_BASE64 = 45
 """Exit code by which the texts below say that the target cannot decode base64."""
+BLOCK = 128 * 1024
+"""Bytes that are moved at a time. `head` moves 8 KB, or in BusyBox one."""
 
 # Set in front of each: $path. A relative path is taken from where the command runs, the session's directory. One that
 # is too long is refused here, as some programs go a part of the way.
@@ -186,7 +188,10 @@ case $path in /*) ;; *) path=$PWD/$path ;; esac
 _PLACE = """\
 no_place() { explain write; exit 1; }
 whole() {
-  [ -z "$size" ] || [ "$(($(wc -c <"$part")))" -eq "$size" ] || { echo "only a part of it has come" >&2; false; }
+  [ -z "$size" ] || [ "$(($(stat -c %s -- "$part" 2>/dev/null || wc -c <"$part")))" -eq "$size" ] || {
+    echo "only a part of it has come" >&2
+    false
+  }
 }
 [ ! -d "$path" ] || no_place
 links=0
@@ -247,6 +252,18 @@ def placing(path: str, command: str, mode: str = "", size: int | None = None) ->
     """
     head = f"mode={mode} size={'' if size is None else size} unique={os.urandom(6).hex()}\n{resolving(path)}"
     return f"{head}{EXPLAIN}{_PLACE}{command}{_FINISH}"
+
+
+def taking(size: int) -> str:
+    """Return what prints so many bytes of its input, and leaves what is behind them unread."""
+    if size <= BLOCK:
+        return f"head -c {size}"
+    blocks, exactly = (size - 1) // BLOCK, "dd iflag=fullblock status=none"
+    return f"""\
+if {exactly} count=0 </dev/null >/dev/null 2>&1
+then {exactly} bs={BLOCK} count={blocks} && {exactly} bs={size - blocks * BLOCK} count=1
+else head -c {size}
+fi"""
 
 
 def decoding(path: str, text: str, mode: str = "") -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from targets.local_shells import without_bash
@@ -16,7 +17,12 @@ from targets.plain_local import PlainLocal
 
 from environments import BaseEnvironment, TargetIsADirectoryError, TargetNotADirectoryError, TerminalError
 from environments.conformance.check import wait_until
+from environments.loop import current, run
+from environments.output import Channel
+from environments.shell.dialect.files import BLOCK, taking
 from environments.shell.files import SMALL
+from environments.shell.stream import Stream
+from environments.shell.transfer import Arriving, received
 
 SIZES = (5, SMALL + 1, 200_000)
 """What is small goes another way than what is large."""
@@ -178,6 +184,54 @@ def test_the_umask_counts_for_new_files_and_directories(tmp_path: Path) -> None:
         assert [permissions(path) for path in (tmp_path / name).iterdir()] == [0o640] * 3
 
 
+def program(path: Path, *lines: str) -> None:
+    """Make a program of shell text."""
+    path.write_text("\n".join(("#!/bin/sh", *lines)))
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["dd", "stat"])
+def test_a_large_file_is_put_where_a_program_knows_less(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, source, there = tmp_path / "programs", tmp_path / "source", tmp_path / "there"
+    programs.mkdir()
+    program(programs / name, f'echo "{name}: illegal option" >&2', "exit 1")
+    monkeypatch.setattr(PlainLocal, "first_programs", programs)
+    source.write_bytes(os.urandom(3 * BLOCK + 1))
+    with without_bash(tmp_path) as env:
+        env.put_file(source, str(there))
+        assert there.read_bytes() == source.read_bytes()
+        assert env.execute("echo works").output == "works\n"
+
+
+@pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 3 * BLOCK, 1_000_000])
+def test_as_many_bytes_are_taken_as_the_file_has_however_they_come(size: int) -> None:
+    """And none of what is behind them, which is for the shell."""
+    text = f"{{ {taking(size)}\n}} | wc -c; cat"
+    child = subprocess.Popen(["/bin/sh", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    assert child.stdin and child.stdout
+    data = bytes(size) + b"behind"
+    with child:
+        for begin in range(0, len(data), 9999):
+            child.stdin.write(data[begin : begin + 9999])
+        child.stdin.close()
+        assert child.stdout.read().split() == [str(size).encode(), b"behind"]
+
+
+def test_a_little_is_read_before_there_is_more() -> None:
+    async def bring(arriving: Arriving) -> int:
+        arriving.on(cast(Stream, None))  # so little pauses none
+        for _ in range(3):
+            taken = current().loop.create_future()
+            arriving.on_read = lambda _, taken=taken: current().soon(taken.set_result, None)
+            arriving.add(Channel.STDOUT, b"little")
+            await taken
+        return 0
+
+    assert run(lambda _: received(bring, lambda arriving: [*iter(arriving.read, b"")])) == [b"little"] * 3
+
+
 def test_a_file_that_becomes_shorter_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     with without_bash(tmp_path) as env:
@@ -195,16 +249,13 @@ def test_a_program_that_misses_the_signal_ends_and_leaves_no_part_of_a_file(
     programs, there = tmp_path / "programs", tmp_path / "there"
     programs.mkdir()
     there.mkdir()
-    deaf = programs / "head"
-    lines = (
-        "#!/bin/sh",
+    program(
+        programs / "head",
         "trap '' TERM",
         f": >{programs}/begun",
         f'{shutil.which("head")} "$@"',
         f": >{programs}/ended",
     )
-    deaf.write_text("\n".join(lines))
-    deaf.chmod(0o755)
     monkeypatch.setattr(PlainLocal, "first_programs", programs)
     monkeypatch.setattr("environments.starting.INTERVAL", 0)
     with without_bash(there) as env:
@@ -217,8 +268,8 @@ def test_a_program_that_misses_the_signal_ends_and_leaves_no_part_of_a_file(
 
 def test_what_a_command_reads_is_private_and_gone(env: BaseEnvironment, tmp_path: Path) -> None:
     look = "stat -Lc %a /proc/self/fd/0; readlink /proc/self/fd/0; cat"
-    for run in (env.execute, env.execute_oneshot):
-        mode, place, text = run(look, stdin="secret").output.split("\n")
+    for execute in (env.execute, env.execute_oneshot):
+        mode, place, text = execute(look, stdin="secret").output.split("\n")
         path = Path(place.removesuffix(" (deleted)"))
         assert text == "secret"
         assert place.endswith(" (deleted)") and not path.exists()
