@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import socket
 import subprocess
-import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.engine import Engine, Goals, rows_of
+from benchmarks.engine import TARGET_FILE, Copying, Engine, Goals, rows_of
 from benchmarks.measure import CannotDoError
 from benchmarks.peers.installation import folder_with
 from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Kind, opened_peers
@@ -60,11 +57,8 @@ def rows() -> Iterator[Row]:
         api = docker.APIClient()
         bash, cat = ExecProcess(api, container, "bash"), ExecProcess(api, container, "cat")
 
-        def put_archive(file: Path) -> None:
-            archive = io.BytesIO()
-            with tarfile.open(fileobj=archive, mode="w") as tar:
-                tar.add(file, file.name)
-            api.put_archive(container, "/var/tmp", archive.getvalue())
+        def copy(source: str, target: str) -> None:
+            subprocess.run(["docker", "cp", source, target], capture_output=True, check=True)
 
         try:
             with opened_peers(asked) as (peers, not_opened):
@@ -82,8 +76,11 @@ def rows() -> Iterator[Row]:
                         peers=peers,
                         missing={**missing, **not_opened},
                         goals=Goals(command=2.5, call=1.2, queued_call=15, script=1),
-                        put=put_archive,
-                        put_is="a tar to put_archive",
+                        copying=Copying(
+                            lambda file: copy(str(file), f"{container}:{TARGET_FILE}"),
+                            lambda file: copy(f"{container}:{TARGET_FILE}", str(file)),
+                            "`docker cp`",
+                        ),
                     )
                 )
         finally:

@@ -25,7 +25,8 @@ LINE = f"{RAW}: a line"
 SELDOM = 25
 """Turns of a command here for one of what takes a hundred times as long."""
 _MESSAGE = b'{"tool":"noop"}\n'
-_TARGET_FILE = "/var/tmp/hermes-benchmark"
+TARGET_FILE = "/var/tmp/hermes-benchmark"
+"""Where a large file is copied to, and from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,15 @@ class Goals:
     call: float | None = None
     queued_call: float | None = None
     script: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """How the engine's own client library or program copies a file to `TARGET_FILE`, and that to a file here."""
+
+    put: Callable[[Path], object]
+    get: Callable[[Path], object]
+    said: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +73,7 @@ class Engine:
     call: Timer | None = None
     """Makes JSON round trips by the least that can, where that is not a Python of the bash."""
     call_is: str = "a JSON round trip between a Python there and this one, over one stream"
-    put: Callable[[Path], object] | None = None
-    """Copies a file into the target by the engine's own client library or program."""
-    put_is: str = ""
+    copying: Copying | None = None
     more: Mapping[str, Timer] = field(default_factory=dict)
     """What else runs one command there, by name."""
 
@@ -76,8 +84,8 @@ def rows_of(engine: Engine) -> Iterator[Row]:
     yield from _tool_calls(engine)
     yield from _scripts(engine)
     yield from _scripts_with_call(engine)
-    if engine.put:
-        yield _put_file(engine, engine.put)
+    if engine.copying:
+        yield from _files(engine, engine.copying)
 
 
 def _commands(engine: Engine) -> Iterator[Row]:
@@ -179,20 +187,18 @@ def _our_scripts(engine: Engine, code: str) -> dict[str, Timer]:
     return {f"{OURS}{way.suffix}": way.timer(run) for way in WAYS}
 
 
-def _put_file(engine: Engine, put: Callable[[Path], object]) -> Row:
+def _files(engine: Engine, copying: Copying) -> Iterator[Row]:
+    env = engine.env
     with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory, "hermes-benchmark")
+        file, back = Path(directory, "there"), Path(directory, "back")
         file.write_bytes(os.urandom(1_000_000) * (FILE_SIZE // 1_000_000))
-        measured = in_turn(
-            {
-                RAW: clocked(lambda: put(file)),
-                OURS: clocked(lambda: engine.env.put_file(file, _TARGET_FILE)),
-            },
-            seconds=0,
-            least_rounds=3,
-        )
-    engine.env.execute(f"rm -f {_TARGET_FILE}")
-    return Row.of(f"put_file of 100 MB, {engine.name}", measured, goal=1, raw_is=engine.put_is)
+        for what, raw, ours in (
+            ("put_file", lambda: copying.put(file), lambda: env.put_file(file, TARGET_FILE)),
+            ("get_file", lambda: copying.get(back), lambda: env.get_file(TARGET_FILE, back)),
+        ):
+            measured = in_turn({RAW: clocked(raw), OURS: clocked(ours)}, seconds=0, least_rounds=5)
+            yield Row.of(f"{what} of 100 MB, {engine.name}", measured, goal=1, raw_is=copying.said)
+    env.execute(f"rm -f {TARGET_FILE}")
 
 
 def _python_in(bash: RawProcess) -> Timer:

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.engine import Engine, Goals, rows_of
+from benchmarks.engine import TARGET_FILE, Copying, Engine, Goals, rows_of
 from benchmarks.peers.peer import HERMES_AGENT, opened_peers
 from benchmarks.places import singularity_image
 from benchmarks.raw_process import PipedProcess
@@ -33,7 +33,11 @@ def _rows(env: BaseEnvironment, name: str) -> Iterator[Row]:
 
     def put(file: Path) -> None:
         with file.open("rb") as content:
-            subprocess.run([*inside, "sh", "-c", "cat >/var/tmp/hermes-benchmark"], stdin=content, check=True)
+            subprocess.run([*inside, "sh", "-c", f"cat >{TARGET_FILE}"], stdin=content, check=True)
+
+    def get(file: Path) -> None:
+        with file.open("wb") as content:
+            subprocess.run([*inside, "cat", TARGET_FILE], stdout=content, check=True)
 
     asked = {HERMES_AGENT: {"place": "singularity", "image": singularity_image()}}
     with (
@@ -55,8 +59,7 @@ def _rows(env: BaseEnvironment, name: str) -> Iterator[Row]:
                 peers=peers,
                 missing=missing,
                 goals=Goals(command=3.5, call=1.2),
-                put=put,
-                put_is="`exec instance://` of a cat",
+                copying=Copying(put, get, "`exec instance://` of a cat"),
             )
         )
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.engine import Engine, Goals, rows_of
+from benchmarks.engine import TARGET_FILE, Copying, Engine, Goals, rows_of
 from benchmarks.peers.peer import HERMES_AGENT, opened_peers
 from benchmarks.table import Row
 from environments import EnvironmentStartError, create_environment
@@ -83,8 +83,11 @@ def rows() -> Iterator[Row]:
                 peers=peers,
                 missing=missing,
                 goals=Goals(command=1.5, call=1.2),
-                put=lambda file: sftp.put(str(file), "/var/tmp/hermes-benchmark"),
-                put_is="SFTP by paramiko",
+                copying=Copying(
+                    lambda file: sftp.put(str(file), TARGET_FILE),
+                    lambda file: sftp.get(TARGET_FILE, str(file)),
+                    "SFTP by paramiko",
+                ),
             )
         )
 
