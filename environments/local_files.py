@@ -8,6 +8,7 @@ import itertools
 import os
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,14 +118,16 @@ def open_regular(path: Path) -> BinaryIO:
             raise
 
 
-def read_pieces(path: Path, file: BinaryIO) -> Iterator[bytes]:
-    """Read a file to its end.
+def read_pieces(path: Path, file: BinaryIO, size: int = sys.maxsize) -> Iterator[bytes]:
+    """Read a file to its end, and at most so many bytes.
 
     Raises:
         TerminalError: It could not be read.
     """
     try:
-        yield from iter(lambda: file.read(PIECE), b"")
+        while piece := file.read(min(size, PIECE)):
+            size -= len(piece)
+            yield piece
     except OSError as error:  # no question of its path any more
         raise TerminalError(f"cannot read {path}: {error.strerror or error}") from error
 

@@ -94,18 +94,20 @@ class ShellFiles:
         self.check_name(remote)
         with await in_worker(open_regular, local) as file:
             status = os.fstat(file.fileno())
-
             mode = f"{stat.S_IMODE(status.st_mode) & PERMISSIONS:o}"
             async with self.progress.counting(f"uploading {remote}", status.st_size) as count:
 
                 def produce(send: Callable[[bytes], None]) -> None:
-                    for piece in read_pieces(local, file):
-                        send(piece[: status.st_size - count.done])
-                        count.add(min(len(piece), status.st_size - count.done))
+                    for piece in read_pieces(local, file, status.st_size):
+                        send(piece)
+                        count.add(len(piece))
                     if count.done < status.st_size:
                         raise TerminalError(f"cannot write {remote}: the file here became shorter while it was read")
 
-                await self._stream_in(remote, mode, status.st_size, partial(sent, produce))
+                if status.st_size:
+                    await self._stream_in(remote, mode, status.st_size, partial(sent, produce))
+                else:  # those of /proc say so whatever is in them
+                    await self.write(remote, await in_worker(lambda: b"".join(read_pieces(local, file))), mode)
 
     async def _stream_in(self, path: str, mode: str, size: int, feed: Callable[[Write], Awaitable[object]]) -> None:
         # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
@@ -141,9 +143,7 @@ class ShellFiles:
             count.total = int(size) if size else None
 
             def write(file: BinaryIO) -> None:
-                while piece := arriving.read():
-                    file.write(piece)
-                    count.add(len(piece))
+                arriving.copy(file, count)
                 self.raise_for("read", remote, arriving.code, arriving.text)
 
             replace_file(local, write, int(mode, 8) & PERMISSIONS if mode else None)

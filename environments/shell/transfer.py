@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
 
 from environments.cancellation import check_scope
 from environments.local_files import PIECE
@@ -18,6 +18,7 @@ from environments.shell.dialect.base import Where
 if TYPE_CHECKING:
     from environments.shell.oneshot import Write
     from environments.shell.stream import Stream
+    from environments.starting import Counter
 
 T = TypeVar("T")
 TIME_LIMIT = 60.0
@@ -211,6 +212,12 @@ class Arriving(Words):
         while not line.endswith(b"\n") and (byte := self.read(1)):
             line += byte
         return line
+
+    def copy(self, file: BinaryIO, count: Counter) -> None:
+        """Write what is left to a file, and count it."""
+        while piece := self.read():
+            file.write(piece)
+            count.add(len(piece))
 
     def drain(self, limit: int) -> bool:
         """Read to the end, and return whether it came within so many bytes."""

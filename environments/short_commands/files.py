@@ -132,9 +132,7 @@ class NativeFiles(ShellFiles):
 
         def take(arriving: Arriving) -> None:
             def write(file: BinaryIO) -> None:
-                while piece := arriving.read():
-                    file.write(piece)
-                    count.add(len(piece))
+                arriving.copy(file, count)
                 self.raise_for("read", remote, arriving.code, "it did not come whole")
 
             replace_file(local, write, mode)

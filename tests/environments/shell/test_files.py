@@ -232,6 +232,15 @@ def test_a_little_is_read_before_there_is_more() -> None:
     assert run(lambda _: received(bring, lambda arriving: [*iter(arriving.read, b"")])) == [b"little"] * 3
 
 
+def test_a_file_of_proc_is_copied_though_it_says_that_it_is_empty(bash_or_sh: BaseEnvironment, tmp_path: Path) -> None:
+    bash_or_sh.put_file("/proc/version", str(tmp_path / "there"))
+    bash_or_sh.get_file("/proc/version", tmp_path / "here")
+    (tmp_path / "nothing").touch()
+    bash_or_sh.put_file(tmp_path / "nothing", str(tmp_path / "empty"))
+    version = Path("/proc/version").read_text()
+    assert [(tmp_path / name).read_text() for name in ("there", "here", "empty")] == [version, version, ""]
+
+
 def test_a_file_that_becomes_shorter_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     with without_bash(tmp_path) as env:
