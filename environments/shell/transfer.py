@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 TIME_LIMIT = 60.0
 """Seconds for a command that moves what is small."""
-BATCH = 512 * 1024
+BATCH = 256 * 1024
 """Bytes for which a thread is woken that reads."""
 BATCH_DELAY = 0.002
 """Seconds for which fewer may wait."""
