@@ -30,13 +30,14 @@ from environments.shell.dialect.files import (
     NO_STAT,
     THE_ROOT,
     decoding,
+    describing,
     error_number,
     existing,
     explaining,
     listing_entries,
     making,
     placing,
-    reading,
+    printing,
     removing,
     statting,
     taking,
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 SMALL = 16 * 1024
 """Bytes up to which base64 in a command is quicker than a stream of its own."""
 
-_WITH_MODE = """\
-echo "$(stat -Lc '%a %s' -- "$path" 2>/dev/null)"; cat -- "$path\""""
 _MODE_AND_SIZE = re.compile(rb"([0-7]+) ([0-9]+)\n")
 
 
@@ -123,11 +122,8 @@ class ShellFiles:
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
         """Return a file, see `TargetFiles.read_bytes`."""
-        program = "cat" if limit is None else f"head -c {limit}"
         output = Collected()
-        code = await self.runner.run_into(
-            call_at(path, reading(path, f'{program} -- "$path"'), separate=True), output.on
-        )
+        code = await self.runner.run_into(call_at(path, printing(path, limit), separate=True), output.on)
         self.raise_for("read", path, code, output.text)
         return bytes(output.data)
 
@@ -148,7 +144,7 @@ class ShellFiles:
 
             replace_file(local, write, int(mode, 8) & PERMISSIONS if mode else None)
 
-        command = call_at(remote, reading(remote, _WITH_MODE), separate=True)
+        command = call_at(remote, describing(remote), separate=True)
         async with self.progress.counting(f"downloading {remote}") as count:
             await received(lambda arriving: self.runner.run_into(command, arriving.on), take)
 

@@ -277,6 +277,16 @@ def reading(path: str, command: str) -> str:
     return f"{exactly(path)}{EXPLAIN}{_READ}{{\n{command}\n}}{_UNREAD}"
 
 
+def printing(path: str, limit: int | None = None) -> str:
+    """Return what prints a regular file, or at most so many of its bytes."""
+    return reading(path, 'cat -- "$path"' if limit is None else f'head -c {limit} -- "$path"')
+
+
+def describing(path: str) -> str:
+    """Return what prints a regular file behind a line of its permission bits, in octal, and its size, if it can."""
+    return reading(path, 'echo "$(stat -Lc \'%a %s\' -- "$path" 2>/dev/null)"; cat -- "$path"')
+
+
 # Entries of directories.
 
 NO_STAT = 47
