@@ -171,7 +171,7 @@ EXPLAIN = _EXPLAIN + _PURPOSES + _QUESTIONS
 
 NO_BASE64 = 45
 """Exit code by which the texts below say that the target cannot decode base64."""
-BLOCK = 128 * 1024
+BLOCK = 1024 * 1024
 """Bytes that are moved at a time. `head` moves 8 KB, or in BusyBox one."""
 
 # Set in front of each: $path. A relative path is taken from where the command runs, the session's directory. One that

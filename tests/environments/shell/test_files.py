@@ -205,7 +205,7 @@ def test_a_large_file_is_put_where_a_program_knows_less(
         assert env.execute("echo works").output == "works\n"
 
 
-@pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 3 * BLOCK, 1_000_000])
+@pytest.mark.parametrize("size", [1, BLOCK, BLOCK + 1, 3 * BLOCK, 4_000_000])
 def test_as_many_bytes_are_taken_as_the_file_has_however_they_come(size: int) -> None:
     """And none of what is behind them, which is for the shell."""
     text = f"{{ {taking(size)}\n}} | wc -c; cat"
