@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 RESIZE_LIMIT = 5.0
 """Seconds for a new terminal to exist: the engine answers before it has started the process."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
+_SEND_BUFFER = 1024 * 1024
+"""Bytes that a Unix socket to the engine may hold of what is sent. It counts as writable once three quarters are read,
+and the usual 208 KB are then gone before more is there."""
 _KEEPALIVE_IDLE = 30
 """Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
 
@@ -172,15 +175,16 @@ def take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], No
     try:
         raw.setblocking(False)
         early: bytes = response.raw._fp.fp.peek()
-        _check_when_silent(raw)
+        _tune(raw)
     except BaseException:  # of a client whose requests were broken off meanwhile
         free()
         raise
     return raw, early, free
 
 
-def _check_when_silent(connected: socket.socket) -> None:
+def _tune(connected: socket.socket) -> None:
     if connected.family == socket.AF_UNIX:
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         return
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
