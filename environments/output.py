@@ -243,3 +243,27 @@ class LiveText:
     def feed(self, data: bytes, final: bool = False) -> str:
         """Return the text that `data` completes."""
         return self._decoder.decode(data, final)
+
+
+class Teller:
+    """Decodes the pieces of an output in the caller's thread, and calls its callback.
+
+    Args:
+        on_output: The callback.
+        binary: Whether it takes bytes, and not text.
+    """
+
+    def __init__(self, on_output: LiveOutput, binary: bool) -> None:
+        self._on_output = on_output
+        self._live = {} if binary else {channel: LiveText() for channel in Channel}
+
+    def __call__(self, channel: Channel, data: bytes) -> None:
+        """Hand the next bytes of a channel to the callback."""
+        if piece := self._live[channel].feed(data) if self._live else data:
+            self._on_output(piece, channel_name(channel))
+
+    def finish(self) -> None:
+        """Hand on what is left of a character that is not complete."""
+        for channel, live in self._live.items():
+            if text := live.feed(b"", final=True):
+                self._on_output(text, channel_name(channel))

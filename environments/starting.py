@@ -28,6 +28,20 @@ INTERVAL = 0.1
 
 
 @dataclass(frozen=True, slots=True)
+class StartLimits:
+    """How fast targets should be started in one place."""
+
+    place: str = ""
+    """The thing that the limits are limits of, such as an engine's address; the backend as a whole, if empty."""
+    at_once: int | None = 16
+    """How many starts may be under way; None is no limit."""
+    per_second: float | None = None
+    """How many starts may begin in a second; None is no limit."""
+    look_interval: float = 2.0
+    """Seconds between looks whether an environment that waits to be used `is_ready` still."""
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far one thing is."""
 

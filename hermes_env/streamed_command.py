@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope, start_limit
+from environments.loop import run
 from environments.observation.observation import Observation, Status
 from environments.options import Command, checked
 from environments.output import OutputSink
@@ -89,15 +90,15 @@ class StreamedCommand:
     def _run(self, environment: BaseEnvironment, call: Command, background: Background, seen: Observation) -> Ending:
         limit = environment.settings.timeout
         with self._scope.active(), start_limit(self._timeout or math.inf) as clock:
-            if not environment.may_run(self._command, environment.settings.cwd, "session"):
+            if not environment.gate.permits(call, lambda: environment.settings.cwd, "session"):
                 return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
-            process = environment.run_in_background(call, background)
+            process = run(lambda waiting: environment.internal.run_in_background(waiting, call, background))
             seen.target_told()
             ended = self._attend(process, background.sink, limit if self._timeout is None else clock.left)
         if ended.timed_out:
             seconds = plain_number(self._timeout or limit)
             return replace(ended, note=f"the command was ended after {seconds} s (--timeout)")
-        return replace(ended, note=environment.why_killed()) if ended.exit_code == KILLED_EXIT_CODE else ended
+        return replace(ended, note=environment.internal.why_killed()) if ended.exit_code == KILLED_EXIT_CODE else ended
 
     def _attend(self, process: Process, output: OutputSink | None, limit: float) -> Ending:
         with ExitStack() as stack:

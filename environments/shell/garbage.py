@@ -8,6 +8,7 @@ from functools import partial
 
 from environments.files import removing
 from environments.owner import Orphan, mark_is_orphaned
+from environments.shell.cleanup import end_processes_of
 from environments.shell.dialect.commands import LEFT_BEHIND
 from environments.shell.environment import PersistentShellEnvironment
 
@@ -16,12 +17,12 @@ _DIRECTORY = re.compile(r".*/hermes-([^/]+)")
 
 def orphans_in(env: PersistentShellEnvironment) -> Iterator[Orphan]:
     """Find what environments, of any backend, have left where `env` runs its commands."""
-    env.execute_own("true")
+    env.internal.execute("true")
     found = [line.partition(" ")[::2] for line in env.run_control(LEFT_BEHIND).output.splitlines()]
     # Of what one environment has started from within another's command, the inner one stands last.
     owners = {name.rpartition(":")[2].partition("/")[0] for kind, name in found if kind == "process"}
     for owner in sorted(filter(mark_is_orphaned, owners)):
-        yield Orphan(f"ended the processes of {owner}", partial(env.end_processes_of, owner))
+        yield Orphan(f"ended the processes of {owner}", partial(end_processes_of, env, owner))
     directories = {name for kind, name in found if kind == "directory"}
     for directory in sorted(directories):
         match = _DIRECTORY.fullmatch(directory)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from environments.process import GRACE
 from environments.result import CommandResult
 from environments.shell.exported import Exported
 from environments.shell.framing import PLACE_FIELDS, WATCHED
+from environments.shell.lifecycle import weakly
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Ending, Shells
 from environments.shell.request import Where
@@ -63,7 +63,7 @@ class Session:
         cwd: str | None = None,
         user: TargetUser | None = None,
     ) -> None:
-        self._env = weakref.proxy(env)
+        self._env = weakly(env)
         self._shells = shells
         self.word, self._user = word, user
         self.ending = Ending(shells, user)
@@ -177,9 +177,9 @@ class Session:
             await shell.report()
             held = shell.reported
         env = self._env
-        output = Output(env.output_limit(command), command.separate, call.pieces)
+        output = Output(env.internal.output_limit(command), command.separate, call.pieces)
         exports = self._due()
-        request = await env.requested(command, Where.MAIN, exports=exports, user=self._user)
+        request = await env.internal.requested(command, Where.MAIN, exports=exports, user=self._user)
         try:
             running = Running(shell, request, output, GRACE, self.ending)
         except BrokenPipeError:  # it had ended since its last command, and got nothing of this one
@@ -201,7 +201,7 @@ class Session:
                 self._take_over(shell, command)
             else:
                 await shielded(spawn(self._command_ended(shell, command, held)))
-        await env.complete(outcome, command, running)
+        await env.internal.complete(outcome, command, running)
         outcome.cwd = shell.variables.get("PWD", "")
         if self._lost:
             outcome.notes.append(f"the session's shell was replaced, and {self._lost} could not be restored")
@@ -234,6 +234,11 @@ class Session:
     @property
     def _known_cwd(self) -> str:
         return self.variables.get("PWD", "")
+
+    @property
+    def known_cwd(self) -> str | None:
+        """The directory as the last command left it, and before the first as it was asked for."""
+        return self._known_cwd or self._first_cwd
 
     async def _ready_for(self, command: Command) -> Shell | None:
         """Return a shell for a command; None if it has no directory to run in."""

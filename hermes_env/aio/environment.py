@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 from types import TracebackType
@@ -19,9 +18,8 @@ from environments import (
 )
 from environments.cancellation import check_scope
 from environments.observation.observation import UNOBSERVED
-from environments.options import Command, CommandOptions, CommandText, SharedOptions, StdinMode
-from environments.output import OutputSink
-from environments.process import GRACE, Background, Terminal
+from environments.options import Command, CommandOptions, CommandText, StartOptions
+from environments.process import Background, checked_start
 from environments.result import Capabilities
 from hermes_env.aio.calls import as_coroutine, asked, awaited, awaited_at_home, in_thread, run_of
 from hermes_env.aio.process import AsyncProcess
@@ -144,46 +142,32 @@ class AsyncEnvironment(Commands):
 
     def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
         env = self._env
-        call = env._session_call(command, **options)
+        call = env._in_session(command, **options)
         seen = env.observation.command(call, "session")
-        return Asked(env, call, seen, partial(env._may_call, call, "session"), run_of(env.run_in_session), env)
+        return Asked(env, call, seen, "session", env.internal.run_in_session)
 
     async def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command at once, beside whatever `execute` is doing, see `BaseEnvironment.execute_oneshot`."""
         env = self._env
-        call = env._call(command, **options)
+        call = env._beside(command, **options)
         seen = env.observation.command(call, "oneshot")
-        may_run = partial(env._may_call, call, "oneshot")
-        return await Asked(env, call, seen, may_run, run_of(env.run_beside), env, is_in_session=False).result()
+        return await Asked(env, call, seen, "oneshot", env.internal.run_beside).result()
 
     async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Do the same for a command of a hook, about which nobody is asked, see `BaseEnvironment.execute_own`."""
+        """Do the same for a command of a hook, about which nobody is asked, see `BaseEnvironment.internal`."""
         env = self._env
-        call = env._call(command, **options)._replace(is_own=True)
-        asked = Asked(env, call, UNOBSERVED, lambda: True, run_of(env.run_beside), env, is_in_session=False)
-        return await asked.result()
+        call = env._beside(command, **options)._replace(is_own=True)
+        return await Asked(env, call, UNOBSERVED, None, env.internal.run_beside).result()
 
-    async def start(
-        self,
-        command: CommandText,
-        *,
-        pty: bool = False,
-        rows: int = 24,
-        columns: int = 80,
-        stdin: StdinMode = "open",
-        sink: OutputSink | None = None,
-        grace: float = GRACE,
-        **options: Unpack[SharedOptions],
-    ) -> AsyncProcess:
+    async def start(self, command: CommandText, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Start a command in the background and return a handle to it, see `BaseEnvironment.start`.
 
         Cancelled, the command is ended. Once there is a handle, that one ends it.
         """
         env = self._env
-        call = env._call(command, timeout=math.inf, **options)
-        background = Background.checked(stdin, Terminal.checked(rows, columns) if pty else None, sink, grace)
-        with env.observation.process(call, pty) as seen:
-            if not await permitted(env, partial(env._may_call, call, "background")):
+        call, background = checked_start(command, **options)
+        with env.observation.process(call, background.terminal is not None) as seen:
+            if not await permitted(env, partial(env.gate.permits, call, env._known_cwd, "background")):
                 raise CallCancelledError("the scope was cancelled, so that the command was not started")
             background = background.tapped(seen)
             process = await self._started(call, background)
@@ -191,38 +175,34 @@ class AsyncEnvironment(Commands):
                 await in_thread(partial(process.sync.observed_by, seen, background.tap))
             return process
 
-    async def start_own(
-        self,
-        command: str,
-        *,
-        stdin: StdinMode = "open",
-        sink: OutputSink | None = None,
-        grace: float = GRACE,
-        **options: Unpack[SharedOptions],
-    ) -> AsyncProcess:
-        """Do the same for a command of a hook, see `BaseEnvironment.start_own`."""
-        call = self._env._call(command, timeout=math.inf, **options)._replace(is_own=True)
-        return await self._started(call, Background.checked(stdin, None, sink, grace))
+    async def start_own(self, command: str, **options: Unpack[StartOptions]) -> AsyncProcess:
+        """Do the same for a command of a hook, see `BaseEnvironment.internal`."""
+        call, background = checked_start(command, **options)
+        return await self._started(call._replace(is_own=True), background)
 
     async def _started(self, command: Command, background: Background) -> AsyncProcess:
-        run = run_of(self._env.run_in_background)
+        run = self._env.internal.run_in_background
         check_scope()
         try:
-            process = AsyncProcess(await awaited(lambda call: run(call, command, background)))
+            return AsyncProcess(await awaited(lambda call: run(call, command, background)))
         except Exception:
             check_scope()
             raise
-        if command.is_cancelled:
-            if background.sink:
-                background.sink.freeze()  # one that waits for what comes behind this call would wait for ever
-            await process.kill()
-            check_scope()
-        return process
 
     address = as_coroutine(BaseEnvironment.address, "commands")
     interrupt = as_coroutine(BaseEnvironment.interrupt)
-    session_variable = as_coroutine(BaseEnvironment.session_variable, "commands")
-    scratch_directory = as_coroutine(BaseEnvironment.scratch_directory, "commands")
+
+    async def session_variable(self, name: str) -> str:
+        """Return a variable as the session's last command left it, see `BaseEnvironment.internal`."""
+        run = run_of(self._env.internal.variable)
+        value: str = await awaited(lambda call: run(call, name))
+        return value
+
+    async def scratch_directory(self) -> str:
+        """Return our private directory in the target, see `BaseEnvironment.internal`."""
+        path: str = await awaited(run_of(self._env.internal.scratch_directory))
+        return path
+
     prepare = as_coroutine(BaseEnvironment.prepare, "commands")
     cleanup = as_coroutine(BaseEnvironment.cleanup, to_end=True)
 
@@ -292,17 +272,16 @@ class AsyncSession(Commands):
     @property
     def cwd(self) -> Awaitable[str]:
         """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
-        return asked(self._session._backend, "cwd")
+        return asked(self._session, "cwd")
 
     interrupt = as_coroutine(EnvironmentSession.interrupt)
     close = as_coroutine(EnvironmentSession.close, to_end=True)
 
     def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
         session, env = self._session, self._env
-        call = session._session_call(command, **options)
-        session._check_open()
+        call = session._checked(command, **options)
         seen = env.observation.command(call, "session", session.name)
-        return Asked(env, call, seen, partial(session._may_call, call), run_of(session._backend.run), session)
+        return Asked(env, call, seen, "session", session._run, session)
 
     async def __aenter__(self) -> Self:
         return self

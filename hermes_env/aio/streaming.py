@@ -7,15 +7,16 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar, Unpack, overload
 
 from anyio.lowlevel import checkpoint
 
 from environments import BaseEnvironment, CancelScope, CommandResult, EnvironmentSession
-from environments.base import starts_end_with
 from environments.cancellation import current_scope
+from environments.internal import Ended, Work
 from environments.loop import QUEUED, Call
 from environments.observation.observation import UNOBSERVED, Observation
 from environments.observation.watched import came_of
@@ -23,10 +24,11 @@ from environments.options import Command, CommandOptions, CommandText, SharedOpt
 from environments.output import Channel, ChannelName, LiveText, channel_name
 from hermes_env.aio.calls import Waiting, awaited, in_scope, in_thread, limiter_for
 
+if TYPE_CHECKING:
+    from environments.approvals.decision import Way
+
 MOST_WAITING = QUEUED
 """Bytes that wait to be taken, above which the command has to wait."""
-Run = Callable[[Call[Any], Command], Awaitable[Any]]
-"""A coroutine function that runs a command on the loop thread."""
 
 
 class TextPiece(str):
@@ -69,24 +71,25 @@ class Asked(NamedTuple):
     command: Command
     seen: Observation
     """What tells those who look on."""
-    may_run: Callable[[], bool]
-    """Asks hooks and rules, which may block. False if it was cancelled."""
-    run: Run
-    keeper: BaseEnvironment | EnvironmentSession
-    """Knows the directory of the session."""
-    is_in_session: bool = True
+    way: Way | None
+    """How hooks and rules, which may block, are asked about it; None asks none."""
+    run: Work
+    session: EnvironmentSession | None = None
+    """The session of a name in which it runs."""
 
-    async def work(self, call: Call[Any]) -> Any:  # noqa: ANN401
+    def may_run(self) -> bool:
+        """Ask hooks and rules, which may block. False if it was cancelled."""
+        return self.way is None or self.env.gate.permits(
+            self.command, partial(self.env._known_cwd, self.session), self.way
+        )
+
+    async def work(self, call: Call[Any]) -> Ended:
         """Run it on the loop thread."""
-        with starts_end_with(self.command):
-            outcome = await self.run(call, self.command)
-        if self.is_in_session and self.command.cwd is None:
-            self.keeper._known_cwd = outcome.cwd
-        return outcome
+        return await self.run(call, self.command)
 
     def never_ran(self) -> CommandResult:
         """Return the result of a command that was cancelled before it ran."""
-        return CommandResult.never_ran(self.keeper._known_cwd or "")
+        return CommandResult.never_ran(self.env._known_cwd(self.session) or "")
 
     async def result(self) -> CommandResult:
         """Run it, and await the callback for its output here."""
@@ -102,20 +105,15 @@ class Asked(NamedTuple):
         with self.seen as seen:
             if not await permitted(self.env, self.may_run):
                 return came_of(seen, self.never_ran())
-            outcome = await awaited(self.work, tell_piece if on_output else None)
+            ended = await awaited(self.work, tell_piece if on_output else None)
             for channel, text in decoder.rest():
                 await tell(channel, text)
-            return came_of(seen, _result(outcome, self.command.binary))
-
-
-def _result(outcome: Any, binary: bool) -> CommandResult:  # noqa: ANN401
-    result: CommandResult = outcome if isinstance(outcome, CommandResult) else outcome.result(binary)
-    return result
+            return came_of(seen, ended())
 
 
 async def permitted(env: BaseEnvironment, may_run: Callable[[], bool]) -> bool:
     """Ask hooks and rules about a command, on a worker thread if there are any. False if it was cancelled."""
-    if env.before_command or env.rules:
+    if env.gate.asks_about_commands:
         return await in_thread(may_run, limiter=limiter_for("commands"))
     return may_run()
 
@@ -262,7 +260,8 @@ class OutputStream(Generic[PieceT]):
 
     async def _finish(self, waiting: Waiting) -> None:
         try:
-            self._end(_result(await waiting.result(), self._is_binary))
+            ended: Ended = await waiting.result()
+            self._end(ended())
         except BaseException as error:
             self._seen.failed(error)
             self._seen.end()

@@ -57,7 +57,7 @@ def read_whole(env: BaseEnvironment, where: str, shown: str, guard: WriteGuard) 
     """
     raise_if_interrupted()
     sink = _Collected(MAX_BYTES + _LONGEST_REASON)
-    process = env.start_own(_command(where, guard), cwd="/", stdin="none", sink=sink)
+    process = env.internal.start(_command(where, guard), cwd="/", stdin="none", sink=sink)
     try:
         code = _waited_for(process, env.settings.timeout, shown)
     finally:

@@ -14,8 +14,9 @@ import pytest
 from targets.local_shells import without_bash
 from targets.plain_local import PlainLocal
 
-from environments import BaseEnvironment, TargetIsADirectoryError, TargetNotADirectoryError, TerminalError
+from environments import BaseEnvironment, TerminalError
 from environments.conformance.check import wait_until
+from environments.errors import TargetIsADirectoryError, TargetNotADirectoryError
 from environments.shell.files import SMALL
 
 SIZES = (5, SMALL + 1, 200_000)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from targets.pause_log import PauseLog
 
 from environments.loop import QUEUED, run
-from environments.output import BoundedCapture, Channel, LiveText
-from environments.shell.output import Delivery, Outcome, Output, Teller
+from environments.output import BoundedCapture, Channel, LiveText, Teller
+from environments.shell.output import Delivery, Outcome, Output
 
 
 def _captured(pieces: list[bytes], limit: int) -> BoundedCapture:

@@ -16,9 +16,10 @@ import pytest
 from targets.awaiting import LONG, on_both, until
 from targets.processes import all_gone, having
 
-from environments import DeniedError, TargetFileNotFoundError, TerminalError, create_environment
+from environments import DeniedError, TerminalError, create_environment
 from environments.approvals import CommandRequest
 from environments.conformance.check import wait_until
+from environments.errors import TargetFileNotFoundError
 from environments.starting import Progress
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
