@@ -37,9 +37,6 @@ class OutputSink(Protocol):
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes of one channel; without `separate` all come from STDOUT."""
 
-    def freeze(self) -> None:
-        """Ignore the rest: what a command prints while it is being ended is not its output."""
-
 
 @runtime_checkable
 class ReadableSink(OutputSink, Protocol):

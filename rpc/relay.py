@@ -171,6 +171,3 @@ class _Requests:
             return
         for request in self._lines.feed(data):
             self._take(request)
-
-    def freeze(self) -> None:
-        """What comes at the end is of no use either."""

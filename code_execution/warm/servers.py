@@ -147,9 +147,6 @@ class _Words:
         else:
             self._said = (self._said + data)[-100:]
 
-    def freeze(self) -> None:
-        """What comes at the end is taken, too."""
-
     @property
     def server(self) -> Server | None:
         """The server, once it has said that it is ready."""

@@ -35,9 +35,6 @@ class _Collected:
         """Take the next bytes."""
         self.data += data[: max(0, self._most - len(self.data))]
 
-    def freeze(self) -> None:
-        """Nothing comes that was not asked for."""
-
 
 def read_whole(env: BaseEnvironment, where: str, shown: str, guard: WriteGuard) -> bytes:
     """Return a file of at most 10 MB that the tools may change.

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+import threading
+from typing import Any
 
-from environments import BaseEnvironment
+import pytest
+from targets.processes import all_gone
+
+from environments import BaseEnvironment, CallCancelledError, CancelScope
+from environments.loop import in_worker
+from environments.output import Channel
+from environments.shell.process import Processes
 
 NOISE = "(while :; do echo noise; echo noise >&2; sleep .01; done) &"
 
@@ -56,3 +63,42 @@ def test_whoever_is_told_of_an_end_harms_nothing(env: BaseEnvironment, caplog: p
     env.cleanup()  # which waits for the thread of the process
     assert told == [3]
     assert caplog.text.count("RuntimeError: of the one who is told") == 2
+
+
+class _Waiting:
+    """A sink that takes nothing until the start has returned."""
+
+    separate = False
+
+    def __init__(self) -> None:
+        self.is_offered, self.may_take = threading.Event(), threading.Event()
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        self.is_offered.set()
+        assert self.may_take.wait(60)
+
+
+def test_a_start_that_is_cancelled_does_not_wait_for_a_sink_that_waits_for_it(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch, nap: str
+) -> None:
+    sink, scope, start = _Waiting(), CancelScope(), Processes.start
+
+    async def start_and_cancel(*args: Any) -> Any:
+        process = await start(*args)
+        await in_worker(sink.is_offered.wait, 60)
+        scope.cancel()
+        return process
+
+    monkeypatch.setattr(Processes, "start", start_and_cancel)
+    with scope.active(), pytest.raises(CallCancelledError, match="the scope"):
+        env.start(f"echo begun; sleep {nap}", sink=sink)
+    assert sink.is_offered.is_set()
+    assert all_gone(nap)
+    sink.may_take.set()
+
+
+def test_an_option_that_start_does_not_have_is_an_error_that_names_those_it_has(env: BaseEnvironment) -> None:
+    for start in (env.start, env.internal.start):
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'timeout'; start has cwd, env, .*, grace"):
+            start("true", timeout=5)
+    assert not env.busy

@@ -120,9 +120,6 @@ class SlowSink:
             raise self._error
         self.taken += data
 
-    def freeze(self) -> None:
-        """Nothing freezes it."""
-
 
 def test_a_sink_takes_all_in_order_and_the_stream_is_paused_while_it_is_slow() -> None:
     sink, tap, errors = SlowSink(), PauseLog(), []
