@@ -96,6 +96,18 @@ class BaseEnvironment(ABC):
 
     An environment starts on first use and is thread-safe. `execute` runs one command at a time in the session;
     `execute_oneshot` runs beside it. Leave the `with` block, or call `cleanup`, and nothing stays behind.
+
+    The methods for files work whatever `execute` is doing. A relative path is taken from the session's working
+    directory, and `~` is the target user's home. A name may hold any bytes: those that are not UTF-8 are surrogates, as
+    in `os.fsdecode`. A path that ends in a slash means a directory.
+
+    What is in the way at a path of the target is an error that is a `TargetFileError` and the builtin error of its
+    name: FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError or FileExistsError, with `errno` and
+    `filename`. In the same way a path of this machine that `put_file`, `get_file`, `put_dir` and `get_dir` are given is
+    a plain builtin error. Whatever else goes wrong, on either side, is a TerminalError with the system's own reason.
+
+    In a cancelled scope a method for files raises `CallCancelledError`, also in the middle, and leaves no part of a
+    file. What `cleanup` cuts short says so.
     """
 
     backend: str = ""
@@ -418,20 +430,7 @@ class BaseEnvironment(ABC):
         """Close those that are open."""
         self._sessions.close()
 
-    # Files, whatever `execute` is doing.
-    #
-    # A relative path is taken from the session's working directory, and `~` is the target user's home. A name may hold
-    # any bytes: those that are not UTF-8 are surrogates, as in `os.fsdecode`. A path that ends in a slash means a
-    # directory.
-    #
-    # What is in the way at a path of the target is an error that is a `TargetFileError` and the builtin error of its
-    # name: FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError or FileExistsError, with `errno`
-    # and `filename`. In the same way a path of this machine that `put_file`, `get_file`, `put_dir` and `get_dir` are
-    # given is a plain builtin error. Whatever else goes wrong, on either side, is a TerminalError with the system's own
-    # reason.
-    #
-    # In a cancelled scope all of it raises `CallCancelledError`, also in the middle, and leaves no part of a file. What
-    # `cleanup` cuts short says so.
+    # Files.
 
     @cached_property
     @abstractmethod

@@ -123,7 +123,7 @@ class Session:
         """Wait for a turn, and run a command, see `BaseEnvironment.execute`."""
         self.check_outside(call, "execute")
         if not await self._take_turn(command):
-            return CommandResult.never_ran(self._known_cwd)
+            return CommandResult.never_ran(self.known_cwd or "")
         self._owner, self._end_asked, call.session = call, False, self
         try:
             if self.is_closed:
@@ -133,7 +133,7 @@ class Session:
         except StartStoppedError:
             if not self._end_asked and not is_unwanted():
                 raise
-            return CommandResult.never_ran(self._known_cwd)
+            return CommandResult.never_ran(self.known_cwd or "")
         finally:
             self._owner = None
             self._lock.release()
@@ -166,7 +166,7 @@ class Session:
     async def _once(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
         shell = await self._ready_for(command)
         if shell is None:
-            place = self._known_cwd
+            place = self.known_cwd or ""
             said = (
                 f"cd: {place}: the session's directory cannot be entered any more, and nothing was run; make it again, "
                 "or leave it with `cd`\n"
@@ -232,13 +232,9 @@ class Session:
     # Its shells.
 
     @property
-    def _known_cwd(self) -> str:
-        return self.variables.get("PWD", "")
-
-    @property
     def known_cwd(self) -> str | None:
         """The directory as the last command left it, and before the first as it was asked for."""
-        return self._known_cwd or self._first_cwd
+        return self.variables.get("PWD") or self._first_cwd
 
     async def _ready_for(self, command: Command) -> Shell | None:
         """Return a shell for a command; None if it has no directory to run in."""

@@ -68,7 +68,7 @@ def listing_entries(path: str, mark: str) -> str:
 
 
 def making(path: str, *, parents: bool, exist_ok: bool, mode: int | None) -> str:
-    """Return what makes a directory, see `TargetFiles.mkdir`. It has the same name with `/.` behind it."""
+    """Return what makes a directory, see `BaseEnvironment.mkdir`. It has the same name with `/.` behind it."""
     text = _MKDIR.format(
         purpose="mkdirs" if parents else "mkdir",
         parents='[ -d "${path%/*}/" ] || mkdir -p -- "${path%/*}/" || not_made\n' if parents else "",
