@@ -23,12 +23,11 @@ from environments.shell.oneshot import OneshotRunner
 from environments.shell.pool import CONTROL_LIMIT, Shells, opened
 from environments.shell.rescue import printed
 from environments.shell.scratch import Scratch, made_of
-from environments.shell.session import Session
+from environments.shell.session import NamedSession, Session
 from environments.shell.stream import BlockingStream, Stream, Terminal
 
 if TYPE_CHECKING:
     from environments.shell.files import ShellFiles
-    from environments.shell.named_session import NamedSession
     from environments.shell.target_user import TargetUser
     from environments.target import Address, Target
 
@@ -238,8 +237,6 @@ class PersistentShellEnvironment(BaseEnvironment):
         return await self.session_of_execute.variable("PWD", sourced=False)
 
     def _new_session(self, name: str, cwd: str | None, user: str | None) -> NamedSession:
-        from environments.shell.named_session import NamedSession  # most programs need no second session
-
         self.life.check()
         return NamedSession(name, self, cwd, user)
 

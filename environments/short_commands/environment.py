@@ -123,11 +123,11 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     @property
     def is_ending(self) -> bool:
-        """Whether the target is about to be stopped with all that is in it, see `ShortCommands`."""
+        """Whether the target is about to be stopped with all that is in it."""
         return not self.life.is_open and self.stop_ends_all
 
     async def lost(self, why: str) -> EnvironmentLostError:
-        """Return what to raise when the target is gone, see `ShortCommands`."""
+        """Return what to raise when the target is gone."""
         return self.shells.lost(await self.shells.why_lost() or why)
 
     async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
