@@ -243,7 +243,7 @@ class LiveText:
 
 
 class Teller:
-    """Decodes the pieces of an output in the caller's thread, and calls its callback.
+    """Decodes the pieces of an output for its caller, and calls the callback, whose results a task may have to await.
 
     Args:
         on_output: The callback.
@@ -254,13 +254,12 @@ class Teller:
         self._on_output = on_output
         self._live = {} if binary else {channel: LiveText() for channel in Channel}
 
-    def __call__(self, channel: Channel, data: bytes) -> None:
-        """Hand the next bytes of a channel to the callback."""
-        if piece := self._live[channel].feed(data) if self._live else data:
-            self._on_output(piece, channel_name(channel))
+    def __call__(self, channel: Channel, data: bytes) -> object:
+        """Hand the next bytes of a channel to the callback, and return its result."""
+        piece = self._live[channel].feed(data) if self._live else data
+        return self._on_output(piece, channel_name(channel)) if piece else None
 
-    def finish(self) -> None:
-        """Hand on what is left of a character that is not complete."""
-        for channel, live in self._live.items():
-            if text := live.feed(b"", final=True):
-                self._on_output(text, channel_name(channel))
+    def finish(self) -> list[object]:
+        """Hand on what is left of a character that is not complete, and return the results of the callback."""
+        rest = [(live.feed(b"", final=True), channel_name(channel)) for channel, live in self._live.items()]
+        return [self._on_output(text, channel) for text, channel in rest if text]

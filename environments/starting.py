@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast
 
 from environments.cancellation import CancelScope, check_scope, current_scope, current_start_limit, holding
-from environments.errors import StartStoppedError
+from environments.errors import CallCancelledError, StartStoppedError
 from environments.log import logger
 from environments.loop import Pieces, current, in_worker, shielded, spawn
 from environments.observation.seam import current_observation
@@ -115,6 +115,8 @@ class Reporter:
         try:
             if callback := self.callback:
                 callback(progress)
+        except CallCancelledError:
+            pass  # of a callback that is awaited, whose call is over: a start may go on for other calls
         except Exception:
             if not self._has_failed:
                 from environments.log import logger  # with the first record

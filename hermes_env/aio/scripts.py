@@ -56,10 +56,9 @@ async def aexecute_code(
 
     def run() -> ExecutionResult:
         # Here, as this thread knows the loop that awaits them, and those that call tools do not.
-        hooks = ("on_output", "on_tool_call", "before_script", "before_tool_call")
-        given.update((name, awaited_at_home(given[name])) for name in hooks if given[name])
-        if tools is not None:
-            given["tools"] = {name: awaited_at_home(tool) for name, tool in tools.items()}
+        for name in ("on_output", "on_tool_call", "before_script", "before_tool_call"):
+            given[name] = given[name] and awaited_at_home(given[name])
+        given["tools"] = tools and {name: awaited_at_home(tool) for name, tool in tools.items()}
         return execute_code(**given)
 
     return await in_thread(run, limiter=limiter_for("scripts"))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -214,6 +216,31 @@ class TestCancelled:
             await env.write_bytes("go", b"")
         assert limit.cancelled_caught
         assert not (work / "ran").exists()
+
+
+@pytest.mark.parametrize("on_output", [None, lambda _: None])
+def test_a_command_whose_event_loop_was_closed_is_ended(
+    on_output: Callable[[str], object] | None, work: Path, nap: str
+) -> None:
+    loop = asyncio.new_event_loop()
+    env = AsyncEnvironment("local", cwd=str(work))
+    task = loop.create_task(env.execute(f"sleep {nap}", on_output=on_output))
+    loop.run_until_complete(until(lambda: having(nap)))
+    loop.close()
+    task._log_destroy_pending = False  # type: ignore[attr-defined]  # of which asyncio would tell
+    del task
+    gc.collect()
+    assert wait_until(lambda: not having(nap) and not env.busy, LONG)
+    assert asyncio.run(env.execute("echo on")).output == "on\n"
+    asyncio.run(env.cleanup())
+
+
+async def test_an_environment_is_in_use_until_a_command_has_ended(env: AsyncEnvironment) -> None:
+    for run in (env.execute, env.execute_oneshot):
+        await run("true")
+        before = env.sync._last_used
+        await run("sleep 0.1")
+        assert env.sync._last_used - before >= 0.1
 
 
 def test_control_c_ends_the_command_before_the_program(anyio_backend: str, nap: str) -> None:

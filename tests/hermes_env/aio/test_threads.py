@@ -12,8 +12,8 @@ from targets.processes import having
 
 from environments import CommandResult, TerminalError
 from environments.approvals import CommandRequest
-from environments.loop import Call
-from hermes_env.aio import AsyncEnvironment
+from environments.loop import Call, Worker
+from hermes_env.aio import AsyncEnvironment, aexecute_code
 from hermes_env.aio.calls import awaited
 
 pytestmark = pytest.mark.anyio
@@ -38,6 +38,15 @@ async def test_commands_that_are_awaited_at_once_need_no_thread_each(env: AsyncE
         await process.write("word\n")
         await process.close_stdin()
         assert len(workers() - before) <= 2  # a pattern is looked for on one
+
+
+@on_both
+async def test_a_script_needs_one_worker(env: AsyncEnvironment) -> None:
+    def count() -> int:
+        return sum(not each.is_idle for each in threading.enumerate() if isinstance(each, Worker))
+
+    result = await aexecute_code("import hermes_tools; print(hermes_tools.count())", env=env, tools={"count": count})
+    assert result.output == "1\n"
 
 
 @on_both
