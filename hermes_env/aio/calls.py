@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar, copy_context
 from functools import partial
 from operator import attrgetter
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -231,31 +231,6 @@ def in_scope(scope: CancelScope, work: Work[T]) -> Work[T]:
     return scoped
 
 
-async def in_thread(
-    function: Callable[[], T],
-    *,
-    limiter: AbstractAsyncContextManager[object] | None = None,
-    undo: Callable[[T], object] | None = None,
-) -> T:
-    """Call a function on a worker thread, and return its result. Cancelled, its scope ends it, and it is waited for.
-
-    Args:
-        function: The function. It sees the context variables of the task. The task's event loop awaits the coroutines
-            of its callbacks, see `awaited_at_home`.
-        limiter: Bounds how many work at once; None is no bound.
-        undo: Ends what the function has made, for a task that was cancelled just as it was done.
-    """
-    scope = CancelScope(outer=current_scope())
-
-    async def work(call: Call[T]) -> T:
-        value = await in_worker(function)
-        call.undo = undo and (lambda made: in_worker(undo, made))
-        return value
-
-    async with limiter or contextlib.nullcontext():
-        return await awaited(in_scope(scope, work), cancel=scope.cancel)
-
-
 _most = {"commands": 64, "scripts": 32}
 _limiters: RunVar[dict[str, anyio.CapacityLimiter]] = RunVar("hermes_thread_limiters")
 
@@ -277,9 +252,8 @@ def limit_threads(*, commands: int | None = None, scripts: int | None = None) ->
     _most.update({kind: check_count(kind, most) for kind, most in given.items() if most is not None})
 
 
-def limiter_for(kind: str = "commands") -> AbstractAsyncContextManager[object]:
-    """Return the bound of the running event loop for the threads of one kind of work."""
-    if _waiting.get()():  # the thread of the outer call waits for this one
+def _bound(kind: str | None) -> AbstractAsyncContextManager[object]:
+    if not kind or _waiting.get()():  # in a callback: the thread of the outer call waits for this one
         return contextlib.nullcontext()
     limiters = _limiters.get({})
     _limiters.set(limiters)
@@ -288,14 +262,27 @@ def limiter_for(kind: str = "commands") -> AbstractAsyncContextManager[object]:
     return limiter
 
 
+async def in_thread(function: Callable[[], T], kind: str | None = None, undo: Callable[[T], object] | None = None) -> T:
+    """Call a function on a worker thread, and return its result. Cancelled, its scope ends it, and it is waited for.
+
+    Args:
+        function: The function. It sees the context variables of the task. The task's event loop awaits the coroutines
+            of its callbacks, see `awaited_at_home`.
+        kind: Bounds how many work at once, see `limit_threads`; None is no bound.
+        undo: Ends what the function has made, for a task that was cancelled just as it was done.
+    """
+    scope = CancelScope(outer=current_scope())
+
+    async def work(call: Call[T]) -> T:
+        value = await in_worker(function)
+        call.undo = undo and (lambda made: in_worker(undo, made))
+        return value
+
+    async with _bound(kind):
+        return await awaited(in_scope(scope, work), cancel=scope.cancel)
+
+
 # Methods and properties of a thing that is awaited, made of those of the thing beneath.
-
-
-class Wrapper(Protocol):
-    """A thing that is awaited."""
-
-    sync: Any
-    """The thing beneath, whose methods block."""
 
 
 class Block:
@@ -319,7 +306,7 @@ def is_observed(thing: object) -> bool:
 
 def as_coroutine(
     method: Callable[Concatenate[Any, _P], T], *, to_end: bool = False, path: str = "sync"
-) -> Callable[Concatenate[Wrapper, _P], Coroutine[Any, Any, T]]:
+) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, T]]:
     """Return a method that awaits the work of the method of the same name beneath.
 
     One that has no work is called on a worker thread, as is one that an observer is told of.
@@ -331,14 +318,14 @@ def as_coroutine(
     """
 
     @functools.wraps(method, updated=())  # without the mark of an abstract method
-    async def call(self: Wrapper, /, *args: _P.args, **kwargs: _P.kwargs) -> T:
+    async def call(self: object, /, *args: _P.args, **kwargs: _P.kwargs) -> T:
         thing = attrgetter(path)(self)
         beneath = getattr(thing, method.__name__)
         if work := None if is_observed(thing) else work_of(beneath):
             return await (to_its_end if to_end else awaited)(lambda call: work(call, *args, **kwargs))
         if to_end:
             return await to_its_end(lambda _: in_worker(partial(beneath, *args, **kwargs)))
-        return await in_thread(partial(beneath, *args, **kwargs), limiter=limiter_for())
+        return await in_thread(partial(beneath, *args, **kwargs), "commands")
 
     return call
 
@@ -354,6 +341,6 @@ def awaitable(name: str) -> Any:  # noqa: ANN401
     async def asked(thing: object) -> Any:  # noqa: ANN401
         if work := getattr(getattr(type(thing), name).fget, "work", None):
             return await awaited(partial(work, thing))
-        return await in_thread(lambda: getattr(thing, name), limiter=limiter_for())
+        return await in_thread(lambda: getattr(thing, name), "commands")
 
     return property(lambda self: asked(self.sync))

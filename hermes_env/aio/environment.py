@@ -32,7 +32,6 @@ from hermes_env.aio.calls import (
     awaited_at_home,
     in_thread,
     is_observed,
-    limiter_for,
     same,
 )
 from hermes_env.aio.streaming import Asked, Commands
@@ -174,7 +173,8 @@ class AsyncEnvironment(Commands):
     async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
         """Do the same for a command of a hook, about which nobody is asked, see `BaseEnvironment.internal`."""
         env = self.sync
-        return await Asked(env, env._beside(command, **options), None, env.internal.run_beside).result()
+        call = env._beside(command, **options)._replace(is_own=True)
+        return await Asked(env, call, None, env.internal.run_beside).result()
 
     async def start(self, command: CommandText, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Start a command in the background and return a handle to it, see `BaseEnvironment.start`.
@@ -185,7 +185,7 @@ class AsyncEnvironment(Commands):
         if not (env.gate.asks_about_commands or is_observed(env) or current_scope()):
             return await self._started(*checked_start(command, **options))
         start = partial(env.start, command, **options)
-        return AsyncProcess(await in_thread(start, limiter=limiter_for(), undo=Process.kill))
+        return AsyncProcess(await in_thread(start, "commands", undo=Process.kill))
 
     async def start_own(self, command: str, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Do the same for a command of a hook, see `BaseEnvironment.internal`."""

@@ -10,7 +10,7 @@ from code_execution import ExecutionResult, execute_code
 from code_execution.script_run import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
-from hermes_env.aio.calls import awaited_at_home, in_thread, limiter_for
+from hermes_env.aio.calls import awaited_at_home, in_thread
 from hermes_env.aio.environment import AsyncEnvironment
 from rpc import ToolErrors
 
@@ -61,4 +61,4 @@ async def aexecute_code(
         given["tools"] = tools and {name: awaited_at_home(tool) for name, tool in tools.items()}
         return execute_code(**given)
 
-    return await in_thread(run, limiter=limiter_for("scripts"))
+    return await in_thread(run, "scripts")

@@ -8,18 +8,18 @@ import weakref
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from environments import BaseEnvironment, CancelScope, CommandResult, EnvironmentSession
 from environments.cancellation import current_scope
 from environments.internal import Ended
 from environments.internal import Work as WorkOf
 from environments.loop import Call
-from environments.observation.observation import UNOBSERVED
+from environments.observation.observation import UNOBSERVED, Observation
 from environments.observation.watched import came_of
 from environments.options import Command, CommandOptions, CommandText, SharedOptions, StderrMode
 from environments.output import ChannelName, Teller
-from hermes_env.aio.calls import Block, Waiting, Work, awaited, in_scope, in_thread, limiter_for
+from hermes_env.aio.calls import Block, Waiting, Work, awaited, in_scope, in_thread
 
 if TYPE_CHECKING:
     from environments.approvals.decision import Way
@@ -42,48 +42,41 @@ class BytesPiece(bytes):
 PieceT = TypeVar("PieceT", TextPiece, BytesPiece)
 
 
-class Asked:
-    """A command that was asked for.
+class Asked(NamedTuple):
+    """A command that was asked for."""
 
-    Args:
-        env: The environment.
-        command: The command.
-        way: How hooks and rules are asked, and observers told, of it; None for a command of our own.
-        run: Runs it on the loop thread.
-        session: The session of a name in which it runs.
-    """
+    env: BaseEnvironment
+    command: Command
+    way: Way | None
+    """How hooks and rules are asked, and observers told, of it; None for one that nobody is asked or told of."""
+    run: WorkOf
+    """Runs it on the loop thread."""
+    session: EnvironmentSession | None = None
+    """The session of a name in which it runs."""
 
-    def __init__(
-        self,
-        env: BaseEnvironment,
-        command: Command,
-        way: Way | None,
-        run: WorkOf,
-        session: EnvironmentSession | None = None,
-    ) -> None:
-        self._env, self._way, self._run = env, way, run
-        self.command = command if way else command._replace(is_own=True)
-        self.seen = env.observation.command(command, way, session.name if session else None) if way else UNOBSERVED
-        """What tells those who look on."""
-        self._known_cwd = partial(env._known_cwd, session)
+    def observed(self) -> Observation:
+        """Return what tells those who look on."""
+        name = self.session.name if self.session else None
+        return self.env.observation.command(self.command, self.way, name) if self.way else UNOBSERVED
 
     def _may_run(self) -> bool:
-        return self._way is None or self._env.gate.permits(self.command, self._known_cwd, self._way)
+        cwd = partial(self.env._known_cwd, self.session)
+        return self.way is None or self.env.gate.permits(self.command, cwd, self.way)
 
     async def permitted(self) -> Work[Ended]:
         """Ask hooks and rules, on a worker thread if there are any, and return what the loop thread is to do."""
-        asks = self._way and self._env.gate.asks_about_commands
-        if await in_thread(self._may_run, limiter=limiter_for()) if asks else self._may_run():
-            return lambda call: self._run(call, self.command)
+        asks = self.way and self.env.gate.asks_about_commands
+        if await in_thread(self._may_run, "commands") if asks else self._may_run():
+            return lambda call: self.run(call, self.command)
         return self._never_ran
 
     async def _never_ran(self, _: Call[Ended]) -> Ended:
-        return lambda: CommandResult.never_ran(self._known_cwd() or "")
+        return lambda: CommandResult.never_ran(self.env._known_cwd(self.session) or "")
 
     async def result(self) -> CommandResult:
         """Run it, and await the callback for its output here."""
         teller = Teller(self.command.on_output, self.command.binary) if self.command.on_output else None
-        with self.seen as seen:
+        with self.observed() as seen:
             ended = await awaited(await self.permitted(), teller)
             for told in teller.finish() if teller else ():
                 if inspect.isawaitable(told):
@@ -167,9 +160,9 @@ class OutputStream(Block, Generic[PieceT]):
         self._ask = ask
         self._ready: deque[PieceT] = deque()
         self._teller = Teller(partial(_add, self._ready, kind), kind is BytesPiece)
-        self._asked: Asked | None = None
+        self._seen: Observation = UNOBSERVED
         self._waiting: Waiting | None = None
-        self._is_over = False
+        self._has_ended = False
         self._result: CommandResult | None = None
 
     @property
@@ -188,27 +181,28 @@ class OutputStream(Block, Generic[PieceT]):
 
     async def __anext__(self) -> PieceT:
         try:
-            while not self._ready and not self._is_over:
+            while not self._ready and not self._has_ended:
                 pieces = await (self._waiting or await self._begin()).next()
                 for channel, data in pieces:
                     self._teller(channel, data)
                 if not pieces:
                     self._teller.finish()
-                    self._is_over = True
+                    self._has_ended = True
             if self._ready:
                 return self._ready.popleft()
-            await self._finish()
+            await self.aclose()
         except BaseException as error:
-            await self._end_early(error)
+            self._seen.failed(error)
+            await self.aclose()
             raise
         raise StopAsyncIteration
 
     async def _begin(self) -> Waiting:
-        asked = self._asked = self._ask()
+        asked = self._ask()
         scope = self._scope = CancelScope(outer=current_scope())
         weakref.finalize(self, scope.cancel).atexit = False  # left by a break, where nothing can await the end
-        with asked.seen as seen:
-            seen.goes_on()
+        with asked.observed() as self._seen:
+            self._seen.goes_on()
             with scope.active():
                 work = await asked.permitted()
             waiting = self._waiting = Waiting(in_scope(scope, work), object(), wants_pieces=True)
@@ -216,31 +210,20 @@ class OutputStream(Block, Generic[PieceT]):
             waiting.call.pieces.holds_turn = False
         return waiting
 
-    async def _finish(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting and self._asked:
-            ended = await waiting.result()
-            with self._scope.active():  # which says how it was ended
-                self._result = came_of(self._asked.seen, ended())
-            self._asked.seen.end()
-
     async def aclose(self) -> None:
         """End the command, if it has not ended, and wait for that. Safe to call twice."""
-        await self._end_early()
+        has_ended, self._has_ended = self._has_ended, True
+        self._ready.clear()
+        waiting, self._waiting = self._waiting, None
+        if waiting:
+            await waiting.end(self._scope.cancel)
+            if has_ended or waiting.call.error is None:
+                ended = await waiting.result()
+                with self._scope.active():  # which says how it was ended
+                    self._result = came_of(self._seen, ended())
+        self._seen.end()
 
     _end = aclose
-
-    async def _end_early(self, error: BaseException | None = None) -> None:
-        self._is_over = True
-        self._ready.clear()
-        seen = self._asked.seen if self._asked else UNOBSERVED
-        if error:
-            seen.failed(error)
-        if waiting := self._waiting:
-            await waiting.end(self._scope.cancel)
-            if waiting.call.error is None:
-                await self._finish()
-        seen.end()
 
 
 def _add(ready: deque[PieceT], kind: Callable[[Any], PieceT], data: str | bytes, channel: ChannelName) -> None:
