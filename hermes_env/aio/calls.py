@@ -33,6 +33,7 @@ T = TypeVar("T")
 _P = ParamSpec("_P")
 Work = Callable[[Call[T]], Awaitable[T]]
 """A coroutine function for the loop thread."""
+_OVER = "a coroutine of a callback was cancelled, as its call is over"
 
 
 class Waiting:
@@ -142,7 +143,7 @@ class Waiting:
                     _close(awaitable)
                     del self._callbacks[scope]
                     over.set()
-            return None, CallCancelledError("a coroutine of a callback was cancelled, as its call is over")
+            return None, CallCancelledError(_OVER)
 
         result, error = anyio.from_thread.run(settle, token=self._token)
         if error is not None:
@@ -150,8 +151,8 @@ class Waiting:
         return result
 
 
-_waiting: ContextVar[Callable[[], Waiting | None]] = ContextVar("hermes_waiting", default=lambda: None)
-"""The call that the current thread or task works or calls back for."""
+_waiting: ContextVar[weakref.ref[Waiting] | None] = ContextVar("hermes_waiting", default=None)
+"""The call that the current thread or task works or calls back for, if it is not over."""
 
 
 def _close(awaitable: object) -> None:
@@ -168,10 +169,12 @@ def awaited_at_home(callback: Callable[_P, object]) -> Callable[_P, object]:
         result = callback(*args, **kwargs)
         if not inspect.isawaitable(result):
             return result
-        waiting = bound() or _waiting.get()()
-        if waiting and waiting.home != threading.get_ident():
+        found = bound or _waiting.get()
+        if found and (waiting := found()) and waiting.home != threading.get_ident():
             return waiting.result_of(result)
         _close(result)
+        if found and not found():
+            raise CallCancelledError(_OVER)
         raise TypeError(f"{callback!r} has to be awaited, and was called by a call that is not awaited itself")
 
     return call
@@ -253,7 +256,7 @@ def limit_threads(*, commands: int | None = None, scripts: int | None = None) ->
 
 
 def _bound(kind: str | None) -> AbstractAsyncContextManager[object]:
-    if not kind or _waiting.get()():  # in a callback: the thread of the outer call waits for this one
+    if not kind or _waiting.get():  # in a callback: the thread of the outer call waits for this one
         return contextlib.nullcontext()
     limiters = _limiters.get({})
     _limiters.set(limiters)

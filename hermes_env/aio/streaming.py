@@ -191,6 +191,8 @@ class OutputStream(Block, Generic[PieceT]):
             if self._ready:
                 return self._ready.popleft()
             await self.aclose()
+        except GeneratorExit:  # the event loop was closed, and the stream goes with its last reference
+            raise
         except BaseException as error:
             self._seen.failed(error)
             await self.aclose()

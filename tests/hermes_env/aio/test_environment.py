@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
@@ -218,16 +219,24 @@ class TestCancelled:
         assert not (work / "ran").exists()
 
 
-@pytest.mark.parametrize("on_output", [None, lambda _: None])
-def test_a_command_whose_event_loop_was_closed_is_ended(
-    on_output: Callable[[str], object] | None, work: Path, nap: str
-) -> None:
+async def heard(env: AsyncEnvironment, command: str) -> None:
+    await env.execute(command, on_output=lambda _: None)
+
+
+async def streamed(env: AsyncEnvironment, command: str) -> None:
+    async for _ in env.stream(command):
+        pass
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("run", [AsyncEnvironment.execute, AsyncEnvironment.execute_oneshot, heard, streamed])
+def test_a_command_whose_event_loop_was_closed_is_ended(run: Callable[..., Any], work: Path, nap: str) -> None:
     loop = asyncio.new_event_loop()
     env = AsyncEnvironment("local", cwd=str(work))
-    task = loop.create_task(env.execute(f"sleep {nap}", on_output=on_output))
+    task = loop.create_task(run(env, f"sleep {nap}"))
     loop.run_until_complete(until(lambda: having(nap)))
     loop.close()
-    task._log_destroy_pending = False  # type: ignore[attr-defined]  # of which asyncio would tell
+    task._log_destroy_pending = False  # of which asyncio would tell
     del task
     gc.collect()
     assert wait_until(lambda: not having(nap) and not env.busy, LONG)

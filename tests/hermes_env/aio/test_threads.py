@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextvars import Context, copy_context
 
 import anyio
+import anyio.to_thread
 import pytest
 import sniffio
 from targets.awaiting import on_both, until
 from targets.processes import having
 
-from environments import CommandResult, TerminalError
+from environments import CallCancelledError, CommandResult, TerminalError
 from environments.approvals import CommandRequest
 from environments.loop import Call, Worker
 from hermes_env.aio import AsyncEnvironment, aexecute_code
-from hermes_env.aio.calls import awaited
+from hermes_env.aio.calls import awaited, awaited_at_home, in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -115,3 +118,22 @@ async def test_a_start_in_a_shell_that_is_ready_leaves_no_process_when_it_is_can
             await (await env.start(f"sleep {nap}")).kill()
         await anyio.sleep(0.05)
         assert not having(nap)
+
+
+@on_both
+async def test_a_callback_of_a_call_that_is_over_is_cancelled(anyio_backend: str) -> None:
+    async def tell() -> None:
+        pytest.fail("its call is over")
+
+    def take() -> None:
+        callbacks.append((copy_context(), awaited_at_home(tell)))
+
+    callbacks: list[tuple[Context, Callable[[], object]]] = []
+    callback = awaited_at_home(tell)
+    await in_thread(take)
+    context, taken = callbacks[0]
+    for each in (taken, callback):
+        with pytest.raises(CallCancelledError, match="its call is over"):
+            await anyio.to_thread.run_sync(context.run, each)
+    with pytest.raises(TypeError, match="by a call that is not awaited itself"):
+        callback()
