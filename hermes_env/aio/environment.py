@@ -198,7 +198,7 @@ class AsyncEnvironment(Commands):
         return AsyncProcess(await awaited(lambda call: run(call, command, background)))
 
     address = as_coroutine(BaseEnvironment.address)
-    interrupt = as_coroutine(BaseEnvironment.interrupt)
+    interrupt = as_coroutine(BaseEnvironment.interrupt, to_end=True)
     session_variable = as_coroutine(Internal.variable, path="sync.internal")
     scratch_directory = as_coroutine(Internal.scratch_directory, path="sync.internal")
     prepare = as_coroutine(BaseEnvironment.prepare)
@@ -245,7 +245,7 @@ class AsyncSession(Commands):
     cwd: Awaitable[str] = awaitable("cwd")
     """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
 
-    interrupt = as_coroutine(EnvironmentSession.interrupt)
+    interrupt = as_coroutine(EnvironmentSession.interrupt, to_end=True)
     close = _end = as_coroutine(EnvironmentSession.close, to_end=True)
 
     def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import Context, copy_context
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
 import pytest
 import sniffio
-from targets.awaiting import on_both, until
+from targets.awaiting import LONG, on_both, until
 from targets.processes import having
 
 from environments import CallCancelledError, CommandResult, TerminalError
 from environments.approvals import CommandRequest
 from environments.loop import Call, Worker
-from hermes_env.aio import AsyncEnvironment, aexecute_code
+from hermes_env.aio import AsyncEnvironment, aexecute_code, limit_threads
 from hermes_env.aio.calls import awaited, awaited_at_home, in_thread
 
 pytestmark = pytest.mark.anyio
@@ -65,6 +66,31 @@ async def test_a_hook_and_a_plain_command_beside_it_do_not_wait_for_each_other(e
         await asked.wait()
         assert (await env.execute("echo on")).output == "on\n"
         answered.set()
+
+
+async def test_what_ends_something_waits_for_no_turn(work: Path) -> None:
+    asked, answered = anyio.Event(), anyio.Event()
+
+    async def ask(request: CommandRequest) -> None:
+        asked.set()
+        await answered.wait()
+
+    limit_threads(commands=1)
+    try:
+        async with (
+            AsyncEnvironment("local", cwd=str(work), before_command=ask) as env,
+            anyio.create_task_group() as group,
+        ):
+            session = await env.session("other")
+            group.start_soon(env.execute, "true")
+            await asked.wait()
+            with anyio.fail_after(LONG):
+                await env.interrupt()
+                await session.interrupt()
+                await session.close()
+            answered.set()
+    finally:
+        limit_threads(commands=64)
 
 
 @on_both
