@@ -18,7 +18,7 @@ def session_variables(env: BaseEnvironment) -> dict[str, str]:
     Raises:
         TerminalError: The session could not be opened.
     """
-    return {name: env.session_variable(name) for name in ("PWD", *FROM_SESSION)}
+    return {name: env.internal.variable(name) for name in ("PWD", *FROM_SESSION)}
 
 
 def script_command(

@@ -18,7 +18,7 @@ from code_execution.script_call import Callbacks, ScriptCall, checked_tools, not
 from code_execution.script_run import Limits, Tools, TransportName
 from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
-from environments.loop import in_worker, run, shielded, spawn
+from environments.loop import Worker, in_worker, run, shielded, spawn
 from environments.manager import get_environment
 from environments.output import TextCallback
 from hermes_tools import script_tools
@@ -105,6 +105,8 @@ def execute_code(
         with observed_script(env, code, limits, tools, argv, record) as seen:
             return came_of_script(seen, call.result())
 
+    if isinstance(threading.current_thread(), Worker):  # where nothing is raised from outside
+        return result()
     return run(lambda _: _in_worker(result, interruption))
 
 

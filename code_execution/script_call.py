@@ -65,7 +65,7 @@ class ScriptCall:
     def _if_allowed(self, asked: float) -> ExecutionResult:
         interrupted = self.interruption.has_come
         hook = self.callbacks.before_script
-        if not self.env.may_run_script(self.code, self.limits.mode, hook, interrupted) or interrupted():
+        if not self.env.gate.permits_script(self.code, self.limits.mode, hook, interrupted) or interrupted():
             seconds = time.monotonic() - asked
             return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
         return self._with_all_tools(time.monotonic())  # whoever was asked has taken time that is not the script's
@@ -83,7 +83,7 @@ class ScriptCall:
             return self._to_its_end(checked_tools({**self.tools, **found}), began)
 
     def _to_its_end(self, tools: Tools, began: float) -> ExecutionResult:
-        view, check = self.env.model_view(), self.env.tool_call_check(self.callbacks.before_tool_call)
+        view, check = self.env.model_view(), self.env.gate.tool_call_check(self.callbacks.before_tool_call)
         asks = True
         while True:
             output = ScriptOutput(self.limits.settings, self.callbacks.on_output, view)

@@ -131,7 +131,7 @@ class ScriptRun:
     def _is_cleaned_up(self) -> bool:
         """Whether the environment was cleaned up, which ends all that runs in it."""
         try:
-            self._env.check_usable()
+            self._env.internal.check_usable()
         except TerminalError:
             return True
         return False
@@ -187,7 +187,7 @@ class ScriptRun:
         """Raise what is to be raised if the script was not even got into the target."""
         beginning = self._output.beginning
         if beginning.failed:
-            self._env.check_usable()
+            self._env.internal.check_usable()
             raise not_staged(self._env, beginning.failed, self._output.stderr())
         if ended_by_us == "timeout" and beginning.chosen is None and not beginning.none_found:
             raise before.taken_by(_STAGING)
@@ -256,7 +256,7 @@ class ScriptRun:
         exports = self._limits.session_env
         cwd = (directory if staging.local else "/") if strict else None
         self._calls.begin()
-        return self._env.start_own(
+        return self._env.internal.start(
             staged + command, cwd=cwd, stdin="none", session_env=exports, sink=self._output, grace=SCRIPT_GRACE
         )
 
@@ -297,7 +297,7 @@ class ScriptRun:
             code, message = INTERRUPT_EXIT_CODE, INTERRUPTED_MESSAGE
         else:
             code = process.wait() or 0
-            message = self._env.why_killed() if code == KILLED_EXIT_CODE else None
+            message = self._env.internal.why_killed() if code == KILLED_EXIT_CODE else None
         status: Status = ended_by_us or ("success" if code == 0 else "error")
         output, stderr = self._output.stdout(), ""
         if status != "success":

@@ -51,9 +51,9 @@ class Staging:
             except OSError as error:
                 raise TerminalError(f"no directory for the script could be made: {error}") from error
         else:
-            made = env.execute_own(self.making, timeout=timeout)
+            made = env.internal.execute(self.making, timeout=timeout)
             if not made.ok:
-                env.check_usable()
+                env.internal.check_usable()
                 raise not_staged(env, NO_DIRECTORY, made.output)
 
     def _make_here(self) -> None:
@@ -81,7 +81,7 @@ def staging_directory(env: BaseEnvironment) -> Iterator[Staging]:
     Raises:
         TerminalError: There is no place for it.
     """
-    path = f"{env.scratch_directory()}/script-{os.urandom(4).hex()}"
+    path = f"{env.internal.scratch_directory()}/script-{os.urandom(4).hex()}"
     staging = Staging(path, env.capabilities.same_machine)
     try:
         yield staging
@@ -93,7 +93,7 @@ def staging_directory(env: BaseEnvironment) -> Iterator[Staging]:
         else:
             limit, text = staging.removal_limit, removing(staging.path)
             # In a thread of its own, and so in no scope: whoever has cancelled it wants it away, too.
-            side_by_side([lambda: env.execute_own(text, timeout=limit)], Deadline(limit))
+            side_by_side([lambda: env.internal.execute(text, timeout=limit)], Deadline(limit))
 
 
 @cache

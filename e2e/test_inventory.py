@@ -13,14 +13,12 @@ from targets.docker_fixtures import containers_of
 from targets.engines import PYTHON_IMAGE
 from targets.processes import having
 
-from environments import (
-    FoundTarget,
-    TerminalError,
-)
+from environments import TerminalError
 from environments.claim import Claim
 from environments.conformance.check import wait_until
 from environments.docker import DockerEnvironment
 from environments.docker.labels import FINGERPRINT, claim_name
+from environments.found_target import FoundTarget
 from environments.local import LocalEnvironment
 from environments.owner import Owner
 

@@ -17,25 +17,18 @@ from environments.errors import (
     ProcessEndedError,
     ProcessTimeoutError,
     SettingsError,
-    StartStoppedError,
     TargetFileError,
-    TargetFileExistsError,
-    TargetFileNotFoundError,
-    TargetIsADirectoryError,
-    TargetNotADirectoryError,
-    TargetPermissionError,
     TerminalError,
     UnsupportedError,
 )
 from environments.factory import create_environment
-from environments.registry import backend_class, backend_names
+from environments.registry import backend_names
 from environments.result import Capabilities, CommandResult
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.sources import load_settings
 
 if TYPE_CHECKING:
     from environments.files import FileStatus
-    from environments.found_target import FoundTarget
     from environments.manager import (
         cleanup_all,
         cleanup_environment,
@@ -43,7 +36,6 @@ if TYPE_CHECKING:
         get_environment,
         register_task_settings,
     )
-    from environments.owner import Orphan
     from environments.pool import Pool
     from environments.process import Process
     from environments.session import EnvironmentSession
@@ -57,8 +49,6 @@ else:
         "FileStatus": "environments.files",
         "Pool": "environments.pool",
         "EnvironmentSession": "environments.session",
-        "FoundTarget": "environments.found_target",
-        "Orphan": "environments.owner",
         "Process": "environments.process",
         "Target": "environments.target",
     }
@@ -85,25 +75,16 @@ __all__ = [
     "EnvironmentSettings",
     "EnvironmentStartError",
     "FileStatus",
-    "FoundTarget",
     "MissingExtraError",
-    "Orphan",
     "Pool",
     "Process",
     "ProcessEndedError",
     "ProcessTimeoutError",
     "SettingsError",
-    "StartStoppedError",
     "Target",
     "TargetFileError",
-    "TargetFileExistsError",
-    "TargetFileNotFoundError",
-    "TargetIsADirectoryError",
-    "TargetNotADirectoryError",
-    "TargetPermissionError",
     "TerminalError",
     "UnsupportedError",
-    "backend_class",
     "backend_names",
     "cleanup_all",
     "cleanup_environment",

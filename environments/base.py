@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, Unpack
 
 from environments.approvals.gate import Gate
-from environments.cancellation import cancellable, start_limit
+from environments.cancellation import cancellable
 from environments.errors import CallCancelledError, UnsupportedError
-from environments.files import TargetFiles
+from environments.files import FileCalls, FileStatus, TargetFiles, TargetPath, file_method
+from environments.internal import Internal, Work, result_of
+from environments.loop import run
 from environments.observation.watched import Watched, came_of
-from environments.options import Command, CommandOptions, CommandText, SharedOptions, StdinMode, checked
-from environments.output import OutputSink
+from environments.options import (
+    Command,
+    CommandOptions,
+    CommandText,
+    StartOptions,
+    checked,
+    checked_data,
+    checked_limit,
+    checked_mode,
+    checked_path,
+    checked_removable,
+    checked_user,
+)
 from environments.owner import Orphan
-from environments.process import GRACE, Background, Process, Terminal
+from environments.process import Process, checked_start
 from environments.result import Capabilities, CommandResult
 from environments.secrets import Redactor, SecretValues, secret_among
-from environments.session import Sessions
+from environments.session import EnvironmentSession, Sessions
 from environments.settings import BackendSettings, EnvironmentSettings
-from environments.starting import Reporter
-from environments.target import Whereabouts
+from environments.starting import Reporter, StartLimits
 from environments.variables import Passthrough
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from environments.approvals.decision import Way
     from environments.found_target import FoundTarget
     from environments.model_view import ModelView
+    from environments.target import Address, Target
 
 
 class Attachment(Protocol):
@@ -79,174 +91,31 @@ class Attachments:
             each.close()
 
 
-class Readiness(ABC):
-    """The part of every environment by which it is started ahead."""
-
-    settings: EnvironmentSettings
-    starts_at_once: ClassVar[int | None] = 16
-    """How many targets should be started at the same time in one place, see `start_place`; None is no limit."""
-    starts_per_second: ClassVar[float | None] = None
-    """How many starts may begin in a second in one place; None is no limit."""
-
-    look_interval: ClassVar[float] = 2.0
-    """Seconds between looks whether one that waits to be used `is_ready` still."""
-
-    @classmethod
-    def start_place(cls, settings: EnvironmentSettings) -> str:
-        """Name what a limit of starts is a limit of, such as an engine's address; the backend as a whole, by default.
-
-        Args:
-            settings: Lead there.
-
-        Raises:
-            SettingsError: They cannot be understood.
-        """
-        return repr(settings.own_over) if settings.over else ""
-
-    @abstractmethod
-    def session_variable(self, name: str) -> str:
-        """Return a variable as the session's last command left it."""
-
-    def prepare(self) -> None:
-        """Start the target unless it is up, and open the session, so that the first command finds all ready.
-
-        Raises:
-            EnvironmentStartError: The target could not be started, or the session not be opened.
-            TerminalError: The environment was cleaned up.
-        """
-        self.session_variable("PWD")
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether what `prepare` has made is still there. The target is asked only where that is not told otherwise."""
-        return True
-
-    def renew(self) -> None:
-        """End all that was started in the environment, and have its next command begin a new session.
-
-        The target stays as it is, with its files. Nobody may use the environment meanwhile.
-
-        Raises:
-            UnsupportedError: The backend cannot do it.
-            TerminalError: Something could not be ended, or the target is lost.
-        """
-        raise UnsupportedError(f"backend {self.settings.env!r} cannot have a new session in the same target")
-
-
-class Execution(Gate, ABC):
-    """The part of every environment that runs commands and waits for them."""
-
-    observation: Watched
-    """Who looks on, and what they are told."""
-    _known_cwd: str | None
-
-    @abstractmethod
-    def touch(self) -> None:
-        """Note that the environment is in use, so that it does not count as idle."""
-
-    def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Run a command in the session and wait for it.
-
-        The session keeps its working directory, exports, functions, aliases and shell options from one command to
-        the next. One command runs at a time; a second caller waits.
-
-        Args:
-            command: Shell text of any length, without NUL characters; or a program and its arguments, which no shell
-                takes apart.
-            options: See `CommandOptions`.
-
-        Returns:
-            The result, also for a command that failed, timed out or was interrupted. `cleanup()` interrupts a command
-            that has begun.
-
-        Raises:
-            EnvironmentStartError: The target could not be started; a `StartStoppedError` if its start was stopped.
-            EnvironmentLostError: The target went away while the command ran.
-            TerminalError: The environment was cleaned up before the command began.
-            DeniedError: A hook or a rule does not allow it, see docs/approvals.md.
-            UnsupportedError: A `user` was given.
-            TypeError: An argument is of a wrong type.
-            ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
-        """
-        call = self._session_call(command, **options)
-        with self.observation.command(call, "session") as seen:
-            return came_of(seen, self._in_session(call))
-
-    def _session_call(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
-        call = self._call(command, **options)
-        if call.user is not None:
-            raise UnsupportedError(
-                "execute runs commands as the user of its session; give user to execute_oneshot, start or session"
-            )
-        return call
-
-    def _in_session(self, call: Command) -> CommandResult:
-        if not self._may_call(call, "session"):
-            return CommandResult.never_ran(self._known_cwd or "")
-        with starts_end_with(call):
-            result = self.run_in_session(call)
-        if call.cwd is None:
-            self._known_cwd = result.cwd
-        return result
-
-    def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Run a command at once, beside whatever `execute` is doing, and change nothing in the session.
-
-        It starts in the session's working directory with the target's own environment: what the session exported
-        is not there, unless `session_env` asks for it. It is then as the session's last command left it. The result
-        and errors are those of `execute`, but for `user`, which may be given.
-        """
-        call = self._call(command, **options)
-        with self.observation.command(call, "oneshot") as seen:
-            return came_of(seen, self._beside(call))
-
-    def _beside(self, call: Command) -> CommandResult:
-        if not self._may_call(call, "oneshot"):
-            return CommandResult.never_ran(self._known_cwd or "")
-        with starts_end_with(call):
-            return self.run_beside(call)
-
-    def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Do what `execute_oneshot` does, for a command of this package or of a hook itself: no hook is asked.
-
-        Arguments, result and errors are those of `execute_oneshot`.
-        """
-        return self.run_beside(self._call(command, **options)._replace(is_own=True))
-
-    def _call(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
-        self.touch()
-        return checked(command, self.settings.timeout, **options)
-
-    def _may_call(self, call: Command, way: Way) -> bool:
-        """Ask about a command that was asked for. Returns False if nobody waits for it any more."""
-        place = call.cwd or self._known_cwd
-        return not call.is_cancelled and self.may_run(call.judged, place, way, call.user, lambda: call.is_cancelled)
-
-    @abstractmethod
-    def run_in_session(self, call: Command) -> CommandResult:
-        """Do what `execute` says."""
-
-    @abstractmethod
-    def run_beside(self, call: Command) -> CommandResult:
-        """Do what `execute_oneshot` says."""
-
-
-def starts_end_with(call: Command) -> AbstractContextManager[object]:
-    """Return what has the start of a target, if a call has to wait for one, end when the call is interrupted."""
-    return start_limit(math.inf, interrupted=call.interrupt.is_set) if call.interrupt else contextlib.nullcontext()
-
-
-class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, ABC):
+class BaseEnvironment(ABC):
     """A place where commands run.
 
     An environment starts on first use and is thread-safe. `execute` runs one command at a time in the session;
     `execute_oneshot` runs beside it. Leave the `with` block, or call `cleanup`, and nothing stays behind.
+
+    The methods for files work whatever `execute` is doing. A relative path is taken from the session's working
+    directory, and `~` is the target user's home. A name may hold any bytes: those that are not UTF-8 are surrogates, as
+    in `os.fsdecode`. A path that ends in a slash means a directory.
+
+    What is in the way at a path of the target is an error that is a `TargetFileError` and the builtin error of its
+    name: FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError or FileExistsError, with `errno` and
+    `filename`. In the same way a path of this machine that `put_file`, `get_file`, `put_dir` and `get_dir` are given is
+    a plain builtin error. Whatever else goes wrong, on either side, is a TerminalError with the system's own reason.
+
+    In a cancelled scope a method for files raises `CallCancelledError`, also in the middle, and leaves no part of a
+    file. What `cleanup` cuts short says so.
     """
 
     backend: str = ""
     """The name the backend is registered under."""
     settings_class: ClassVar[type[BackendSettings]] = BackendSettings
     """The settings that this backend alone has."""
+    internal: Internal
+    """What this package, and a hook, runs in it."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         """Take the settings, and start nothing yet.
@@ -255,9 +124,10 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
             SettingsError: A value cannot be understood, see `BackendSettings.check`, or the record cannot be written.
             UnsupportedError: The backend cannot do what is asked for.
         """
-        super().__init__()
         self.settings_class.of(settings).check(settings)
         self.settings = settings
+        self.gate = Gate(settings)
+        """The hooks and rules that decide on what runs in it."""
         self.passthrough = Passthrough(settings.env_passthrough)
         """The variables of this process that are handed on to commands and scripts. More may be allowed at any time."""
         self._secrets = SecretValues(settings, self.passthrough)
@@ -269,15 +139,11 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
         """What the tools keep with this environment. `cleanup` closes it in the end."""
         self.progress = Reporter(settings.env)
         """Tells `create_environment`'s `on_progress` how far starts and transfers are."""
+        self._sessions = Sessions()
+        self._file_calls = FileCalls()
         self._last_used = time.monotonic()
-        self._known_cwd: str | None = settings.cwd
 
-    def model_view(self) -> ModelView:
-        """Return what makes text of this environment fit for a model, as the settings say."""
-        from environments.model_view import ModelView  # which commands have no need of
-
-        secrets = self._secrets.known() if self.settings.redact_secrets else {}
-        return ModelView(Redactor.of(secrets), self.settings.strip_ansi)
+    # The backend.
 
     @classmethod
     def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
@@ -286,15 +152,6 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
         `create_environment` calls it. Arguments and errors are those of the class itself.
         """
         return cls(settings)
-
-    def touch(self) -> None:
-        """Note that the environment is in use, so that it does not count as idle."""
-        self._last_used = time.monotonic()
-
-    @property
-    def idle_seconds(self) -> float:
-        """How long nothing has used the environment; 0 while a command runs in it."""
-        return 0.0 if self.busy else time.monotonic() - self._last_used
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
@@ -335,122 +192,42 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
         """
         return ()
 
-    @property
-    @abstractmethod
-    def busy(self) -> bool:
-        """Whether a command or a background process runs."""
-
-    @abstractmethod
-    def session_variable(self, name: str) -> str:
-        """Return a variable as the session's last command left it; empty if it is not set.
-
-        It is one of `PWD`, `PATH`, `PYTHONPATH`, `PYTHONSAFEPATH`, `VIRTUAL_ENV` and `CONDA_PREFIX`. Of all but the
-        first, what a script's tool calls make of them does not count: the next script's Python, modules and programs
-        are no choice of theirs.
-        """
-
-    @property
-    @abstractmethod
-    def capabilities(self) -> Capabilities:
-        """What this backend can do here. Starts the environment when it has not been started."""
-
-    @property
-    @abstractmethod
-    def cwd(self) -> str:
-        """The session's working directory, as known from the last command that ended."""
-
-    def why_killed(self) -> str | None:
-        """Say which limit of the target has ended a process since this was asked last, or None if none has.
-
-        Asked when something ended with exit code 137. A backend that can tell overrides it.
-        """
-        return None
-
-    @cancellable
-    def start(
-        self,
-        command: CommandText,
-        *,
-        pty: bool = False,
-        rows: int = 24,
-        columns: int = 80,
-        stdin: StdinMode = "open",
-        sink: OutputSink | None = None,
-        grace: float = GRACE,
-        **options: Unpack[SharedOptions],
-    ) -> Process:
-        """Start a command in the background and return a handle to it.
-
-        It sees the target's own environment and, without `session_env`, not what the session exported. It ends with
-        the environment.
+    @classmethod
+    def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
+        """Return how fast targets should be started, and the place in which that counts.
 
         Args:
-            command: Shell text or a program and its arguments, as for `execute`.
-            pty: Whether to give it a terminal.
-            rows: Height of that terminal in lines.
-            columns: Width of that terminal in characters.
-            stdin: `"open"` for an input that the handle writes to; `"none"` for one at its end; `"consumed"` for an
-                open one of which the command is certain to read all that is written. The latter two leave the shell
-                that ran the command for others, which saves time on a distant target.
-            sink: Takes the output, in a thread of its own, in place of the handle's `read`.
-            grace: Seconds between TERM and KILL when it is killed.
-            options: See `SharedOptions`.
+            settings: Lead there.
 
         Raises:
-            UnsupportedError: The backend has no pty, or cannot run a command as that user.
-            EnvironmentStartError: The target could not be started.
-            DeniedError: A hook or a rule does not allow it.
-            CallCancelledError: The scope of its caller was cancelled.
-            TypeError: An argument is of a wrong type.
-            ValueError: An argument has a value that cannot be.
+            SettingsError: They cannot be understood.
         """
-        call = self._call(command, timeout=math.inf, **options)
-        background = Background.checked(stdin, Terminal.checked(rows, columns) if pty else None, sink, grace)
-        with self.observation.process(call, pty) as seen:
-            if not self._may_call(call, "background"):
-                raise CallCancelledError("the scope was cancelled, so that the command was not started")
-            background = background.tapped(seen)
-            process = self.run_in_background(call, background)
-            if call.is_cancelled:
-                if sink:
-                    sink.freeze()  # one that waits for what comes behind this call would wait for ever
-                process.kill()
-                raise CallCancelledError("the scope was cancelled while the command was started, and it was ended")
-            return process.observed_by(seen, background.tap)
+        return StartLimits(repr(settings.own_over) if settings.over else "")
 
-    def start_own(
-        self,
-        command: str,
-        *,
-        stdin: StdinMode = "open",
-        sink: OutputSink | None = None,
-        grace: float = GRACE,
-        **options: Unpack[SharedOptions],
-    ) -> Process:
-        """Do what `start` does, for a command of this package or of a hook itself: no hook is asked.
-
-        Arguments, result and errors are those of `start`.
-        """
-        call = self._call(command, timeout=math.inf, **options)
-        return self.run_in_background(call._replace(is_own=True), Background.checked(stdin, None, sink, grace))
+    # Its life.
 
     @abstractmethod
-    def run_in_background(self, call: Command, background: Background) -> Process:
-        """Do what `start` says."""
-
-    @abstractmethod
-    def interrupt(self) -> None:
-        """End the command `execute` is running, from any thread, or a target's start. Without one, does nothing.
-
-        Whoever waits for the start gets a `StartStoppedError`.
-        """
-
-    @abstractmethod
-    def scratch_directory(self) -> str:
-        """Return our private directory in the target, made on first use. It goes with the environment.
+    def prepare(self) -> None:
+        """Start the target unless it is up, and open the session, so that the first command finds all ready.
 
         Raises:
-            TerminalError: It could not be made.
+            EnvironmentStartError: The target could not be started, or the session not be opened.
+            TerminalError: The environment was cleaned up.
+        """
+
+    @property
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether what `prepare` has made is still there. The target is asked only where that is not told otherwise."""
+
+    @abstractmethod
+    def renew(self) -> None:
+        """End all that was started in the environment, and have its next command begin a new session.
+
+        The target stays as it is, with its files. Nobody may use the environment meanwhile.
+
+        Raises:
+            TerminalError: Something could not be ended, or the target is lost.
         """
 
     @abstractmethod
@@ -464,6 +241,377 @@ class BaseEnvironment(Execution, TargetFiles, Whereabouts, Sessions, Readiness, 
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.cleanup()
+
+    # What is known of it.
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities:
+        """What this backend can do here. Starts the environment when it has not been started."""
+
+    @property
+    @abstractmethod
+    def target(self) -> Target:
+        """What and where the target is, and how a person gets in. Starts the environment when it has not been started.
+
+        Raises what `execute` raises when the target cannot be started.
+        """
+
+    @abstractmethod
+    def address(self, port: int) -> Address:
+        """Return where a TCP port of the target can be reached from this process, whether something listens or not.
+
+        Starts the environment when it has not been started. The address holds until the target is lost or the
+        environment is cleaned up.
+
+        Args:
+            port: The port, as programs in the target know it.
+
+        Returns:
+            Host and port here, and a URL for what speaks HTTP. `str()` of it is `host:port`.
+
+        Raises:
+            UnsupportedError: The backend, or a target with these settings, has no way to that port.
+            EnvironmentStartError: The target could not be started.
+            TypeError: The port is no number.
+            ValueError: There is no such port.
+        """
+
+    @property
+    @abstractmethod
+    def cwd(self) -> str:
+        """The session's working directory, as known from the last command that ended."""
+
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """Whether a command or a background process runs."""
+
+    @property
+    def idle_seconds(self) -> float:
+        """How long nothing has used the environment; 0 while a command runs in it."""
+        return 0.0 if self.busy else time.monotonic() - self._last_used
+
+    def touch(self) -> None:
+        """Note that the environment is in use, so that it does not count as idle."""
+        self._last_used = time.monotonic()
+
+    def model_view(self) -> ModelView:
+        """Return what makes text of this environment fit for a model, as the settings say."""
+        from environments.model_view import ModelView  # which commands have no need of
+
+        secrets = self._secrets.known() if self.settings.redact_secrets else {}
+        return ModelView(Redactor.of(secrets), self.settings.strip_ansi)
+
+    # Commands.
+
+    def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
+        """Run a command in the session and wait for it.
+
+        The session keeps its working directory, exports, functions, aliases and shell options from one command to
+        the next. One command runs at a time; a second caller waits.
+
+        Args:
+            command: Shell text of any length, without NUL characters; or a program and its arguments, which no shell
+                takes apart.
+            options: See `CommandOptions`.
+
+        Returns:
+            The result, also for a command that failed, timed out or was interrupted. `cleanup()` interrupts a command
+            that has begun.
+
+        Raises:
+            EnvironmentStartError: The target could not be started; a `StartStoppedError` if its start was stopped.
+            EnvironmentLostError: The target went away while the command ran.
+            TerminalError: The environment was cleaned up before the command began.
+            DeniedError: A hook or a rule does not allow it, see docs/approvals.md.
+            UnsupportedError: A `user` was given.
+            TypeError: An argument is of a wrong type.
+            ValueError: The command holds a NUL character, the timeout is not above 0, or the like.
+        """
+        return self._asked(self._in_session(command, **options), "session", self.internal.run_in_session)
+
+    def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
+        """Run a command at once, beside whatever `execute` is doing, and change nothing in the session.
+
+        It starts in the session's working directory with the target's own environment: what the session exported
+        is not there, unless `session_env` asks for it. It is then as the session's last command left it. The result
+        and errors are those of `execute`, but for `user`, which may be given.
+        """
+        return self._asked(self._beside(command, **options), "oneshot", self.internal.run_beside)
+
+    def _in_session(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+        call = self._beside(command, **options)
+        if call.user is not None:
+            raise UnsupportedError(
+                "execute runs commands as the user of its session; give user to execute_oneshot, start or session"
+            )
+        return call
+
+    def _beside(self, command: CommandText, **options: Unpack[CommandOptions]) -> Command:
+        self.touch()
+        return checked(command, self.settings.timeout, **options)
+
+    def _asked(
+        self, command: Command, way: Way, work: Work, session: EnvironmentSession | None = None
+    ) -> CommandResult:
+        """Ask the hooks about a command, run it, and tell those who look on."""
+        with self.observation.command(command, way, session.name if session else None) as seen:
+            if self.gate.permits(command, partial(self._known_cwd, session), way):
+                return came_of(seen, result_of(command, work))
+            return came_of(seen, CommandResult.never_ran(self._known_cwd(session) or ""))
+
+    def _known_cwd(self, session: EnvironmentSession | None = None) -> str | None:
+        return session._known_cwd if session else self.internal.known_cwd
+
+    @cancellable
+    def start(self, command: CommandText, **options: Unpack[StartOptions]) -> Process:
+        """Start a command in the background and return a handle to it.
+
+        It sees the target's own environment and, without `session_env`, not what the session exported. It ends with
+        the environment.
+
+        Args:
+            command: Shell text or a program and its arguments, as for `execute`.
+            options: See `StartOptions`.
+
+        Raises:
+            UnsupportedError: The backend has no pty, or cannot run a command as that user.
+            EnvironmentStartError: The target could not be started.
+            DeniedError: A hook or a rule does not allow it.
+            CallCancelledError: The scope of its caller was cancelled.
+            TypeError: An argument is of a wrong type.
+            ValueError: An argument has a value that cannot be.
+        """
+        self.touch()
+        call, background = checked_start(command, **options)
+        with self.observation.process(call, background.terminal is not None) as seen:
+            if not self.gate.permits(call, self._known_cwd, "background"):
+                raise CallCancelledError("the scope was cancelled, so that the command was not started")
+            background = background.tapped(seen)
+            process = run(lambda waiting: self.internal.run_in_background(waiting, call, background))
+            return process.observed_by(seen, background.tap)
+
+    @abstractmethod
+    def interrupt(self) -> None:
+        """End the command `execute` is running, from any thread, or a target's start. Without one, does nothing.
+
+        Whoever waits for the start gets a `StartStoppedError`.
+        """
+
+    # Named sessions.
+
+    def session(self, name: str, *, cwd: str | None = None, user: str | int | None = None) -> EnvironmentSession:
+        """Return the session of a name, which is opened unless it is open.
+
+        It has a shell of its own and begins as that of `execute` has begun: with nothing of what was exported or
+        defined there. `execute`, `cwd` and `interrupt` of the environment go on to mean that one, which has no name.
+        A session ends when it is closed, or with the environment.
+
+        Args:
+            name: Any text but `"default"`.
+            cwd: The directory to begin in, an absolute path or one from `~`; None is as `settings.cwd` says.
+            user: The user of the target that its commands run as, by name or number; None is the target's own.
+
+        Raises:
+            UnsupportedError: The target cannot run a shell as that user, or has one session only.
+            TerminalError: 64 of them are open.
+            TypeError: An argument is of a wrong type.
+            ValueError: An argument has a value that cannot be, or the name is that of an open session of another user.
+        """
+        runs_as = None if user is None else checked_user(user)
+        return self._sessions.get(name, cwd, runs_as, self._new_session)
+
+    @abstractmethod
+    def _new_session(self, name: str, cwd: str | None, user: str | None) -> EnvironmentSession:
+        """Make a session. Its shell is opened with its first command."""
+
+    def close_sessions(self) -> None:
+        """Close those that are open."""
+        self._sessions.close()
+
+    # Files.
+
+    @cached_property
+    @abstractmethod
+    def files(self) -> TargetFiles:
+        """The thing that moves files and looks at entries."""
+
+    @file_method
+    async def write_bytes(self, path: TargetPath, data: bytes) -> None:
+        """Write a file in the target, replacing it in one step.
+
+        Missing parent directories are made, but not the session's own. What is there already must be a regular file,
+        or a link to one, that the target's user owns, though it may be read-only, or may write to. It keeps its
+        permissions.
+
+        Raises:
+            TargetIsADirectoryError: There is a directory, or the path ends in a slash.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not write there, or replace that file.
+            TargetFileNotFoundError: A parent directory is missing and cannot be made, as in `/proc`.
+            TerminalError: It could not be written for another reason.
+        """
+        await self.files.write(checked_path(path), checked_data(data))
+
+    @file_method
+    async def read_bytes(self, path: TargetPath, limit: int | None = None) -> bytes:
+        """Return a regular file of the target, or its beginning.
+
+        Args:
+            path: The file. Anything else, such as a pipe or a device, is not even opened.
+            limit: Bytes to return at most, and to move; None is all of it.
+
+        Raises:
+            TargetFileNotFoundError: No such file.
+            TargetIsADirectoryError: It is a directory.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not read it, or search a directory that it is in.
+            TerminalError: It could not be read for another reason, such as being a pipe.
+            ValueError: The limit is below 0.
+        """
+        return await self.files.read(checked_path(path), checked_limit(limit))
+
+    @file_method
+    async def put_file(self, local: str | Path, remote: TargetPath) -> None:
+        """Copy a file from here to the target, with its permissions.
+
+        The path there, and errors of it, are as for `write_bytes`: it names the file, not the directory to put it in.
+        """
+        from pathlib import Path  # which commands do without
+
+        await self.files.put(Path(local), checked_path(remote))
+
+    @file_method
+    async def get_file(self, remote: TargetPath, local: str | Path) -> None:
+        """Copy a file from the target to here, with its permissions.
+
+        The path there, and errors of it, are as for `read_bytes`. What is here is replaced as `write_bytes` does it.
+        """
+        from environments.local_files import checked_destination  # which brings pathlib
+
+        await self.files.get(checked_path(remote), checked_destination(local))
+
+    @file_method
+    async def put_dir(self, local: str | Path, remote: TargetPath, *, skip_unchanged: bool = False) -> None:
+        """Copy a directory with all that is in it from here to the target, as one stream.
+
+        Files, directories and symbolic links are copied, with permissions and times in whole seconds; links are not
+        followed. Sockets, pipes and devices are left out. What is there already and has no counterpart here stays; a
+        link or a file that has one is replaced. The target needs `tar`.
+
+        Args:
+            local: The directory here.
+            remote: The directory there, which is made; a path as for `write_bytes`. One that is there already keeps
+                its own permissions and owner, as it may be a home.
+            skip_unchanged: Whether to leave out regular files that have the same size and time there.
+
+        Raises:
+            NotADirectoryError: There is no such directory here.
+            TargetNotADirectoryError: There is something else there, or the path leads through it.
+            TargetPermissionError: The user may not make or change it, or a directory in it.
+            TerminalError: It could not be copied, or not all of it, for another reason.
+        """
+        from pathlib import Path
+
+        await self.files.put_dir(Path(local), checked_path(remote), skip_unchanged=skip_unchanged)
+
+    @file_method
+    async def get_dir(self, remote: TargetPath, local: str | Path, *, skip_unchanged: bool = False) -> None:
+        """Copy a directory with all that is in it from the target to here, as `put_dir` does the other way.
+
+        A member that would be written outside of `local` is refused.
+
+        Raises:
+            TargetFileNotFoundError: There is no such directory in the target.
+            TargetNotADirectoryError: There is something else.
+            TargetPermissionError: The user may not read it, or something in it.
+            TerminalError: It could not be copied, or not all of it.
+        """
+        from pathlib import Path
+
+        await self.files.get_dir(checked_path(remote), Path(local), skip_unchanged=skip_unchanged)
+
+    @file_method
+    async def stat(self, path: TargetPath, *, follow_symlinks: bool = True) -> FileStatus:
+        """Return what kind of thing is at a path, its size, permissions, owner, and when it was changed.
+
+        Args:
+            path: The path.
+            follow_symlinks: Whether it is asked of what a link points to, and not of the link itself.
+
+        Raises:
+            TargetFileNotFoundError: There is nothing, or only a link to nothing.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not search a directory on the way.
+            TerminalError: It is not known for another reason.
+        """
+        return await self.files.stat(checked_path(path), follow=follow_symlinks)
+
+    @file_method
+    async def list_dir(self, path: TargetPath = ".") -> list[FileStatus]:
+        """Return what is in a directory, sorted by name; of a link, what is known of the link itself.
+
+        What is removed while the directory is read may be there or not.
+
+        Raises:
+            TargetFileNotFoundError: There is no such directory.
+            TargetNotADirectoryError: It is something else, or the path leads through something else.
+            TargetPermissionError: The user may not read it, or not search it.
+            TerminalError: It could not be read for another reason.
+        """
+        return await self.files.entries(checked_path(path))
+
+    @file_method
+    async def mkdir(
+        self, path: TargetPath, *, parents: bool = True, exist_ok: bool = True, mode: int | None = None
+    ) -> None:
+        """Make a directory.
+
+        Args:
+            path: The directory.
+            parents: Whether to make missing parent directories, with the usual permissions.
+            exist_ok: Whether it may be there already. It is then left as it is.
+            mode: Its permission bits, whatever the umask is; None takes the usual ones.
+
+        Raises:
+            TargetFileExistsError: There is something else at the path, or a directory with `exist_ok=False`.
+            TargetFileNotFoundError: A parent directory is missing.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not make it there.
+            TerminalError: It could not be made for another reason.
+            ValueError: The mode is no permission bits.
+        """
+        await self.files.mkdir(checked_path(path), parents=parents, exist_ok=exist_ok, mode=checked_mode(mode))
+
+    @file_method
+    async def remove(self, path: TargetPath, *, recursive: bool = False, missing_ok: bool = False) -> None:
+        """Remove a file, a link and not what it points to, or a directory.
+
+        Args:
+            path: What to remove.
+            recursive: Whether a directory is removed, with all that is in it. No link in it is followed.
+            missing_ok: Whether it is no error that there is nothing.
+
+        Raises:
+            TargetFileNotFoundError: There is nothing.
+            TargetIsADirectoryError: It is a directory, and `recursive` is false.
+            TargetNotADirectoryError: The path leads through something that is no directory.
+            TargetPermissionError: The user may not remove it, or something in it.
+            TerminalError: It could not be removed, or not all of it, for another reason.
+            ValueError: The path is the root directory, or ends in `.` or `..`.
+        """
+        await self.files.remove(checked_removable(path), recursive=recursive, missing_ok=missing_ok)
+
+    @file_method
+    async def exists(self, path: TargetPath) -> bool:
+        """Return whether there is something at a path; a link to nothing is not something.
+
+        Raises:
+            TargetPermissionError: That cannot be known, as the user may not search a directory on the way.
+            TerminalError: It is not known for another reason.
+        """
+        return await self.files.exists(checked_path(path))
 
 
 def _redactor(secrets: SecretValues, variables: Mapping[str, str]) -> Redactor:

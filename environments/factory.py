@@ -123,16 +123,10 @@ def environment_of(
     """
     rules = _configured_rules()
     environment = backend_class(settings.env).create(settings)
-    environment.rules = rules
-    environment.approve = approve
     environment.progress.callback = on_progress
-    # Not set where there is none: a backend of one's own may have methods of these names.
-    if before_command:
-        environment.before_command = before_command
-    if before_script:
-        environment.before_script = before_script
-    if before_tool_call:
-        environment.before_tool_call = before_tool_call
+    gate = environment.gate
+    gate.rules, gate.approve = rules, approve
+    gate.before_command, gate.before_script, gate.before_tool_call = before_command, before_script, before_tool_call
     return environment
 
 

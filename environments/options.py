@@ -6,12 +6,12 @@ import math
 import os
 import shlex
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple, SupportsFloat, TypedDict, TypeGuard, Unpack
 
 from environments.cancellation import current_scope
-from environments.output import LiveOutput, OutputCallback, listener
+from environments.output import LiveOutput, OutputCallback, OutputSink, listener
 from environments.variables import is_name
 
 
@@ -237,7 +237,23 @@ class CommandOptions(SharedOptions, total=False):
     """Ends the command when it is set, as `interrupt()` does."""
 
 
-_NAMES = CommandOptions.__annotations__
+class StartOptions(SharedOptions, total=False):
+    """The options of a command in the background, see `BaseEnvironment.start`."""
+
+    pty: bool
+    """Whether to give it a terminal."""
+    rows: int
+    """Height of that terminal in lines; 24 by default."""
+    columns: int
+    """Width of that terminal in characters; 80 by default."""
+    stdin: StdinMode
+    """`"open"` for an input that the handle writes to, which is the default; `"none"` for one at its end; `"consumed"`
+    for an open one of which the command is certain to read all that is written. The latter two leave the shell that ran
+    the command for others, which saves time on a distant target."""
+    sink: OutputSink | None
+    """Takes the output, in a thread of its own, in place of the handle's `read`."""
+    grace: float
+    """Seconds between TERM and KILL when it is killed; 1 by default."""
 
 
 class Command(NamedTuple):
@@ -285,6 +301,12 @@ class Command(NamedTuple):
         return self.interrupt is not None or current_scope() is not None
 
 
+def check_names(options: Mapping[str, object], known: Iterable[str], what: str) -> None:
+    """Raise TypeError if an option has a name that there is not."""
+    if unknown := options.keys() - known:
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}; {what} has {', '.join(known)}")
+
+
 def checked(command: CommandText, limit: float = math.inf, **options: Unpack[CommandOptions]) -> Command:
     """Check a command and its options.
 
@@ -297,8 +319,7 @@ def checked(command: CommandText, limit: float = math.inf, **options: Unpack[Com
         TypeError: One of them is of a type that it cannot have.
         ValueError: One of them has a value that no backend can take.
     """
-    if unknown := options.keys() - _NAMES.keys():
-        raise TypeError(f"unexpected keyword argument {min(unknown)!r}; a command has {', '.join(_NAMES)}")
+    check_names(options, CommandOptions.__annotations__, "a command")
     stderr = options.get("stderr", "merge")
     if stderr not in ("merge", "separate"):
         raise ValueError(f"stderr is {stderr!r}; allowed: 'merge', 'separate'")

@@ -37,9 +37,6 @@ class OutputSink(Protocol):
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes of one channel; without `separate` all come from STDOUT."""
 
-    def freeze(self) -> None:
-        """Ignore the rest: what a command prints while it is being ended is not its output."""
-
 
 @runtime_checkable
 class ReadableSink(OutputSink, Protocol):
@@ -243,3 +240,26 @@ class LiveText:
     def feed(self, data: bytes, final: bool = False) -> str:
         """Return the text that `data` completes."""
         return self._decoder.decode(data, final)
+
+
+class Teller:
+    """Decodes the pieces of an output for its caller, and calls the callback, whose results a task may have to await.
+
+    Args:
+        on_output: The callback.
+        binary: Whether it takes bytes, and not text.
+    """
+
+    def __init__(self, on_output: LiveOutput, binary: bool) -> None:
+        self._on_output = on_output
+        self._live = {} if binary else {channel: LiveText() for channel in Channel}
+
+    def __call__(self, channel: Channel, data: bytes) -> object:
+        """Hand the next bytes of a channel to the callback, and return its result."""
+        piece = self._live[channel].feed(data) if self._live else data
+        return self._on_output(piece, channel_name(channel)) if piece else None
+
+    def finish(self) -> list[object]:
+        """Hand on what is left of a character that is not complete, and return the results of the callback."""
+        rest = [(live.feed(b"", final=True), channel_name(channel)) for channel, live in self._live.items()]
+        return [self._on_output(text, channel) for text, channel in rest if text]

@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack, get_args
 
 from environments.observation.observation import UNOBSERVED, Observation
-from environments.options import StdinMode, check_seconds
+from environments.options import (
+    Command,
+    CommandText,
+    SharedOptions,
+    StartOptions,
+    StdinMode,
+    check_names,
+    check_seconds,
+    checked,
+)
 from environments.output import OutputSink
 
 if TYPE_CHECKING:
@@ -166,17 +175,22 @@ class Background(NamedTuple):
 
         return self._replace(tap=Tap())
 
-    @classmethod
-    def checked(cls, stdin: StdinMode, terminal: Terminal | None, sink: OutputSink | None, grace: float) -> Background:
-        """Return it with its values checked.
 
-        Raises:
-            TypeError: A value is of a wrong type.
-            ValueError: A value cannot be.
-        """
-        if stdin not in get_args(StdinMode):
-            raise ValueError(f"stdin is {stdin!r}; allowed: {', '.join(map(repr, get_args(StdinMode)))}")
-        return cls(stdin, terminal, sink, check_seconds("grace", grace))
+def checked_start(command: CommandText, **options: Unpack[StartOptions]) -> tuple[Command, Background]:
+    """Check a command that is to be started in the background, and its options.
+
+    Raises:
+        TypeError: A value is of a wrong type.
+        ValueError: A value cannot be.
+    """
+    check_names(options, StartOptions.__annotations__, "start")
+    shared: dict[str, Any] = {name: value for name, value in options.items() if name in SharedOptions.__annotations__}
+    stdin = options.get("stdin", "open")
+    if stdin not in get_args(StdinMode):
+        raise ValueError(f"stdin is {stdin!r}; allowed: {', '.join(map(repr, get_args(StdinMode)))}")
+    terminal = Terminal.checked(options.get("rows", 24), options.get("columns", 80)) if options.get("pty") else None
+    grace = check_seconds("grace", options.get("grace", GRACE))
+    return checked(command, **shared), Background(stdin, terminal, options.get("sink"), grace)
 
 
 def _ending(code: int | None) -> dict[str, object]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast
 
 from environments.cancellation import CancelScope, check_scope, current_scope, current_start_limit, holding
-from environments.errors import StartStoppedError
+from environments.errors import CallCancelledError, StartStoppedError
 from environments.log import logger
 from environments.loop import Pieces, current, in_worker, shielded, spawn
 from environments.observation.seam import current_observation
@@ -25,6 +25,20 @@ if TYPE_CHECKING:
 
 INTERVAL = 0.1
 """Seconds between two reports of one thing. Its beginning, and a new thing, are told at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartLimits:
+    """How fast targets should be started in one place."""
+
+    place: str = ""
+    """The thing that the limits are limits of, such as an engine's address; the backend as a whole, if empty."""
+    at_once: int | None = 16
+    """How many starts may be under way; None is no limit."""
+    per_second: float | None = None
+    """How many starts may begin in a second; None is no limit."""
+    look_interval: float = 2.0
+    """Seconds between looks whether an environment that waits to be used `is_ready` still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +115,8 @@ class Reporter:
         try:
             if callback := self.callback:
                 callback(progress)
+        except CallCancelledError:
+            pass  # of a callback that is awaited, whose call is over: a start may go on for other calls
         except Exception:
             if not self._has_failed:
                 from environments.log import logger  # with the first record

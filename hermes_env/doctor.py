@@ -65,7 +65,8 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
 
 def look_for_backend(name: str) -> Finding:
     """Find out whether a backend has its client library and what else it needs here. Nothing is started."""
-    from environments import MissingExtraError, SettingsError, TerminalError, backend_class, load_settings
+    from environments import MissingExtraError, SettingsError, TerminalError, load_settings
+    from environments.registry import backend_class
 
     try:
         backend = backend_class(name)
@@ -93,7 +94,8 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
         options: Settings from the command line.
         verbose: Whether each step of the start is told.
     """
-    from environments import MissingExtraError, TerminalError, backend_class, create_environment
+    from environments import MissingExtraError, TerminalError, create_environment
+    from environments.registry import backend_class
     from hermes_env.progress import ShownProgress
 
     try:
@@ -101,7 +103,7 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
             ShownProgress(verbose) as shown,
             create_environment(backend, on_progress=shown.tell, **options) as environment,
         ):
-            result = environment.execute_own("true", timeout=TRIAL_SECONDS)
+            result = environment.internal.execute("true", timeout=TRIAL_SECONDS)
             capabilities = environment.capabilities
             found = backend_class(environment.settings.env).probe(environment.settings)
     except MissingExtraError as error:

@@ -16,7 +16,7 @@ from hermes_env.options import BackendAlone, Task, Verbose
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from environments import FoundTarget
+    from environments.found_target import FoundTarget
     from environments.inventory import Inventory
 
 USES = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "elsewhere"}

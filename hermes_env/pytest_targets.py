@@ -147,7 +147,7 @@ class Targets:
             **dict.fromkeys(RESOURCE_SETTINGS),  # type: ignore[arg-type]  # they are that target's
         )
         env = type(kept).create(joined)
-        env.rules = kept.rules
+        env.gate.rules = kept.gate.rules
         return env
 
 
@@ -156,13 +156,13 @@ def _new_directory(env: BaseEnvironment) -> Iterator[str]:
     """Make a directory in a target for the block, and return its path."""
     make = _NEW_DIRECTORY.format(word=secrets.token_hex(6))
     try:
-        made = env.execute_own(make)
+        made = env.internal.execute(make)
     except EnvironmentLostError:  # since its last command: there is another target now
-        made = env.execute_own(make)
+        made = env.internal.execute(make)
     if not made.ok:
         raise TerminalError(f"no directory for a test can be made: {made.output.strip()}")
     try:
         yield made.output
     finally:
         with contextlib.suppress(TerminalError):  # if the target is gone, so is the directory
-            env.execute_own(removing(made.output))
+            env.internal.execute(removing(made.output))

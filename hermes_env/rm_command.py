@@ -15,7 +15,7 @@ from hermes_env.ls_command import described, looked_for, tell_failures
 from hermes_env.options import BackendAlone, Task, Verbose
 
 if TYPE_CHECKING:
-    from environments import FoundTarget
+    from environments.found_target import FoundTarget
 
     Found = tuple[str, FoundTarget]
 

@@ -61,7 +61,7 @@ def shell_command(
 
     def work(environment: BaseEnvironment) -> int:
         code = session.run(environment, _command(words or [], login=environment.settings.login_shell), output)
-        if code == KILLED_EXIT_CODE and (note := environment.why_killed()):
+        if code == KILLED_EXIT_CODE and (note := environment.internal.why_killed()):
             typer.secho(f"hermes-env: {note}", fg="red", err=True)
         return code
 

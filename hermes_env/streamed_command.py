@@ -7,16 +7,21 @@ import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope, start_limit
+from environments.loop import run
 from environments.observation.observation import Observation, Status
 from environments.options import Command, checked
-from environments.output import OutputSink
 from environments.plain_number import plain_number
 from environments.process import Background, Process
 from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
 from hermes_env.standard_input import InputPump
+
+if TYPE_CHECKING:
+    from hermes_env.exec_result import CapturedOutput
+    from hermes_env.live_output import LiveOutput
 
 _POLL = 0.1
 """Seconds between looks at whether the command is to end."""
@@ -67,7 +72,7 @@ class StreamedCommand:
         """Whether it was to be ended."""
         return self._ended_by_us.is_set()
 
-    def run(self, environment: BaseEnvironment, output: OutputSink) -> Ending:
+    def run(self, environment: BaseEnvironment, output: LiveOutput | CapturedOutput) -> Ending:
         """Run the command to its end, or until it is ended.
 
         Args:
@@ -81,33 +86,40 @@ class StreamedCommand:
         call = checked(self._command, self._timeout or environment.settings.timeout)
         with environment.observation.command(call, "session") as seen:
             background = Background("none" if self._source is None else "open", sink=output).tapped(seen)
-            ended = self._run(environment, call._replace(timeout=math.inf), background, seen)
+            call = call._replace(timeout=math.inf)
+            ended = self._run(environment, call, background, output, seen)
             if background.tap:
                 seen.tell(status=ended.status, exit_code=ended.exit_code, note=ended.note, **background.tap.facts())
         return ended
 
-    def _run(self, environment: BaseEnvironment, call: Command, background: Background, seen: Observation) -> Ending:
+    def _run(
+        self,
+        environment: BaseEnvironment,
+        call: Command,
+        background: Background,
+        output: LiveOutput | CapturedOutput,
+        seen: Observation,
+    ) -> Ending:
         limit = environment.settings.timeout
         with self._scope.active(), start_limit(self._timeout or math.inf) as clock:
-            if not environment.may_run(self._command, environment.settings.cwd, "session"):
+            if not environment.gate.permits(call, lambda: environment.settings.cwd, "session"):
                 return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
-            process = environment.run_in_background(call, background)
+            process = run(lambda waiting: environment.internal.run_in_background(waiting, call, background))
             seen.target_told()
-            ended = self._attend(process, background.sink, limit if self._timeout is None else clock.left)
+            ended = self._attend(process, output, limit if self._timeout is None else clock.left)
         if ended.timed_out:
             seconds = plain_number(self._timeout or limit)
             return replace(ended, note=f"the command was ended after {seconds} s (--timeout)")
-        return replace(ended, note=environment.why_killed()) if ended.exit_code == KILLED_EXIT_CODE else ended
+        return replace(ended, note=environment.internal.why_killed()) if ended.exit_code == KILLED_EXIT_CODE else ended
 
-    def _attend(self, process: Process, output: OutputSink | None, limit: float) -> Ending:
+    def _attend(self, process: Process, output: LiveOutput | CapturedOutput, limit: float) -> Ending:
         with ExitStack() as stack:
             if self._source is not None:
                 stack.callback(InputPump(self._source, process).stop)
             code = self._await_end(process, time.monotonic() + limit)
             if code is not None:
                 return Ending(code)
-            if output:
-                output.freeze()
+            output.freeze()
             process.kill()
         if self.interrupted:
             return Ending(INTERRUPT_EXIT_CODE, interrupted=True)

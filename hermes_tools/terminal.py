@@ -120,6 +120,3 @@ class _HeadAndTail:
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes."""
         self.capture.add(data)
-
-    def freeze(self) -> None:
-        """What is said at the end is wanted here."""

@@ -77,7 +77,7 @@ class FileQueueTransport:
         """
         queue = shlex.quote(self._queue)
         # Without mkfifo, or on a file system without pipes, the collector looks every 0.05 s instead.
-        made = self._env.execute_own(
+        made = self._env.internal.execute(
             f"mkdir -m 700 {queue} && {{ mkfifo -m 600 {queue}/wake 2>/dev/null || :; }}", timeout=60
         )
         if not made.ok:
@@ -100,7 +100,7 @@ class FileQueueTransport:
             # Opened for reading too, since opening it only for writing waits for a reader that may be gone.
             wake = "if [ -p wake ]; then echo 1<>wake; fi"
             with contextlib.suppress(TerminalError):
-                self._env.execute_own(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
+                self._env.internal.execute(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
             collector.join(CLOSE_GRACE_SECONDS)
         # Ends the command where the queue itself is gone; nothing may start in the scope from here on.
         self._scope.cancel()
@@ -148,7 +148,7 @@ class FileQueueTransport:
 
         command = collecting_command(self._queue, taken, nonce, goes_on)
         with contextlib.suppress(GarbledError):
-            self._env.execute_own(command, timeout=math.inf, on_output=take)
+            self._env.internal.execute(command, timeout=math.inf, on_output=take)
         return brought if brought or collected.ended else None
 
     def _call(self, number: str, line: bytes) -> None:
@@ -186,7 +186,7 @@ class FileQueueTransport:
         # One after the other they need one shell. Whoever is held up for long goes on with another.
         alone = self._placing.acquire(timeout=LONGEST_TURN_SECONDS)
         try:
-            written = self._env.execute_own(f"cd {shlex.quote(self._queue)} && {placing}", timeout=60)
+            written = self._env.internal.execute(f"cd {shlex.quote(self._queue)} && {placing}", timeout=60)
         finally:
             if alone:
                 self._placing.release()

@@ -107,7 +107,7 @@ class RelayTransport:
         )
         # Without the site module, which the relay has no use for, Python starts in half the time.
         command = f"{self._before}exec {self._python} -IS -c {shlex.quote(f'{program}main()')}"
-        self._process = self._env.start_own(command, stdin="consumed", sink=self._sink, grace=RELAY_GRACE)
+        self._process = self._env.internal.start(command, stdin="consumed", sink=self._sink, grace=RELAY_GRACE)
 
     def remove_directory(self) -> None:
         """Have the relay remove the directory as it ends, which is one round trip less. `removed` says if it has."""
@@ -171,6 +171,3 @@ class _Requests:
             return
         for request in self._lines.feed(data):
             self._take(request)
-
-    def freeze(self) -> None:
-        """What comes at the end is of no use either."""

@@ -62,7 +62,7 @@ def look(env: BaseEnvironment, name: str, settled: Callable[[Figures], bool]) ->
 
 
 def _figures(env: BaseEnvironment, name: str) -> Figures:
-    scratch = env.scratch_directory()
+    scratch = env.internal.scratch_directory()
     count = f"find {scratch} | wc -l; ls -d /tmp/hermes-* 2>/dev/null | grep -c -e {name}"
     in_scratch, in_target = map(int, env.execute_oneshot(count).output.split())
     gc.collect()

@@ -66,7 +66,7 @@ class ResultFiles:
         except (binascii.Error, ValueError) as error:
             return {"error": f"{kind}: the server did not send it as base64: {error}"}
         self._bytes += size
-        path = f"{self._env.scratch_directory()}/mcp-{os.urandom(8).hex()}{_suffix(kind)}"
+        path = f"{self._env.internal.scratch_directory()}/mcp-{os.urandom(8).hex()}{_suffix(kind)}"
         self._env.write_bytes(path, data)
         return {"path": path, "mime_type": kind, "size": len(data)}
 

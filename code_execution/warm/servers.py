@@ -109,7 +109,7 @@ class WarmServers:
             kept.starting = words = _Words()
             ended, self._ended = self._ended, []
         try:
-            process = env.start_own(_starting(env, kind, words, ended), stdin="none", sink=words)
+            process = env.internal.start(_starting(env, kind, words, ended), stdin="none", sink=words)
             process.add_done_callback(lambda code: self._is_done(kept, words, again=code == CHANGED))
         except TerminalError as error:
             _log.debug("no Python could be kept ready: %s", type(error).__name__)
@@ -147,9 +147,6 @@ class _Words:
         else:
             self._said = (self._said + data)[-100:]
 
-    def freeze(self) -> None:
-        """What comes at the end is taken, too."""
-
     @property
     def server(self) -> Server | None:
         """The server, once it has said that it is ready."""
@@ -161,7 +158,7 @@ class _Words:
 
 def _starting(env: BaseEnvironment, kind: Kind, words: _Words, ended: list[Server]) -> str:
     """Return shell text that starts a server, and ends those that are not wanted any more."""
-    words.directory = f"{env.scratch_directory()}/warm-{os.urandom(4).hex()}"
+    words.directory = f"{env.internal.scratch_directory()}/warm-{os.urandom(4).hex()}"
     place = shlex.quote(words.directory)
     source = f"mkdir -m 700 -- {place} && printf %s {shlex.quote(server_source())} >{place}/serve || exit 1\n"
     python = PYTHON

@@ -91,7 +91,7 @@ class Warmth:
                 _withdraw_here(directory)
             return
         with contextlib.suppress(TerminalError):
-            self._env.execute_own(withdrawing(directory), timeout=_WITHDRAWAL_LIMIT)
+            self._env.internal.execute(withdrawing(directory), timeout=_WITHDRAWAL_LIMIT)
 
     def took(self, *, took: bool) -> None:
         """Note whether the server has taken the script."""

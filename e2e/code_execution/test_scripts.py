@@ -100,5 +100,5 @@ def test_what_is_sent_as_bytes_is_a_file_in_the_container(server: MCPServer, tmp
 
     with docker(tmp_path) as subject, subject.make() as env:
         assert anyio.run(run, env).output == "68 b'\\x89PNG'\n"
-        found = env.execute(f"ls {env.scratch_directory()}/mcp-*.png")
+        found = env.execute(f"ls {env.internal.scratch_directory()}/mcp-*.png")
     assert found.exit_code == 0  # and it stays until the environment goes

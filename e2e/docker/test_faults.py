@@ -194,7 +194,7 @@ def test_base64_setsid_and_shared_memory_may_be_missing_and_nothing_is_left_in_t
         assert env.read_bytes(f"/root/{name}") == data
     assert env.execute("sleep 1000", timeout=0.5).timed_out
     assert env.execute("wc -c", stdin=b"y" * 200_000).output.strip() == "200000"
-    assert env.scratch_directory().startswith("/tmp/")
+    assert env.internal.scratch_directory().startswith("/tmp/")
     env.cleanup()
     assert not list(tmp_path.iterdir()), "it is a directory of this machine"
 

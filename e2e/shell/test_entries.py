@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from targets.engines import MINIMAL_IMAGE, require_docker, run_as_root
 
-from environments import BaseEnvironment, TargetPermissionError, TerminalError, create_environment
+from environments import BaseEnvironment, TerminalError, create_environment
 from environments.conformance import Subject
 from environments.conformance.entries import (
     entries_are_listed_and_looked_at,
@@ -17,6 +17,7 @@ from environments.conformance.file_errors import (
     what_a_user_may_not_do_is_told_by_type,
     what_is_in_a_files_way_is_told_by_type,
 )
+from environments.errors import TargetPermissionError
 
 MANY = 20_000
 

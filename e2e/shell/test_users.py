@@ -100,7 +100,7 @@ def test_hooks_are_told_who_it_is(env: BaseEnvironment) -> None:
     def before_command(request: CommandRequest) -> str | None:
         return "not as root" if request.user == "root" else None
 
-    env.before_command = before_command
+    env.gate.before_command = before_command
     with pytest.raises(DeniedError, match="not as root"):
         env.execute_oneshot("true", user="root")
     assert env.execute_oneshot("id -u", user=65534, cwd="/").output == "65534\n"

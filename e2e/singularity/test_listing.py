@@ -8,7 +8,8 @@ import time
 import pytest
 from targets.singularity_engine import Engine
 
-from environments import FoundTarget, TerminalError
+from environments import TerminalError
+from environments.found_target import FoundTarget
 from environments.singularity import SingularityEnvironment
 from environments.singularity.client import Client
 from environments.singularity.instance import records

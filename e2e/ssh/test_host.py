@@ -10,8 +10,9 @@ import psutil
 import pytest
 from targets.ssh_server import SSHServer
 
-from environments import EnvironmentLostError, StartStoppedError, load_settings
+from environments import EnvironmentLostError, load_settings
 from environments.conformance.check import wait_until
+from environments.errors import StartStoppedError
 from environments.shell.host import MOST_OUTPUT, run_there
 from environments.ssh import SSHEnvironment
 from environments.starting import Start

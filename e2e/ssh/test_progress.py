@@ -21,7 +21,7 @@ def test_files_and_directories_are_counted_up_and_down(tmp_path: Path, monkeypat
     with backends.ssh(tmp_path) as subject, subject.make() as env:
         env.execute("true")
         env.progress.callback = told.append
-        file, folder = f"{env.scratch_directory()}/file", f"{env.scratch_directory()}/folder"
+        file, folder = f"{env.internal.scratch_directory()}/file", f"{env.internal.scratch_directory()}/folder"
         for move, what in (
             (lambda: env.put_file(tmp_path / "from" / "file", file), f"uploading {file}"),
             (lambda: env.get_file(file, tmp_path / "back"), f"downloading {file}"),

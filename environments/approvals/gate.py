@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from environments.errors import DeniedError
 from environments.observation.seam import current_observation
+from environments.options import Command
 from environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
@@ -22,55 +23,59 @@ ToolCallCheck = Callable[[str, "Mapping[str, object]"], None]
 
 
 class Gate:
-    """What may be set on an environment to decide on what runs in it.
+    """The hooks and rules of an environment, which decide on commands, scripts and tool calls.
 
     A hook may be called from several threads at once. No lock is held while it is. What it runs in the environment
-    itself it has to run by `execute_own`, or it is asked about that too.
+    itself it has to run by `env.internal`, or it is asked about that too.
+
+    Args:
+        settings: Those of the environment.
     """
 
-    settings: EnvironmentSettings
-    before_command: CommandHook | None = None
-    """Decides on each `execute`, `execute_oneshot` and `start`, before it has any effect."""
-    before_script: ScriptHook | None = None
-    """Decides on each script of `execute_code`."""
-    before_tool_call: ToolCallHook | None = None
-    """Decides on each tool call of a script that begins while it is set."""
-    approve: Approver | None = None
-    """Answers where a hook or a rule asks; without it, that is a denial. It is called in a thread of its own."""
-    rules: Rules | None = None
-    """The rules of config.yaml, which hold beside the hooks."""
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._settings = settings
+        self.before_command: CommandHook | None = None
+        """Decides on each `execute`, `execute_oneshot` and `start`, before it has any effect."""
+        self.before_script: ScriptHook | None = None
+        """Decides on each script of `execute_code`."""
+        self.before_tool_call: ToolCallHook | None = None
+        """Decides on each tool call of a script that begins while it is set."""
+        self.approve: Approver | None = None
+        """Answers where a hook or a rule asks; without it, that is a denial. It is called in a thread of its own."""
+        self.rules: Rules | None = None
+        """The rules of config.yaml, which hold beside the hooks."""
 
-    def may_run(
-        self,
-        command: str,
-        cwd: str | None,
-        way: Way,
-        user: str | None = None,
-        cancelled: Callable[[], bool] | None = None,
-    ) -> bool:
+    @property
+    def asks_about_commands(self) -> bool:
+        """True if a hook or a rule decides on commands. It may take its time."""
+        return self.before_command is not None or self.rules is not None
+
+    def permits(self, command: Command, cwd: Callable[[], str | None], way: Way) -> bool:
         """Ask about a command.
 
         Args:
-            command: Its shell text.
-            cwd: Where it is to run; None if that is not known.
+            command: The command.
+            cwd: Returns the directory of its session; None if that is not known.
             way: How it is to run.
-            user: The user of the target that it is to run as; None is the target's own.
-            cancelled: Says that nobody waits for it any more, beside the scope of the caller.
 
         Returns:
-            Whether it may run; False if it was cancelled meanwhile.
+            True if it may run; False if it was cancelled meanwhile.
 
         Raises:
             DeniedError: It may not.
         """
-        if self.before_command is None and self.rules is None:
+        if command.is_cancelled:
+            return False
+        if not self.asks_about_commands:
             return True
         from environments.approvals.decision import CommandRequest
 
-        request = CommandRequest(command, cwd, self.settings.env, self.settings.task_id, way, user)
-        return self._allowed(request, (self.rules.command if self.rules else None, self.before_command), cancelled)
+        backend, task_id = self._settings.env, self._settings.task_id
+        request = CommandRequest(command.judged, command.cwd or cwd(), backend, task_id, way, command.user)
+        rule = self.rules.command if self.rules else None
+        return self._allowed(request, (rule, self.before_command), lambda: command.is_cancelled)
 
-    def may_run_script(
+    def permits_script(
         self, code: str, mode: str, hook: ScriptHook | None = None, cancelled: Callable[[], bool] | None = None
     ) -> bool:
         """Ask about a script.
@@ -92,7 +97,7 @@ class Gate:
             return True
         from environments.approvals.decision import ScriptRequest
 
-        request = ScriptRequest(code, mode, self.settings.env, self.settings.task_id)
+        request = ScriptRequest(code, mode, self._settings.env, self._settings.task_id)
         return self._allowed(request, (self.rules.script if self.rules else None, hook), cancelled)
 
     def tool_call_check(self, hook: ToolCallHook | None = None) -> ToolCallCheck | None:
@@ -109,7 +114,7 @@ class Gate:
         hook = hook or self.before_tool_call
         from environments.approvals.decision import ToolCallRequest
 
-        request = ToolCallRequest(tool, dict(arguments), self.settings.env, self.settings.task_id)
+        request = ToolCallRequest(tool, dict(arguments), self._settings.env, self._settings.task_id)
         if not self._allowed(request, (self.rules.tool_call if self.rules else None, hook)):
             raise DeniedError("it was cancelled while approval was asked for")
 

@@ -20,7 +20,7 @@ from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 from environments.shell.users import TargetUser, find_user
-from environments.starting import current_start
+from environments.starting import StartLimits, current_start
 from environments.target import Address, Target
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ class ContainerEnvironment(PersistentShellEnvironment):
 
     backend = "docker"
     settings_class = DockerSettings
-    starts_at_once = 8
-    """What brings most containers up on 2 cores. One by one they take half the time each, and twice as long in all."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._engine = Engine(settings)
@@ -86,9 +84,12 @@ class ContainerEnvironment(PersistentShellEnvironment):
         """Say that a container ran out of memory, and what may help."""
 
     @classmethod
-    def start_place(cls, settings: EnvironmentSettings) -> str:
-        """Return the engine's address, see `Readiness`."""
-        return Engine(settings).address
+    def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
+        """Return what brings most containers up on 2 cores, for each engine, see `BaseEnvironment`.
+
+        One by one they take half the time each, and twice as long in all.
+        """
+        return StartLimits(Engine(settings).address, at_once=8)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:

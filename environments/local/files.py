@@ -19,6 +19,7 @@ from environments.local_files import make_folders, naming, open_regular, read_pi
 from environments.loop import in_worker
 from environments.options import means_directory
 from environments.shell.files import ShellFiles
+from environments.shell.transfer import Runner
 from environments.starting import Counter
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class LocalFiles(ShellFiles):
     """
 
     def __init__(self, env: LocalEnvironment) -> None:
-        super().__init__(env.internal, "local", env.progress)
+        super().__init__(Runner(env), "local", env.progress)
         self._env = weakref.proxy(env)
 
     async def _place(self, path: str) -> str:

@@ -31,6 +31,7 @@ from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
+from environments.shell.transfer import Runner
 from environments.short_commands.environment import CONTROL_TIMEOUT, PerCommandEnvironment
 from environments.starting import current_start
 from environments.target import Address, Target
@@ -118,7 +119,7 @@ class ModalEnvironment(PerCommandEnvironment):
                 raise
             self.observation.target = ("sandbox", self._target.id)
             self.files = (
-                ShellFiles(self.internal, self.settings.env, self.progress) if self._duplex else self._native_files
+                ShellFiles(Runner(self), self.settings.env, self.progress) if self._duplex else self._native_files
             )
             self.streams_lag = not self._duplex
 

@@ -6,11 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import CodeType
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from environments.observation.observation import Facts, Kind
 from environments.observation.seam import current_observation
-from environments.observation.watched import Watched
+
+if TYPE_CHECKING:
+    from environments.base import BaseEnvironment
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -18,18 +20,10 @@ _R = TypeVar("_R")
 TRANSFERS = frozenset(("write_bytes", "read_bytes", "put_file", "get_file", "put_dir", "get_dir"))
 """Those that move something. The others look, or change what there is."""
 _KEYS = {"remote": "path", "path": "path", "local": "local"}
+_Env = TypeVar("_Env", bound="BaseEnvironment")
 
 
-class HasFiles(Protocol):
-    """An environment."""
-
-    observation: Watched
-
-
-_Host = TypeVar("_Host", bound=HasFiles)
-
-
-def watched_call(method: Callable[Concatenate[_Host, _P], _R]) -> Callable[Concatenate[_Host, _P], _R]:
+def watched_call(method: Callable[Concatenate[_Env, _P], _R]) -> Callable[Concatenate[_Env, _P], _R]:
     """Return one of the file methods of an environment that tells of itself, unless it is part of another."""
     operation = method.__name__
     kind: Kind = "transfer" if operation in TRANSFERS else "file"
@@ -37,7 +31,7 @@ def watched_call(method: Callable[Concatenate[_Host, _P], _R]) -> Callable[Conca
     names = code.co_varnames[1 : code.co_argcount] if code else ()
 
     @functools.wraps(method)
-    def call(self: _Host, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    def call(self: _Env, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         if current_observation().is_of_files(self.observation):
             return method(self, *args, **kwargs)
 

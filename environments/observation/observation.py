@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from environments.cancellation import holding
 from environments.errors import CallCancelledError, DeniedError, EnvironmentLostError, StartStoppedError
 from environments.log import logger
+
+if TYPE_CHECKING:
+    from environments.observation.watched import Watched
 
 log = logger(__name__)
 
@@ -28,20 +31,6 @@ class Redacts(Protocol):
 
     def text(self, text: str, *, cut_before: bool = False, cut_behind: bool = False) -> str:
         """Return a text without secrets."""
-
-
-class Place(Protocol):
-    """An environment, as far as those who look on are told of it."""
-
-    backend: str
-    task_id: str
-    target: tuple[str, str] | None
-    """What kind of thing the target is and what its engine knows it by, as in `Target`, once that is known."""
-    tells_text: bool
-    """Whether OpenTelemetry gets the text of commands and scripts, too."""
-
-    def redactor(self, variables: Mapping[str, str]) -> Redacts:
-        """Return what takes out the secrets that are known now, and those among some variables."""
 
 
 class Observer(Protocol):
@@ -85,14 +74,14 @@ class Observation:
         kind: Kind,
         name: str,
         facts: Callable[[], Facts],
-        place: Place | None,
+        place: Watched | None,
         observers: tuple[Observer, ...],
         outer: Observation | None,
     ) -> None:
         self.kind = kind
         self.name = name
         self.facts = facts
-        self.place: Place | None = place or (outer.place if outer else None)
+        self.place: Watched | None = place or (outer.place if outer else None)
         self.ending: dict[str, object] = {}
         """What is known when it has ended."""
         self.began_at = 0.0
@@ -159,7 +148,7 @@ class Observation:
         """Whether it is something that is told how far it is."""
         return self.kind in ("start", "transfer")
 
-    def is_of_files(self, place: Place) -> bool:
+    def is_of_files(self, place: Watched) -> bool:
         """Whether it is a file call in that environment."""
         return self.kind in ("transfer", "file") and self.place is place
 

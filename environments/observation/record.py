@@ -11,12 +11,16 @@ import threading
 import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from environments.errors import SettingsError
 from environments.observation.fitting import Fitting
-from environments.observation.observation import Observation, Place, Redacts
+from environments.observation.observation import Observation, Redacts
 from environments.observation.record_file import RecordFile
+
+if TYPE_CHECKING:
+    from environments.observation.watched import Watched
 
 VERSION = 1
 """Of the format. It changes when something gets another meaning."""
@@ -30,7 +34,7 @@ class Recorder:
 
     def __init__(self, path: Path) -> None:
         self._file = RecordFile(path)
-        self._labels: WeakKeyDictionary[Place, str] = WeakKeyDictionary()
+        self._labels: WeakKeyDictionary[Watched, str] = WeakKeyDictionary()
         self._counts: dict[str, itertools.count[int]] = {}
         self._begin_run()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from environments.cancellation import holding
 from environments.observation.observation import (
@@ -15,8 +16,11 @@ from environments.observation.observation import (
     Kind,
     Observation,
     Observer,
-    Place,
 )
+
+if TYPE_CHECKING:
+    from environments.observation.watched import Watched
+
 
 _TRACE = "opentelemetry.trace"
 
@@ -25,7 +29,7 @@ def observed(
     kind: Kind,
     name: str,
     facts: Callable[[], Facts] = lambda: NO_FACTS,
-    place: Place | None = None,
+    place: Watched | None = None,
     *observers: Observer,
 ) -> Observation:
     """Return what tells of one thing that is about to begin.

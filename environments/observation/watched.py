@@ -5,40 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from environments.cancellation import current_scope
 from environments.observation.observation import UNOBSERVED, Facts, Kind, Observation, Observer, Redacts, Status
 from environments.observation.seam import observed
+from environments.options import Command
 from environments.result import CommandResult
-
-
-class AskedFor(Protocol):
-    """A command, as it was asked for, see `Call`."""
-
-    @property
-    def judged(self) -> str:
-        """The shell text that was asked for."""
-
-    @property
-    def cwd(self) -> str | None:
-        """The directory that was asked for."""
-
-    @property
-    def user(self) -> str | None:
-        """The user that was asked for."""
-
-    @property
-    def timeout(self) -> float:
-        """Seconds."""
-
-    @property
-    def stdin(self) -> bytes:
-        """What it reads."""
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        """Its own variables."""
 
 
 class Watched:
@@ -88,7 +60,7 @@ class Watched:
         more = () if record is None else (_recorder(record),)
         return observed(kind, name, facts, self, *self._observers, *more)
 
-    def command(self, call: AskedFor, way: str, session: str | None = None) -> Observation:
+    def command(self, call: Command, way: str, session: str | None = None) -> Observation:
         """Return what tells of a command that is about to be run.
 
         Args:
@@ -99,7 +71,7 @@ class Watched:
         seen = self.observed("command", call.judged, lambda: {**_facts(call), "way": way, "session": session})
         return seen.given(call.env)
 
-    def process(self, call: AskedFor, pty: bool) -> Observation:
+    def process(self, call: Command, pty: bool) -> Observation:
         """Return what tells of a command that is about to be started in the background."""
         return self.observed("process", call.judged, lambda: {**_facts(call), "pty": pty}).given(call.env)
 
@@ -150,7 +122,7 @@ def _recorder(record: str | os.PathLike[str]) -> Observer:
     return Recorder.at(record)
 
 
-def _facts(call: AskedFor) -> dict[str, object]:
+def _facts(call: Command) -> dict[str, object]:
     return {
         "command": call.judged,
         "cwd": call.cwd,

@@ -2,6 +2,5 @@
 
 from environments.pool.keeper import PoolStats
 from environments.pool.pool import Pool
-from environments.pool.start_limits import StartLimits
 
-__all__ = ["Pool", "PoolStats", "StartLimits"]
+__all__ = ["Pool", "PoolStats"]

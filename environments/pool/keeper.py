@@ -21,7 +21,8 @@ from environments.loop import current, in_worker, shielded, spawn, work_of
 from environments.pool.borrower import Borrower
 from environments.pool.recipe import Recipe
 from environments.pool.refusal import Verdict, delay, verdict
-from environments.pool.start_limits import StartLimits, StartPlace
+from environments.pool.start_place import StartPlace
+from environments.starting import StartLimits
 
 TRY_AGAIN = 2.0
 """Seconds until the next look behind one that a backend's fault has cut short."""
@@ -179,7 +180,7 @@ class Keeper:
         """Remove those that have gone while nobody had them, and return seconds until the next look."""
         if not self._idle:
             return _NEVER
-        interval = self._recipe.backend.look_interval
+        interval = self._limits.look_interval
         if time.monotonic() - self._looked >= interval:
             self._looked = time.monotonic()
             for member in self._idle.copy():

@@ -7,6 +7,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -18,7 +19,7 @@ from environments.options import check_count, check_patience, check_seconds
 from environments.pool.borrower import Borrower
 from environments.pool.keeper import Keeper, PoolStats
 from environments.pool.recipe import Recipe
-from environments.pool.start_limits import StartLimits, start_place
+from environments.pool.start_place import start_place
 from environments.settings import EnvironmentSettings
 
 
@@ -63,8 +64,11 @@ class Pool:
         self.settings = recipe.settings
         """What its environments have in common."""
         self._pid = os.getpid()
-        place = start_place(recipe.backend, recipe.settings)
-        limits = StartLimits.of(recipe.backend, start_rate, max_starting)
+        limits = recipe.backend.start_limits(recipe.settings)
+        place = start_place(recipe.settings, limits.place)
+        rate = limits.per_second if start_rate is None else start_rate
+        at_once = limits.at_once if max_starting is None else max_starting
+        limits = replace(limits, per_second=rate, at_once=at_once)
         self._keeper = Keeper(recipe, place, limits, min, max, idle, uses)
         atexit.register(self.close)  # behind the import of the backend, whose environments are ended before otherwise
         if min:

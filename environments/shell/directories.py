@@ -35,7 +35,7 @@ _SIMPLE = re.compile(r"[^\s\\*?\[]+")
 
 
 class Directories:
-    """Directories of a target, moved by its `tar`. Its methods are coroutines of the loop, for `FileMethods`.
+    """Directories of a target, moved by its `tar`. Its methods are coroutines of the loop.
 
     Args:
         files: The files of the target.
@@ -45,7 +45,7 @@ class Directories:
         self._files, self._runner = files, files.runner
 
     async def put(self, local: Path, remote: str, skip_unchanged: bool) -> None:
-        """Copy a directory from here, see `TargetFiles.put_dir`."""
+        """Copy a directory from here, see `BaseEnvironment.put_dir`."""
         _check_directory(local)
         there = await self._list(remote) if skip_unchanged else {}
         top, folders = local.stat(), await in_worker(list_directories, local)
@@ -92,7 +92,7 @@ class Directories:
             await self._runner.run(call_at(remote, dropping(remote, parts)))
 
     async def get(self, remote: str, local: Path, skip_unchanged: bool) -> None:
-        """Copy a directory to here, see `TargetFiles.get_dir`."""
+        """Copy a directory to here, see `BaseEnvironment.get_dir`."""
         if local.exists():
             _check_directory(local)
         same: frozenset[str] = frozenset()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from environments.cancellation import check_scope
 from environments.errors import NOTHING_THERE, TargetFileNotFoundError, TerminalError, target_error
-from environments.files import FileStatus
+from environments.files import FileStatus, TargetFiles
 from environments.local_files import PERMISSIONS, PIECE, open_regular, read_pieces, replace_file
 from environments.loop import in_worker
 from environments.options import means_directory
@@ -46,6 +46,7 @@ from environments.shell.transfer import Arriving, Collected, Runner, Words, call
 from environments.starting import Reporter
 
 if TYPE_CHECKING:
+    from environments.shell.directories import Directories
     from environments.shell.oneshot import Write
 
 SMALL = 16 * 1024
@@ -54,8 +55,8 @@ SMALL = 16 * 1024
 _MODE_AND_SIZE = re.compile(rb"([0-7]+) ([0-9]+)\n")
 
 
-class ShellFiles:
-    """Files of a target. Its methods are coroutines of the loop, for `FileMethods`.
+class ShellFiles(TargetFiles):
+    """Files of a target, reached through shells.
 
     Args:
         runner: Runs commands in the target.
@@ -72,7 +73,7 @@ class ShellFiles:
     # Contents.
 
     async def write(self, path: str, data: bytes, mode: str = "") -> None:
-        """Write a file, see `TargetFiles.write_bytes`, with permission bits in octal if any are given."""
+        """Write a file, see `TargetFiles`, with permission bits in octal if any are given."""
         self.check_name(path)
         if len(data) <= SMALL and self._has_base64:
             text = base64.b64encode(data).decode()
@@ -89,7 +90,7 @@ class ShellFiles:
         await self._stream_in(path, mode, len(data), feed)
 
     async def put(self, local: Path, remote: str) -> None:
-        """Copy a file from here, see `TargetFiles.put_file`."""
+        """Copy a file from here, see `TargetFiles`."""
         self.check_name(remote)
         with await in_worker(open_regular, local) as file:
             status = os.fstat(file.fileno())
@@ -121,14 +122,14 @@ class ShellFiles:
             raise target_error(errno.EISDIR, "write", path, self.backend)
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
-        """Return a file, see `TargetFiles.read_bytes`."""
+        """Return a file, see `TargetFiles`."""
         output = Collected()
         code = await self.runner.run_into(call_at(path, printing(path, limit), separate=True), output.on)
         self.raise_for("read", path, code, output.text)
         return bytes(output.data)
 
     async def get(self, remote: str, local: Path) -> None:
-        """Copy a file to here, see `TargetFiles.get_file`."""
+        """Copy a file to here, see `TargetFiles`."""
 
         def take(arriving: Arriving) -> None:
             line = arriving.read_line()
@@ -148,16 +149,31 @@ class ShellFiles:
         async with self.progress.counting(f"downloading {remote}") as count:
             await received(lambda arriving: self.runner.run_into(command, arriving.on), take)
 
+    # Directories.
+
+    async def put_dir(self, local: Path, remote: str, *, skip_unchanged: bool) -> None:
+        """Copy a directory from here, see `TargetFiles`."""
+        await self._directories().put(local, remote, skip_unchanged)
+
+    async def get_dir(self, remote: str, local: Path, *, skip_unchanged: bool) -> None:
+        """Copy a directory to here, see `TargetFiles`."""
+        await self._directories().get(remote, local, skip_unchanged)
+
+    def _directories(self) -> Directories:
+        from environments.shell.directories import Directories  # few need it, and tarfile takes its time
+
+        return Directories(self)
+
     # Entries.
 
     async def stat(self, path: str, *, follow: bool) -> FileStatus:
-        """Return what is at a path, see `TargetFiles.stat`."""
+        """Return what is at a path, see `TargetFiles`."""
         result = await self._done("look at", path, statting(path, follow=follow))
         fields, _, link = os.fsdecode(result.output_bytes or b"").partition("\n")
         return self._status(path, fields.split(" "), link.removesuffix("\n") or None)
 
     async def exists(self, path: str) -> bool:
-        """Return whether something is at a path, see `TargetFiles.exists`."""
+        """Return whether something is at a path, see `TargetFiles`."""
         result = await self._run(path, existing(path))
         if error_number(result.exit_code) in NOTHING_THERE:
             return False
@@ -165,7 +181,7 @@ class ShellFiles:
         return True
 
     async def entries(self, path: str) -> list[FileStatus]:
-        """Return what is in a directory, see `TargetFiles.list_dir`."""
+        """Return what is in a directory, see `TargetFiles`."""
         mark, output = os.urandom(16).hex(), Collected()
         code = await self.runner.run_into(call_at(path, listing_entries(path, mark), separate=True), output.on)
         if code == NO_STAT:
@@ -187,11 +203,11 @@ class ShellFiles:
             raise self.failure("look at", path, f"its `stat` says {' '.join(fields)!r:.200}") from None
 
     async def mkdir(self, path: str, *, parents: bool, exist_ok: bool, mode: int | None) -> None:
-        """Make a directory, see `TargetFiles.mkdir`."""
+        """Make a directory, see `TargetFiles`."""
         await self._done("make directory", path, making(path, parents=parents, exist_ok=exist_ok, mode=mode))
 
     async def remove(self, path: str, *, recursive: bool, missing_ok: bool) -> None:
-        """Remove what is at a path, see `TargetFiles.remove`."""
+        """Remove what is at a path, see `TargetFiles`."""
         result = await self._run(path, removing(path, recursive=recursive))
         if result.exit_code == THE_ROOT:
             raise self.failure("remove", path, "it is the root directory")

@@ -12,6 +12,7 @@ from functools import partial
 from environments.files import removing
 from environments.found_target import FoundTarget, refuse_use
 from environments.owner import Orphan, mark_is_orphaned, standing_of_mark
+from environments.shell.cleanup import end_processes_of
 from environments.shell.dialect.commands import THERE_NOW
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.process_table import TICKS, is_number
@@ -41,7 +42,7 @@ def orphans_in(env: PersistentShellEnvironment) -> Iterator[Orphan]:
         if not mark_is_orphaned(name):
             continue
         if found.processes:
-            yield Orphan(f"ended the processes of {name}", partial(env.end_processes_of, name))
+            yield Orphan(f"ended the processes of {name}", partial(end_processes_of, env, name))
         for directory in found.directories:
             yield Orphan(f"removed {directory}", partial(env.run_control, removing(directory)))
 
@@ -73,7 +74,7 @@ def environments_on(open_there: Open, place: str = "") -> Iterator[FoundTarget]:
 
 def _look(env: PersistentShellEnvironment) -> dict[str, _Seen]:
     """Return what each environment but `env` has where that runs its commands."""
-    env.execute_own("true")
+    env.internal.execute("true")
     said = [line.partition(" ")[::2] for line in env.run_control(THERE_NOW).output.splitlines()]
     uptime = float(next((words.split()[0] for kind, words in said if kind == "uptime" and words), "0"))
     seen: dict[str, _Seen] = defaultdict(_Seen)
@@ -105,7 +106,7 @@ def _end(open_there: Open, name: str, force: bool) -> None:
     with open_there() as env:
         what = f"backend {env.settings.env!r}: environment {name.rpartition('-')[2]}"
         refuse_use(what, standing_of_mark(name)[0], force)
-        env.end_processes_of(name)
+        end_processes_of(env, name)
         if seen := _look(env).get(name):
             for directory in seen.directories:
                 env.run_control(removing(directory))

@@ -10,9 +10,9 @@ import os
 import time
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from environments.cancellation import current_start_limit
 from environments.errors import CLEANED_UP, EnvironmentLostError, EnvironmentStartError, TerminalError
@@ -21,7 +21,7 @@ from environments.loop import STOP_LIMIT, current, done_within, in_worker, run, 
 from environments.starting import Start, current_start, reason_to_leave, stopped_error
 
 if TYPE_CHECKING:
-    from environments.observation.watched import Watched
+    from environments.shell.environment import PersistentShellEnvironment
     from environments.starting import Reporter
 
 CLOSE_GRACE = 5.0
@@ -46,21 +46,10 @@ class Stage(Enum):
     CLOSED = "closed"
 
 
-class Backend(Protocol):
-    """What a lifecycle calls of its environment, see `PersistentShellEnvironment`."""
-
-    life: Lifecycle
-    observation: Watched
-    same_machine: bool
-
-    def start_target(self) -> Awaitable[None] | None:
-        """Bring the target up."""
-
-    def stop_target(self) -> object:
-        """Take the target down."""
-
-    async def close(self) -> None:
-        """End everything, but for the target."""
+def weakly(env: PersistentShellEnvironment) -> PersistentShellEnvironment:
+    """Return a proxy of an environment for its parts, so that it is collected once its users have dropped it."""
+    proxy: PersistentShellEnvironment = env if isinstance(env, weakref.ProxyType) else weakref.proxy(env)
+    return proxy
 
 
 async def answered(method: Callable[..., object], *args: object) -> Any:  # noqa: ANN401  # what the method returns
@@ -81,8 +70,10 @@ class Lifecycle:
         reporter: Receives what a start is doing.
     """
 
-    def __init__(self, env: Backend, name: str, *, stays: bool = False, reporter: Reporter | None = None) -> None:
-        self._env = weakref.proxy(env)
+    def __init__(
+        self, env: PersistentShellEnvironment, name: str, *, stays: bool = False, reporter: Reporter | None = None
+    ) -> None:
+        self._env = weakly(env)
         self._name = name
         self._reporter = reporter
         self._pid = os.getpid()
@@ -291,7 +282,7 @@ class Lifecycle:
 
     # What is not cleaned up.
 
-    def abandoned(self, env: Backend) -> None:
+    def abandoned(self, env: PersistentShellEnvironment) -> None:
         """Clean up an environment that is collected, or that is there at the end of the program, with a warning."""
         if not self.is_ours or not self.is_open:
             return
@@ -309,11 +300,11 @@ class Lifecycle:
             current().soon(_spawn_close, env)
 
 
-def _spawn_close(env: Backend) -> None:
+def _spawn_close(env: PersistentShellEnvironment) -> None:
     spawn(_close_quietly(env))
 
 
-async def _close_quietly(env: Backend) -> None:
+async def _close_quietly(env: PersistentShellEnvironment) -> None:
     with contextlib.suppress(TerminalError):
         await env.close()
 
@@ -382,7 +373,7 @@ class Starting:
             self._task.result()
 
 
-_open: set[weakref.ref[Backend]] = set()
+_open: set[weakref.ref[PersistentShellEnvironment]] = set()
 
 
 async def _close_all(_: object) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import math
 import posixpath
-import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,7 +14,8 @@ from environments.loop import Pieces, shielded, spawn
 from environments.options import Command
 from environments.process import GRACE
 from environments.result import CommandResult
-from environments.shell.dialect.base import Exported, Request, Where
+from environments.shell.dialect.base import Exported, Where
+from environments.shell.lifecycle import weakly
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Pool, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
@@ -41,7 +41,7 @@ class OneshotRunner:
     """
 
     def __init__(self, env: PersistentShellEnvironment, shells: Shells) -> None:
-        self._env = weakref.proxy(env)
+        self._env = weakly(env)
         self._shells = shells
         self.running: set[Running] = set()
         """The commands that run."""
@@ -62,7 +62,7 @@ class OneshotRunner:
                 return CommandResult.never_ran(await self._directory(command))
             there = await self.beside(command, user)
             pool = self._shells.control_of(user) if command.is_own else self._shells.pool_of(user)
-            output = Output(env.output_limit(command), command.separate, pieces)
+            output = Output(env.internal.output_limit(command), command.separate, pieces)
 
             async def wait(running: Running) -> tuple[Outcome, Running]:
                 return await outcome_of(running, output, command.timeout, command.interrupt), running
@@ -72,7 +72,7 @@ class OneshotRunner:
             if not command.is_cancelled:
                 raise
             return CommandResult.never_ran(self._absolute(there.cwd or "") if there else "")
-        await env.complete(outcome, command, done)
+        await env.internal.complete(outcome, command, done)
         outcome.cwd = self._absolute(there.cwd or "")
         return outcome
 
@@ -89,7 +89,7 @@ class OneshotRunner:
         for _ in range(ATTEMPTS + 2):
             try:
                 async with pool.lent() as shell:
-                    request: Request = await self._env.requested(there, where, user=user)
+                    request = await self._env.internal.requested(there, where, user=user)
                     sink = sink_on(shell.stream)
                     running = Running(shell, request, sink, GRACE, self._shells.control_of(user))
                     self.running.add(running)
@@ -197,7 +197,7 @@ class OneshotRunner:
         cwd = command.cwd
         if cwd and (cwd.startswith("/") or cwd == "~" or cwd.startswith("~/")):
             return cwd
-        here: str = await self._env.session_of_execute.variable("PWD", sourced=not command.is_own)
+        here = await self._env.session_of_execute.variable("PWD", sourced=not command.is_own)
         return posixpath.join(here, cwd) if cwd else here
 
     def _absolute(self, cwd: str) -> str:

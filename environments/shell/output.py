@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from environments.loop import Pieces, in_worker, shielded, spawn
-from environments.output import BoundedCapture, Channel, LiveOutput, LiveText, OutputSink, channel_name
+from environments.output import BoundedCapture, Channel, OutputSink
 from environments.result import CommandResult
 from environments.shell.stream import Stream
 
@@ -104,34 +104,15 @@ class Delivery:
             self._sink.add(channel, data)
         return size
 
+    def drop(self) -> None:
+        """Drop what waits and what follows, and wait no more for the sink."""
+        self._pieces.drop()
+        self._delivering = None
+
     async def flush(self) -> None:
         """Wait until all has been handed over."""
         if self._delivering:
             await shielded(self._delivering)
-
-
-class Teller:
-    """Decodes the pieces of an output in the caller's thread, and calls its callback.
-
-    Args:
-        on_output: The callback.
-        binary: Whether it takes bytes, and not text.
-    """
-
-    def __init__(self, on_output: LiveOutput, binary: bool) -> None:
-        self._on_output = on_output
-        self._live = {} if binary else {channel: LiveText() for channel in Channel}
-
-    def __call__(self, channel: Channel, data: bytes) -> None:
-        """Hand the next bytes of a channel to the callback."""
-        if piece := self._live[channel].feed(data) if self._live else data:
-            self._on_output(piece, channel_name(channel))
-
-    def finish(self) -> None:
-        """Hand on what is left of a character that is not complete."""
-        for channel, live in self._live.items():
-            if text := live.feed(b"", final=True):
-                self._on_output(text, channel_name(channel))
 
 
 class Outcome:

@@ -8,7 +8,6 @@ import math
 import re
 import secrets
 import time
-import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from environments.process import Background, Process, Terminal
 from environments.result import KILLED_EXIT_CODE
 from environments.shell.dialect.base import Request, Where
 from environments.shell.dialect.commands import branding
+from environments.shell.lifecycle import weakly
 from environments.shell.output import Delivery
 from environments.shell.run import MOST_SECONDS, SIGNAL_LIMIT, Running
 from environments.shell.shell import Shell
@@ -63,7 +63,7 @@ class Processes:
     """
 
     def __init__(self, env: PersistentShellEnvironment, shells: Shells) -> None:
-        self._env = weakref.proxy(env)
+        self._env = weakly(env)
         self._shells = shells
         self.running: set[ShellProcess] = set()
         """The processes that run."""
@@ -81,14 +81,14 @@ class Processes:
             brand = _FIRST_BRAND + secrets.randbits(60)
             there = there._replace(text=branding(brand) + there.text)
         pool = shells.control_of(user) if command.is_own else shells.pool_of(user)
-        request = await env.requested(
+        request = await env.internal.requested(
             there, where, separate=bool(background.sink and background.sink.separate), user=user
         )
         if terminal:
             shell, release = await shells.pool_of(user).open(terminal), shells.end_soon
         else:
             shell, release = await pool.take(), pool.give_back
-        process = ShellProcess(env.life, release, background, env.output_limit(command))
+        process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
         try:
             process.send(shell, request, shells.control_of(user))
             process.running_command.brand = brand
@@ -195,6 +195,12 @@ class ShellProcess(Process):
         if self.running_command.reason is None and self._life.is_open:
             self.running_command.reason = "sweep"
             await self.running_command.tree().end(self._grace, running=False)
+
+    async def dropped(self) -> None:
+        """End the command. Its output goes nowhere, as its sink may wait for what comes behind the start."""
+        if self._delivery:
+            self._delivery.drop()
+        await self.ended_by_us()
 
     def _call(self, callback: Callable[[int | None], object]) -> None:
         try:

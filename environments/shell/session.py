@@ -1,23 +1,28 @@
-"""The session: one command after another, in a shell whose state lasts, however a shell ends."""
+"""A session: one command after another, in a shell whose state lasts, however a shell ends."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import re
 import time
-import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from environments.cancellation import current_scope
+from environments.cancellation import current_scope, start_limit
 from environments.errors import EnvironmentStartError, StartStoppedError, TerminalError
-from environments.loop import Call, callback_of, done_within, shielded, spawn
+from environments.internal import Ended
+from environments.log import logger
+from environments.loop import Call, callback_of, current, done_within, on_loop, run, shielded, spawn, waits_for
 from environments.options import Command
 from environments.process import GRACE
 from environments.result import CommandResult
+from environments.session import EnvironmentSession
 from environments.shell.dialect.base import Exported, Where, directory_name
 from environments.shell.dialect.boot import Beginning
 from environments.shell.framing import PLACE_FIELDS, WATCHED
+from environments.shell.lifecycle import weakly
 from environments.shell.output import Outcome, Output
 from environments.shell.pool import ATTEMPTS, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
@@ -39,6 +44,8 @@ OPENING_POLL = 0.02
 NOT_REPORTED = "its jobs and the variables that are not exported"
 """What is lost with a shell that was given up."""
 _LEAVES = re.compile(r"\s*cd\b")
+
+log = logger(__name__)
 
 
 class Session:
@@ -63,7 +70,7 @@ class Session:
         cwd: str | None = None,
         user: TargetUser | None = None,
     ) -> None:
-        self._env = weakref.proxy(env)
+        self._env = weakly(env)
         self._shells = shells
         self.word, self._user = word, user
         self.ending = shells.control_of(user)
@@ -123,7 +130,7 @@ class Session:
         """Wait for a turn, and run a command, see `BaseEnvironment.execute`."""
         self.check_outside(call, "execute")
         if not await self._take_turn(command):
-            return CommandResult.never_ran(self._known_cwd)
+            return CommandResult.never_ran(self.known_cwd or "")
         self._owner, self._end_asked, call.session = call, False, self
         try:
             if self.is_closed:
@@ -133,7 +140,7 @@ class Session:
         except StartStoppedError:
             if not self._end_asked and not is_unwanted():
                 raise
-            return CommandResult.never_ran(self._known_cwd)
+            return CommandResult.never_ran(self.known_cwd or "")
         finally:
             self._owner = None
             self._lock.release()
@@ -166,7 +173,7 @@ class Session:
     async def _once(self, call: Call[Any], command: Command) -> Outcome | CommandResult:
         shell = await self._ready_for(command)
         if shell is None:
-            place = self._known_cwd
+            place = self.known_cwd or ""
             said = (
                 f"cd: {place}: the session's directory cannot be entered any more, and nothing was run; make it again, "
                 "or leave it with `cd`\n"
@@ -177,9 +184,9 @@ class Session:
             await shell.report()
             held = shell.reported
         env = self._env
-        output = Output(env.output_limit(command), command.separate, call.pieces)
+        output = Output(env.internal.output_limit(command), command.separate, call.pieces)
         exports = self._due()
-        request = await env.requested(command, Where.MAIN, exports=exports, user=self._user)
+        request = await env.internal.requested(command, Where.MAIN, exports=exports, user=self._user)
         try:
             running = Running(shell, request, output, GRACE, self.ending)
         except BrokenPipeError:  # it had ended since its last command, and got nothing of this one
@@ -201,7 +208,7 @@ class Session:
                 self._take_over(shell, command)
             else:
                 await shielded(spawn(self._command_ended(shell, command, held)))
-        await env.complete(outcome, command, running)
+        await env.internal.complete(outcome, command, running)
         outcome.cwd = shell.variables.get("PWD", "")
         if self._lost:
             outcome.notes.append(f"the session's shell was replaced, and {self._lost} could not be restored")
@@ -232,8 +239,9 @@ class Session:
     # Its shells.
 
     @property
-    def _known_cwd(self) -> str:
-        return self.variables.get("PWD", "")
+    def known_cwd(self) -> str | None:
+        """The directory as the last command left it, and before the first as it was asked for."""
+        return self.variables.get("PWD") or self._first_cwd
 
     async def _ready_for(self, command: Command) -> Shell | None:
         """Return a shell for a command; None if it has no directory to run in."""
@@ -473,6 +481,93 @@ class Session:
             if shell := self._shell:
                 self._shell = None
                 await self._shells.end(shell)
+
+
+class NamedSession(EnvironmentSession):
+    """A session with a shell of its own, whose shells have markers of their own.
+
+    Args:
+        name: The name that it was asked for by.
+        env: The environment.
+        cwd: The directory to begin in; None is as the settings say.
+        user: The user that its shells run as; None is the target's own.
+    """
+
+    def __init__(self, name: str, env: PersistentShellEnvironment, cwd: str | None, user: str | None) -> None:
+        super().__init__(name, env, user)
+        self._env = env
+        self._session = Session(env, env.shells, f"s{next(env.session_numbers)}.", cwd)
+        env.named.add(self._session)
+        self._interrupts = 0
+        self._is_closed = False
+
+    def check_process(self) -> None:
+        """Raise TerminalError if the session belongs to another process."""
+        self._env.check_process()
+
+    @property
+    def closed(self) -> bool:
+        """True once `close` was called, see `EnvironmentSession`."""
+        return self._is_closed
+
+    @property
+    def busy(self) -> bool:
+        """True while a command has its turn, see `EnvironmentSession`."""
+        return self._session.busy
+
+    @property
+    def _known_cwd(self) -> str | None:
+        """Its directory as the last command left it, see `EnvironmentSession`."""
+        return self._session.known_cwd
+
+    @property
+    @on_loop
+    async def cwd(self) -> str:
+        """Its working directory, see `EnvironmentSession`."""
+        self._session.use(await self._env.internal.ready(self.user))
+        return await self._session.variable("PWD")
+
+    async def _run(self, call: Call[Any], command: Command) -> Ended:
+        """Run a command on the loop, see `EnvironmentSession`."""
+        before = self._interrupts
+        with start_limit(math.inf, interrupted=lambda: self._interrupts != before):
+            return await self._env.internal.run_in(self._session, call, command)
+
+    def interrupt(self) -> None:
+        """End the command that runs or waits for the target to start, see `EnvironmentSession`."""
+        self._env.check_process()
+        self._interrupts += 1
+        current().soon(self._session.interrupt)
+
+    async def _close(self, call: Call[None]) -> None:
+        if not self._is_closed and self._env.life.is_ours:
+            self._interrupts += 1
+            self._session.check_outside(call, "close")
+            await self._end()
+        self._is_closed = True
+
+    async def _end(self) -> None:
+        env, session = self._env, self._session
+        pid = session.shell_pid
+        await session.close()
+        env.named.discard(session)
+        if not (session.variables and env.life.is_open and env.shells.dialect):
+            return
+        from environments.shell.kill import Quarry  # most programs need no second session
+
+        marker = env.shells.markers(session.word)
+        quarry = Quarry(marker, env.shells.dialect, pid, ends_shell=True, began=session.began)
+        with contextlib.suppress(TerminalError):
+            if survivors := await session.ending.tree(quarry).end(GRACE):
+                log.warning("processes of a session could not be ended: %s", survivors)
+
+    @waits_for(_close)
+    def close(self) -> None:
+        """End all that was started in it, see `EnvironmentSession`. A forked child ends nothing of its parent's."""
+        if not self._env.life.is_ours:
+            self._is_closed = True
+        elif not self._is_closed:
+            run(self._close)
 
 
 def _init_files(env: PersistentShellEnvironment, shells: Shells) -> InitFiles | None:

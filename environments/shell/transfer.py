@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from environments.cancellation import check_scope
 from environments.local_files import PIECE
@@ -14,10 +14,13 @@ from environments.options import Command
 from environments.output import BoundedCapture, Channel, Sink
 from environments.result import CommandResult
 from environments.shell.dialect.base import Where
+from environments.shell.lifecycle import weakly
 
 if TYPE_CHECKING:
+    from environments.shell.environment import PersistentShellEnvironment
     from environments.shell.oneshot import Write
     from environments.shell.stream import Stream
+    from environments.shell.users import TargetUser
     from environments.starting import Counter
 
 T = TypeVar("T")
@@ -31,22 +34,42 @@ LONGEST_REASON = 4096
 """Bytes of what a program says that are told."""
 
 
-class Runner(Protocol):
-    """What runs commands where the files are, each beside all others. Used on the loop."""
+class Runner:
+    """Runs commands of our own where the files of the target are, each beside all others. Used on the loop.
 
-    async def ready(self) -> object:
-        """Start the target unless it is up."""
+    Args:
+        env: The environment.
+        user: The user that they run as; None is the target's own.
+    """
+
+    def __init__(self, env: PersistentShellEnvironment, user: str | None = None) -> None:
+        self._env = weakly(env)
+        self._user = user
+
+    async def ready(self) -> TargetUser | None:
+        """Start the target unless it is up, and return the user."""
+        self._env.check_process()
+        user = await self._env.internal.ready(self._user)
+        self._env.command_sent()
+        return user
 
     async def run(self, command: Command) -> CommandResult:
         """Run a command and return its result."""
+        user = await self.ready()
+        outcome = await self._env.oneshots.execute(command._replace(is_own=True), user)
+        return outcome if isinstance(outcome, CommandResult) else outcome.result(command.binary)
 
     async def run_into(self, command: Command, sink_on: Callable[[Stream], Sink]) -> int:
         """Run a command without limits, see `OneshotRunner.run_into`."""
+        await self.ready()
+        return await self._env.oneshots.run_into(command._replace(is_own=True), sink_on)
 
     async def run_fed(
         self, command: Command, where: Where, sink: Sink, feed: Callable[[Write], Awaitable[object]]
     ) -> int:
         """Run a command that reads an input, see `OneshotRunner.run_fed`."""
+        user = await self.ready()
+        return await self._env.oneshots.run_fed(command._replace(is_own=True), user, where, sink, feed)
 
 
 def call_at(path: str, command: str, *, separate: bool = False) -> Command:

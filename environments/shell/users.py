@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from environments.errors import TerminalError, UnsupportedError
 from environments.files import removing
 from environments.result import CommandResult
 from environments.shell.dialect.commands import FOUND, Way, becoming, finding, in_temporary_directory, making_scratch
-from environments.shell.lifecycle import answered
+from environments.shell.lifecycle import answered, weakly
 
 if TYPE_CHECKING:
     from environments.shell.environment import PersistentShellEnvironment
@@ -93,11 +92,25 @@ class Scratch:
     """
 
     def __init__(self, env: PersistentShellEnvironment, user: TargetUser | None = None) -> None:
-        self._env = weakref.proxy(env)
+        self._env = weakly(env)
         self._user = user
         self._lock = asyncio.Lock()
         self._path = ""
         self._generation = 0
+        self._of_users: dict[TargetUser, Scratch] = {}
+
+    def of(self, user: TargetUser | None) -> Scratch:
+        """Return the directory of a user; this one for None."""
+        if user is None:
+            return self
+        if user not in self._of_users:
+            self._of_users[user] = Scratch(self._env, user)
+        return self._of_users[user]
+
+    @property
+    def is_there(self) -> bool:
+        """True if any user's directory was made in the target there is now."""
+        return bool(self.made) or any(each.made for each in self._of_users.values())
 
     @property
     def made(self) -> str:
@@ -124,10 +137,8 @@ class Scratch:
 
     async def _ran(self, text: str) -> tuple[str, int]:
         if self._user is None:
-            ran: tuple[str, int] = await self._env.ran_internal(text)
-            return ran
-        their: tuple[str, int] = await self._env.shells.control_of(self._user).ran(text)
-        return their
+            return await self._env.ran_internal(text)
+        return await self._env.shells.control_of(self._user).ran(text)
 
     async def put(self, data: bytes) -> str:
         """Write a file that only the user can read, and return its path."""
@@ -135,11 +146,17 @@ class Scratch:
         if self._user is None:
             await answered(self._env.write_scratch, path, data)
         else:
-            await self._env.write_as(str(self._user.uid), path, data)
+            from environments.shell.files import ShellFiles  # most commands need no file of another user's
+            from environments.shell.transfer import Runner
+
+            runner = Runner(self._env, str(self._user.uid))
+            await ShellFiles(runner, self._env.settings.env).write(path, data, "600")
         return path
 
     async def remove(self) -> None:
-        """Remove it if it was made, with what shells of ours that were killed have left beside it."""
+        """Remove it and those of users, if they were made, with what killed shells of ours have left beside them."""
+        for each in self._of_users.values():
+            await each.remove()
         if made := self._path:
             self._path = ""
             # An earlier one may still be there, as a target that was lost may be the same machine.

@@ -17,8 +17,10 @@ from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
+from environments.shell.transfer import Runner
 from environments.short_commands.files import NativeFiles
 from environments.short_commands.stream import PolledStream
+from environments.starting import StartLimits
 
 CONTROL_TIMEOUT = 30.0
 """Seconds a command of our own may take: a service that answers at all does so by then."""
@@ -43,11 +45,15 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     has_base64 = True
     streams_lag = True
     has_reserve = False
-    look_interval = 60.0
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self.files = NativeFiles(self.internal, self, settings.env, self.progress)
+        self.files = NativeFiles(Runner(self), self, settings.env, self.progress)
+
+    @classmethod
+    def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
+        """Return how fast targets should be started, see `BaseEnvironment`. To look at one is a call of the service."""
+        return replace(super().start_limits(settings), look_interval=60.0)
 
     # What a backend answers, besides start_target, stop_target and target_loss.
 
@@ -117,11 +123,11 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     @property
     def is_ending(self) -> bool:
-        """Whether the target is about to be stopped with all that is in it, see `ShortCommands`."""
+        """Whether the target is about to be stopped with all that is in it."""
         return not self.life.is_open and self.stop_ends_all
 
     async def lost(self, why: str) -> EnvironmentLostError:
-        """Return what to raise when the target is gone, see `ShortCommands`."""
+        """Return what to raise when the target is gone."""
         return self.shells.lost(await self.shells.why_lost() or why)
 
     async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:

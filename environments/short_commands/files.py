@@ -12,9 +12,9 @@ import contextlib
 import os
 import shlex
 import stat
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from environments.cancellation import check_scope, ended_in_scope, in_no_scope
 from environments.errors import CallCancelledError
@@ -23,8 +23,10 @@ from environments.loop import current, in_worker, spawn
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
 from environments.shell.transfer import Arriving, Runner, call_at, received
-from environments.shell.users import Scratch
 from environments.starting import Reporter
+
+if TYPE_CHECKING:
+    from environments.short_commands.environment import PerCommandEnvironment
 
 INLINE = 128 * 1024
 """Bytes up to which a file comes with the answer to the question where it is."""
@@ -37,19 +39,6 @@ fi
 """
 
 
-class FileService(Protocol):
-    """A service that moves files by itself."""
-
-    scratch: Scratch
-    """Our private directory in the target."""
-
-    async def put_native(self, source: bytes | Path, path: str) -> None:
-        """Write bytes, or a file of this machine, to a path of the target whose directory exists."""
-
-    def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
-        """Yield a file of the target, piece by piece."""
-
-
 class NativeFiles(ShellFiles):
     """Files of a target whose service moves files by itself.
 
@@ -60,7 +49,9 @@ class NativeFiles(ShellFiles):
         progress: Is told of bytes as they are moved. How far an upload is, the services' clients do not tell.
     """
 
-    def __init__(self, runner: Runner, service: FileService, backend: str, progress: Reporter | None = None) -> None:
+    def __init__(
+        self, runner: Runner, service: PerCommandEnvironment, backend: str, progress: Reporter | None = None
+    ) -> None:
         super().__init__(runner, backend, progress)
         self._service = service
 

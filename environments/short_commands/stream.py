@@ -12,12 +12,11 @@ import base64
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from environments.errors import EnvironmentLostError, TerminalError
+from environments.errors import TerminalError
 from environments.loop import current, done_within
 from environments.output import Channel
-from environments.result import CommandResult
 from environments.shell.sending_stream import SendingStream
 from environments.short_commands.scripts import (
     ANSWER,
@@ -37,6 +36,9 @@ from environments.short_commands.scripts import (
     exchange,
 )
 
+if TYPE_CHECKING:
+    from environments.short_commands.environment import PerCommandEnvironment
+
 WAIT = 20.0
 """Seconds that one command waits in the target: far below the limits that services and proxies set on a call."""
 FIRST_WAIT = 0.1
@@ -51,33 +53,6 @@ ATTEMPTS = 3
 _FREE_STEP = 8 * 1024 * 1024
 
 
-class ShortCommands(Protocol):
-    """What the target offers, see `PerCommandEnvironment`."""
-
-    has_base64: bool
-    """Whether it has the program `base64`."""
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether it is about to be stopped, with all that is in it."""
-
-    async def run_once(self, text: str, timeout: float) -> CommandResult:
-        """Run shell text that may be run twice without harm, beside everything else.
-
-        Raises:
-            TerminalError: No answer came.
-        """
-
-    async def lost(self, why: str) -> EnvironmentLostError:
-        """Return what to raise when it is gone."""
-
-    async def put_native(self, source: bytes, path: str) -> None:
-        """Write a file."""
-
-    async def get_native(self, path: str) -> bytes:
-        """Return a file."""
-
-
 class PolledStream(SendingStream):
     """A process that is started with the first write, and polled while its output is waited for. See `SkippingStream`.
 
@@ -88,7 +63,9 @@ class PolledStream(SendingStream):
         is_gone: Whether the target that it was opened on has been lost since, though another may be there.
     """
 
-    def __init__(self, target: ShortCommands, directory: str, argv: Sequence[str], is_gone: Callable[[], bool]) -> None:
+    def __init__(
+        self, target: PerCommandEnvironment, directory: str, argv: Sequence[str], is_gone: Callable[[], bool]
+    ) -> None:
         super().__init__()
         self._target = target
         self._directory = directory

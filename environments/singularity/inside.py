@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from environments.errors import TerminalError, UnsupportedError
@@ -17,6 +18,7 @@ from environments.singularity.machine import Machine
 from environments.singularity.other_machine import OtherMachine
 from environments.singularity.settings import SingularitySettings
 from environments.singularity.this_machine import THIS_MACHINE
+from environments.starting import StartLimits
 from environments.target import Address, Target
 
 _AT_HOME = """\
@@ -31,7 +33,6 @@ class InstanceEnvironment(PersistentShellEnvironment):
 
     backend = "singularity"
     settings_class = SingularitySettings
-    starts_at_once = 4
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._machine = machine_of(settings)
@@ -40,6 +41,11 @@ class InstanceEnvironment(PersistentShellEnvironment):
         super().__init__(settings)
         self._client: Client | None = None
         self._instance: Instance | None = None
+
+    @classmethod
+    def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
+        """Return how many instances to start at the same time on a machine, see `BaseEnvironment`."""
+        return replace(super().start_limits(settings), at_once=4)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:

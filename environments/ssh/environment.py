@@ -15,6 +15,7 @@ from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import environments_on, orphans_in
 from environments.shell.stream import Stream, Terminal
+from environments.shell.transfer import Runner
 from environments.sources import load_settings
 from environments.ssh.advice import Login
 from environments.ssh.config import Route, resolve
@@ -24,7 +25,7 @@ from environments.ssh.link import Link
 from environments.ssh.settings import SSHSettings
 from environments.ssh.stream import LINK_ERRORS, SSHStream, remote_command
 from environments.ssh.way_in import way_in
-from environments.starting import current_start
+from environments.starting import StartLimits, current_start
 from environments.target import Address, Target
 
 PING_LIMIT = 1.0
@@ -47,14 +48,15 @@ class SSHEnvironment(PersistentShellEnvironment):
     ends_with_program = True
     max_streams = 8
     """OpenSSH allows 10: one is for SFTP, and one for the shell that ends a command."""
-    starts_at_once = 8
-    """OpenSSH begins to turn some away when 10 are logging in (its `MaxStartups`)."""
 
     @classmethod
-    def start_place(cls, settings: EnvironmentSettings) -> str:
-        """Return the host, see `Readiness`."""
+    def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
+        """Return how many may log in at the same time on a host, see `BaseEnvironment`.
+
+        OpenSSH begins to turn some away when 10 do (its `MaxStartups`).
+        """
         own = SSHSettings.of(settings)
-        return f"{own.host}:{own.port or ''}"
+        return StartLimits(f"{own.host}:{own.port or ''}", at_once=8)
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
@@ -67,7 +69,7 @@ class SSHEnvironment(PersistentShellEnvironment):
         self._stopped = False
         self._forwarding = Forwarding(self._open_tcp)
         self._sftp = SFTPFiles(self._open_channel, self.run_control, lambda: self.cwd)
-        self.files = SSHFiles(self.internal, self._sftp, self.progress)
+        self.files = SSHFiles(Runner(self), self._sftp, self.progress)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:

@@ -16,17 +16,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from environments import (
-    BackendSettings,
-    EnvironmentSettings,
-    EnvironmentStartError,
-    FoundTarget,
-    Orphan,
-    Target,
-    TerminalError,
-)
-from environments.found_target import State, refuse_use
-from environments.owner import mark_is_orphaned, standing_of_mark
+from environments import BackendSettings, EnvironmentSettings, EnvironmentStartError, Target, TerminalError
+from environments.found_target import FoundTarget, State, refuse_use
+from environments.owner import Orphan, mark_is_orphaned, standing_of_mark
 from environments.secrets import SAFE_NAMES
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment

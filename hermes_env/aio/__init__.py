@@ -12,9 +12,7 @@ except ImportError as error:
     raise missing_library("hermes_env.aio", "anyio", "aio") from error
 
 from hermes_env.aio.calls import limit_threads
-from hermes_env.aio.environment import AsyncEnvironment, AsyncSession
-from hermes_env.aio.pool import AsyncPool
-from hermes_env.aio.process import AsyncProcess
+from hermes_env.aio.environment import AsyncEnvironment, AsyncPool, AsyncProcess, AsyncSession
 from hermes_env.aio.scripts import aexecute_code
 from hermes_env.aio.streaming import BytesPiece, OutputStream, TextPiece
 

@@ -1,48 +1,97 @@
-"""An environment that is awaited, on asyncio and on trio."""
+"""Environments, their sessions and processes, and pools of them, awaited on asyncio and on trio."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import math
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from environments import (
     BaseEnvironment,
-    CallCancelledError,
     CommandResult,
     EnvironmentSession,
-    Target,
+    EnvironmentSettings,
+    Pool,
+    Process,
     create_environment,
 )
-from environments.cancellation import check_scope
-from environments.observation.observation import UNOBSERVED
-from environments.options import Command, CommandOptions, CommandText, SharedOptions, StdinMode
-from environments.output import OutputSink
-from environments.process import GRACE, Background, Terminal
+from environments.cancellation import current_scope, ended_in_scope
+from environments.internal import Internal
+from environments.loop import Call, current, done_within, in_worker, shielded, work_of
+from environments.options import Command, CommandOptions, CommandText, StartOptions
+from environments.process import GRACE, Background, checked_start
 from environments.result import Capabilities
-from hermes_env.aio.calls import as_coroutine, asked, awaited, awaited_at_home, in_thread, run_of
-from hermes_env.aio.process import AsyncProcess
-from hermes_env.aio.streaming import Asked, Commands, permitted
+from environments.target import Target
+from hermes_env.aio.calls import (
+    Block,
+    as_coroutine,
+    awaitable,
+    awaited,
+    awaited_at_home,
+    in_thread,
+    is_observed,
+    same,
+)
+from hermes_env.aio.streaming import Asked, Commands
 
 if TYPE_CHECKING:
-    from environments import EnvironmentSettings
-    from environments.starting import Progress
+    from environments.pool import PoolStats
 
 Hook = Callable[..., object]
 """A function as `create_environment` takes it, or the same as a coroutine function."""
 
 
-def _while_awaited(tell: Callable[[Progress], object]) -> Callable[[Progress], None]:
-    """Return a callback for progress that does nothing once the call is over: a start may go on for other calls."""
+class AsyncProcess:
+    """A command that runs in the background, see `environments.Process`. `AsyncEnvironment.start` makes it.
 
-    def call(progress: Progress) -> None:
-        with contextlib.suppress(CallCancelledError):
-            tell(progress)
+    Args:
+        process: The handle beneath.
+    """
 
-    return call
+    def __init__(self, process: Process) -> None:
+        self.sync = process
+        """The handle beneath, for what is not awaited."""
+
+    pid: int = same("pid")
+    """The process id, in the target, of the shell that runs the command."""
+    running: bool = same("running")
+    """Whether the command has not ended."""
+
+    read = as_coroutine(Process.read)
+    expect = as_coroutine(Process.expect)
+    close_stdin = as_coroutine(Process.close_stdin)
+    resize = as_coroutine(Process.resize)
+    wait = as_coroutine(Process.wait)
+    kill = as_coroutine(Process.kill, to_end=True)
+
+    async def poll(self) -> int | None:
+        """Return the exit code, or None while the command runs, see `Process.poll`."""
+        return self.sync.poll()
+
+    async def write(self, data: str | bytes) -> None:
+        """Send text or bytes to the command's standard input, or type them on its terminal.
+
+        Cancelled, the command has one second to read its input. Then it is ended: how much of its input has arrived
+        would not be known.
+
+        Raises:
+            BrokenPipeError: The command has ended or closed its input.
+        """
+        process = self.sync
+
+        async def work(call: Call[None]) -> None:
+            write = work_of(process.write)
+            writing = asyncio.ensure_future(write(call, data) if write else in_worker(process.write, data))
+            try:
+                with ended_in_scope(lambda: current().soon(lambda: call.task and call.task.cancel())):
+                    await shielded(writing)
+            except asyncio.CancelledError:
+                if not await done_within(writing, GRACE):
+                    await in_worker(process.kill)
+
+        await awaited(work)
 
 
 class AsyncEnvironment(Commands):
@@ -85,172 +134,93 @@ class AsyncEnvironment(Commands):
             "on_progress": on_progress,
         }
         given = {name: awaited_at_home(hook) for name, hook in hooks.items() if hook}
-        if on_progress:
-            given["on_progress"] = _while_awaited(given["on_progress"])
-        self._env = create_environment(backend, **given, **settings)
+        self.sync: BaseEnvironment = create_environment(backend, **given, **settings)
+        """The environment beneath, for what is not awaited."""
 
     @classmethod
     def of(cls, env: BaseEnvironment) -> AsyncEnvironment:
         """Return an environment that there is, to be awaited. Both may be used side by side."""
         made = cls.__new__(cls)
-        made._env = env
+        made.sync = env
         return made
 
-    @property
-    def sync(self) -> BaseEnvironment:
-        """The environment beneath, for what is not awaited."""
-        return self._env
-
-    @property
-    def backend(self) -> str:
-        """The name the backend is registered under."""
-        return self._env.backend
-
-    @property
-    def settings(self) -> EnvironmentSettings:
-        """The settings that it was made with."""
-        return self._env.settings
-
-    @property
-    def busy(self) -> bool:
-        """Whether a command or a background process runs."""
-        return self._env.busy
-
-    @property
-    def idle_seconds(self) -> float:
-        """How long nothing has used the environment; 0 while a command runs in it."""
-        return self._env.idle_seconds
-
-    def touch(self) -> None:
-        """Note that the environment is in use, so that it does not count as idle."""
-        self._env.touch()
-
-    @property
-    def capabilities(self) -> Awaitable[Capabilities]:
-        """What this backend can do here, see `BaseEnvironment.capabilities`: `await env.capabilities`."""
-        return asked(self._env, "capabilities")
-
-    @property
-    def cwd(self) -> Awaitable[str]:
-        """The session's working directory, see `BaseEnvironment.cwd`: `await env.cwd`."""
-        return asked(self._env, "cwd")
-
-    @property
-    def target(self) -> Awaitable[Target]:
-        """What and where the target is, see `BaseEnvironment.target`: `await env.target`."""
-        return asked(self._env, "target")
-
-    # Commands.
+    backend: str = same("backend")
+    """The name the backend is registered under."""
+    settings: EnvironmentSettings = same("settings")
+    """The settings that it was made with."""
+    busy: bool = same("busy")
+    """Whether a command or a background process runs."""
+    idle_seconds: float = same("idle_seconds")
+    """How long nothing has used the environment; 0 while a command runs in it."""
+    touch: Callable[[], None] = same("touch")
+    """Note that the environment is in use, so that it does not count as idle."""
+    capabilities: Awaitable[Capabilities] = awaitable("capabilities")
+    """What this backend can do here, see `BaseEnvironment.capabilities`: `await env.capabilities`."""
+    cwd: Awaitable[str] = awaitable("cwd")
+    """The session's working directory, see `BaseEnvironment.cwd`: `await env.cwd`."""
+    target: Awaitable[Target] = awaitable("target")
+    """What and where the target is, see `BaseEnvironment.target`: `await env.target`."""
 
     def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
-        env = self._env
-        call = env._session_call(command, **options)
-        seen = env.observation.command(call, "session")
-        return Asked(env, call, seen, partial(env._may_call, call, "session"), run_of(env.run_in_session), env)
+        env = self.sync
+        return Asked(env, env._in_session(command, **options), "session", env.internal.run_in_session)
 
     async def execute_oneshot(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command at once, beside whatever `execute` is doing, see `BaseEnvironment.execute_oneshot`."""
-        env = self._env
-        call = env._call(command, **options)
-        seen = env.observation.command(call, "oneshot")
-        may_run = partial(env._may_call, call, "oneshot")
-        return await Asked(env, call, seen, may_run, run_of(env.run_beside), env, is_in_session=False).result()
+        env = self.sync
+        return await Asked(env, env._beside(command, **options), "oneshot", env.internal.run_beside).result()
 
     async def execute_own(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
-        """Do the same for a command of a hook, about which nobody is asked, see `BaseEnvironment.execute_own`."""
-        env = self._env
-        call = env._call(command, **options)._replace(is_own=True)
-        asked = Asked(env, call, UNOBSERVED, lambda: True, run_of(env.run_beside), env, is_in_session=False)
-        return await asked.result()
+        """Do the same for a command of a hook, about which nobody is asked, see `BaseEnvironment.internal`."""
+        env = self.sync
+        call = env._beside(command, **options)._replace(is_own=True)
+        return await Asked(env, call, None, env.internal.run_beside).result()
 
-    async def start(
-        self,
-        command: CommandText,
-        *,
-        pty: bool = False,
-        rows: int = 24,
-        columns: int = 80,
-        stdin: StdinMode = "open",
-        sink: OutputSink | None = None,
-        grace: float = GRACE,
-        **options: Unpack[SharedOptions],
-    ) -> AsyncProcess:
+    async def start(self, command: CommandText, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Start a command in the background and return a handle to it, see `BaseEnvironment.start`.
 
         Cancelled, the command is ended. Once there is a handle, that one ends it.
         """
-        env = self._env
-        call = env._call(command, timeout=math.inf, **options)
-        background = Background.checked(stdin, Terminal.checked(rows, columns) if pty else None, sink, grace)
-        with env.observation.process(call, pty) as seen:
-            if not await permitted(env, partial(env._may_call, call, "background")):
-                raise CallCancelledError("the scope was cancelled, so that the command was not started")
-            background = background.tapped(seen)
-            process = await self._started(call, background)
-            if background.tap:
-                await in_thread(partial(process.sync.observed_by, seen, background.tap))
-            return process
+        env = self.sync
+        if not (env.gate.asks_about_commands or is_observed(env) or current_scope()):
+            return await self._started(*checked_start(command, **options))
+        start = partial(env.start, command, **options)
+        return AsyncProcess(await in_thread(start, "commands", undo=Process.kill))
 
-    async def start_own(
-        self,
-        command: str,
-        *,
-        stdin: StdinMode = "open",
-        sink: OutputSink | None = None,
-        grace: float = GRACE,
-        **options: Unpack[SharedOptions],
-    ) -> AsyncProcess:
-        """Do the same for a command of a hook, see `BaseEnvironment.start_own`."""
-        call = self._env._call(command, timeout=math.inf, **options)._replace(is_own=True)
-        return await self._started(call, Background.checked(stdin, None, sink, grace))
+    async def start_own(self, command: str, **options: Unpack[StartOptions]) -> AsyncProcess:
+        """Do the same for a command of a hook, see `BaseEnvironment.internal`."""
+        call, background = checked_start(command, **options)
+        return await self._started(call._replace(is_own=True), background)
 
     async def _started(self, command: Command, background: Background) -> AsyncProcess:
-        run = run_of(self._env.run_in_background)
-        check_scope()
-        try:
-            process = AsyncProcess(await awaited(lambda call: run(call, command, background)))
-        except Exception:
-            check_scope()
-            raise
-        if command.is_cancelled:
-            if background.sink:
-                background.sink.freeze()  # one that waits for what comes behind this call would wait for ever
-            await process.kill()
-            check_scope()
-        return process
+        self.touch()
+        run = self.sync.internal.run_in_background
+        return AsyncProcess(await awaited(lambda call: run(call, command, background)))
 
-    address = as_coroutine(BaseEnvironment.address, "commands")
-    interrupt = as_coroutine(BaseEnvironment.interrupt)
-    session_variable = as_coroutine(BaseEnvironment.session_variable, "commands")
-    scratch_directory = as_coroutine(BaseEnvironment.scratch_directory, "commands")
-    prepare = as_coroutine(BaseEnvironment.prepare, "commands")
-    cleanup = as_coroutine(BaseEnvironment.cleanup, to_end=True)
+    address = as_coroutine(BaseEnvironment.address)
+    interrupt = as_coroutine(BaseEnvironment.interrupt, to_end=True)
+    session_variable = as_coroutine(Internal.variable, path="sync.internal")
+    scratch_directory = as_coroutine(Internal.scratch_directory, path="sync.internal")
+    prepare = as_coroutine(BaseEnvironment.prepare)
+    cleanup = _end = as_coroutine(BaseEnvironment.cleanup, to_end=True)
 
     async def session(self, name: str, *, cwd: str | None = None, user: str | int | None = None) -> AsyncSession:
         """Return the session of a name, which is opened unless it is open, see `BaseEnvironment.session`."""
-        return AsyncSession(self._env.session(name, cwd=cwd, user=user), self._env)
+        return AsyncSession(self.sync.session(name, cwd=cwd, user=user))
 
     # Files. Cancelled, a transfer ends in the middle and leaves no part of a file.
 
-    write_bytes = as_coroutine(BaseEnvironment.write_bytes, "commands")
-    read_bytes = as_coroutine(BaseEnvironment.read_bytes, "commands")
-    put_file = as_coroutine(BaseEnvironment.put_file, "commands")
-    get_file = as_coroutine(BaseEnvironment.get_file, "commands")
-    put_dir = as_coroutine(BaseEnvironment.put_dir, "commands")
-    get_dir = as_coroutine(BaseEnvironment.get_dir, "commands")
-    stat = as_coroutine(BaseEnvironment.stat, "commands")
-    list_dir = as_coroutine(BaseEnvironment.list_dir, "commands")
-    mkdir = as_coroutine(BaseEnvironment.mkdir, "commands")
-    remove = as_coroutine(BaseEnvironment.remove, "commands")
-    exists = as_coroutine(BaseEnvironment.exists, "commands")
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.cleanup()
+    write_bytes = as_coroutine(BaseEnvironment.write_bytes)
+    read_bytes = as_coroutine(BaseEnvironment.read_bytes)
+    put_file = as_coroutine(BaseEnvironment.put_file)
+    get_file = as_coroutine(BaseEnvironment.get_file)
+    put_dir = as_coroutine(BaseEnvironment.put_dir)
+    get_dir = as_coroutine(BaseEnvironment.get_dir)
+    stat = as_coroutine(BaseEnvironment.stat)
+    list_dir = as_coroutine(BaseEnvironment.list_dir)
+    mkdir = as_coroutine(BaseEnvironment.mkdir)
+    remove = as_coroutine(BaseEnvironment.remove)
+    exists = as_coroutine(BaseEnvironment.exists)
 
 
 class AsyncSession(Commands):
@@ -258,56 +228,73 @@ class AsyncSession(Commands):
 
     Args:
         session: The session beneath.
-        env: Its environment.
     """
 
-    def __init__(self, session: EnvironmentSession, env: BaseEnvironment) -> None:
-        self._session, self._env = session, env
-
-    @property
-    def sync(self) -> EnvironmentSession:
+    def __init__(self, session: EnvironmentSession) -> None:
+        self.sync = session
         """The session beneath, for what is not awaited."""
-        return self._session
 
-    @property
-    def name(self) -> str:
-        """The name that it was asked for by."""
-        return self._session.name
+    name: str = same("name")
+    """The name that it was asked for by."""
+    user: str | None = same("user")
+    """The user that its commands run as; None is the target's own."""
+    closed: bool = same("closed")
+    """Whether `close` was called."""
+    busy: bool = same("busy")
+    """Whether a command runs in it."""
+    cwd: Awaitable[str] = awaitable("cwd")
+    """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
 
-    @property
-    def user(self) -> str | None:
-        """The user that its commands run as; None is the target's own."""
-        return self._session.user
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._session.closed
-
-    @property
-    def busy(self) -> bool:
-        """Whether a command runs in it."""
-        return self._session.busy
-
-    @property
-    def cwd(self) -> Awaitable[str]:
-        """Its working directory, see `EnvironmentSession.cwd`: `await session.cwd`."""
-        return asked(self._session._backend, "cwd")
-
-    interrupt = as_coroutine(EnvironmentSession.interrupt)
-    close = as_coroutine(EnvironmentSession.close, to_end=True)
+    interrupt = as_coroutine(EnvironmentSession.interrupt, to_end=True)
+    close = _end = as_coroutine(EnvironmentSession.close, to_end=True)
 
     def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
-        session, env = self._session, self._env
-        call = session._session_call(command, **options)
-        session._check_open()
-        seen = env.observation.command(call, "session", session.name)
-        return Asked(env, call, seen, partial(session._may_call, call), run_of(session._backend.run), session)
+        session = self.sync
+        return Asked(session._host, session._checked(command, **options), "session", session._run, session)
 
-    async def __aenter__(self) -> Self:
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+class AsyncPool(Block):
+    """Lends environments that are ready, see `environments.Pool`: the same arguments, awaited.
+
+    Leave the `async with` block, or await `close`, and nothing stays behind. The arguments, and the errors, are those
+    of `Pool`.
+    """
+
+    def __init__(
+        self,
+        settings: str | EnvironmentSettings | Mapping[str, object] | None = None,
+        min: int = 0,
+        max: int = 8,
+        idle: float = 300.0,
+        uses: int = 1,
+        *,
+        start_rate: float | None = None,
+        max_starting: int | None = None,
     ) -> None:
-        await self.close()
+        self.sync = Pool(settings, min, max, idle, uses, start_rate=start_rate, max_starting=max_starting)
+        """The pool beneath."""
+
+    stats: Callable[[], PoolStats] = same("stats")
+    """Return how many environments there are, and what they do."""
+    close = _end = as_coroutine(Pool.close, to_end=True)
+    """Remove all environments, see `Pool.close`, also when the task is cancelled meanwhile."""
+
+    @contextlib.asynccontextmanager
+    async def environment(self, timeout: float | None = None) -> AsyncIterator[AsyncEnvironment]:
+        """Lend an environment for the block, see `Pool.environment`. A task that is cancelled waits no longer.
+
+        Args:
+            timeout: Seconds to wait for one; None is for as long as it takes.
+
+        Raises:
+            EnvironmentStartError: One could not be started; a `StartStoppedError` if it took too long.
+            TerminalError: The pool was closed.
+        """
+        pool = self.sync
+        borrower = pool._borrower(timeout)
+        try:
+            env = await awaited(lambda _: pool._keeper.lend(borrower))
+            borrower.has_begun = True
+            yield AsyncEnvironment.of(env)
+        finally:
+            pool._take_back(borrower)

@@ -10,7 +10,7 @@ from code_execution import ExecutionResult, execute_code
 from code_execution.script_run import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
-from hermes_env.aio.calls import awaited_at_home, in_thread, limiter_for
+from hermes_env.aio.calls import awaited_at_home, in_thread
 from hermes_env.aio.environment import AsyncEnvironment
 from rpc import ToolErrors
 
@@ -56,10 +56,9 @@ async def aexecute_code(
 
     def run() -> ExecutionResult:
         # Here, as this thread knows the loop that awaits them, and those that call tools do not.
-        hooks = ("on_output", "on_tool_call", "before_script", "before_tool_call")
-        given.update((name, awaited_at_home(given[name])) for name in hooks if given[name])
-        if tools is not None:
-            given["tools"] = {name: awaited_at_home(tool) for name, tool in tools.items()}
+        for name in ("on_output", "on_tool_call", "before_script", "before_tool_call"):
+            given[name] = given[name] and awaited_at_home(given[name])
+        given["tools"] = tools and {name: awaited_at_home(tool) for name, tool in tools.items()}
         return execute_code(**given)
 
-    return await in_thread(run, limiter=limiter_for("scripts"))
+    return await in_thread(run, "scripts")

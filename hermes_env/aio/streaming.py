@@ -1,32 +1,28 @@
-"""Commands of a session, awaited: their result, or their output piece by piece with `async for`."""
+"""Commands, awaited: their result, or their output piece by piece with `async for`."""
 
 from __future__ import annotations
 
 import inspect
 import threading
 import weakref
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
-from types import TracebackType
-from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, Unpack, overload
-
-from anyio.lowlevel import checkpoint
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Unpack, overload
 
 from environments import BaseEnvironment, CancelScope, CommandResult, EnvironmentSession
-from environments.base import starts_end_with
 from environments.cancellation import current_scope
-from environments.loop import QUEUED, Call
+from environments.internal import Ended
+from environments.internal import Work as WorkOf
+from environments.loop import Call
 from environments.observation.observation import UNOBSERVED, Observation
 from environments.observation.watched import came_of
 from environments.options import Command, CommandOptions, CommandText, SharedOptions, StderrMode
-from environments.output import Channel, ChannelName, LiveText, channel_name
-from hermes_env.aio.calls import Waiting, awaited, in_scope, in_thread, limiter_for
+from environments.output import ChannelName, Teller
+from hermes_env.aio.calls import Block, Waiting, Work, awaited, in_scope, in_thread
 
-MOST_WAITING = QUEUED
-"""Bytes that wait to be taken, above which the command has to wait."""
-Run = Callable[[Call[Any], Command], Awaitable[Any]]
-"""A coroutine function that runs a command on the loop thread."""
+if TYPE_CHECKING:
+    from environments.approvals.decision import Way
 
 
 class TextPiece(str):
@@ -46,78 +42,46 @@ class BytesPiece(bytes):
 PieceT = TypeVar("PieceT", TextPiece, BytesPiece)
 
 
-class Decoder:
-    """Makes text of output that comes in pieces, or leaves it bytes."""
-
-    def __init__(self, binary: bool) -> None:
-        self._live = {} if binary else {channel: LiveText() for channel in Channel}
-
-    def decoded(self, channel: Channel, data: bytes) -> str | bytes:
-        """Return the characters that are complete."""
-        return self._live[channel].feed(data) if self._live else data
-
-    def rest(self) -> list[tuple[Channel, str]]:
-        """Return the characters that were cut off at the end."""
-        rest = [(channel, live.feed(b"", final=True)) for channel, live in self._live.items()]
-        return [(channel, text) for channel, text in rest if text]
-
-
 class Asked(NamedTuple):
     """A command that was asked for."""
 
     env: BaseEnvironment
     command: Command
-    seen: Observation
-    """What tells those who look on."""
-    may_run: Callable[[], bool]
-    """Asks hooks and rules, which may block. False if it was cancelled."""
-    run: Run
-    keeper: BaseEnvironment | EnvironmentSession
-    """Knows the directory of the session."""
-    is_in_session: bool = True
+    way: Way | None
+    """How hooks and rules are asked, and observers told, of it; None for one that nobody is asked or told of."""
+    run: WorkOf
+    """Runs it on the loop thread."""
+    session: EnvironmentSession | None = None
+    """The session of a name in which it runs."""
 
-    async def work(self, call: Call[Any]) -> Any:  # noqa: ANN401
-        """Run it on the loop thread."""
-        with starts_end_with(self.command):
-            outcome = await self.run(call, self.command)
-        if self.is_in_session and self.command.cwd is None:
-            self.keeper._known_cwd = outcome.cwd
-        return outcome
+    def observed(self) -> Observation:
+        """Return what tells those who look on."""
+        name = self.session.name if self.session else None
+        return self.env.observation.command(self.command, self.way, name) if self.way else UNOBSERVED
 
-    def never_ran(self) -> CommandResult:
-        """Return the result of a command that was cancelled before it ran."""
-        return CommandResult.never_ran(self.keeper._known_cwd or "")
+    def _may_run(self) -> bool:
+        cwd = partial(self.env._known_cwd, self.session)
+        return self.way is None or self.env.gate.permits(self.command, cwd, self.way)
+
+    async def permitted(self) -> Work[Ended]:
+        """Ask hooks and rules, on a worker thread if there are any, and return what the loop thread is to do."""
+        asks = self.way and self.env.gate.asks_about_commands
+        if await in_thread(self._may_run, "commands") if asks else self._may_run():
+            return lambda call: self.run(call, self.command)
+        return self._never_ran
+
+    async def _never_ran(self, _: Call[Ended]) -> Ended:
+        return lambda: CommandResult.never_ran(self.env._known_cwd(self.session) or "")
 
     async def result(self) -> CommandResult:
         """Run it, and await the callback for its output here."""
-        decoder, on_output = Decoder(self.command.binary), self.command.on_output
-
-        async def tell(channel: Channel, piece: str | bytes) -> None:
-            if on_output and piece and inspect.isawaitable(told := on_output(piece, channel_name(channel))):
-                await told
-
-        async def tell_piece(channel: Channel, data: bytes) -> None:
-            await tell(channel, decoder.decoded(channel, data))
-
-        with self.seen as seen:
-            if not await permitted(self.env, self.may_run):
-                return came_of(seen, self.never_ran())
-            outcome = await awaited(self.work, tell_piece if on_output else None)
-            for channel, text in decoder.rest():
-                await tell(channel, text)
-            return came_of(seen, _result(outcome, self.command.binary))
-
-
-def _result(outcome: Any, binary: bool) -> CommandResult:  # noqa: ANN401
-    result: CommandResult = outcome if isinstance(outcome, CommandResult) else outcome.result(binary)
-    return result
-
-
-async def permitted(env: BaseEnvironment, may_run: Callable[[], bool]) -> bool:
-    """Ask hooks and rules about a command, on a worker thread if there are any. False if it was cancelled."""
-    if env.before_command or env.rules:
-        return await in_thread(may_run, limiter=limiter_for("commands"))
-    return may_run()
+        teller = Teller(self.command.on_output, self.command.binary) if self.command.on_output else None
+        with self.observed() as seen:
+            ended = await awaited(await self.permitted(), teller)
+            for told in teller.finish() if teller else ():
+                if inspect.isawaitable(told):
+                    await told
+            return came_of(seen, ended())
 
 
 class StreamArguments(SharedOptions, total=False):
@@ -130,17 +94,12 @@ class StreamArguments(SharedOptions, total=False):
     interrupt: threading.Event | None
 
 
-class Commands(ABC):
+class Commands(Block):
     """Runs commands one after another: the part that an environment and a named session have in common."""
 
-    @property
-    @abstractmethod
-    def sync(self) -> BaseEnvironment | EnvironmentSession:
-        """The thing beneath, for what is not awaited."""
-
-    @abstractmethod
     def _asked(self, command: CommandText, **options: Unpack[CommandOptions]) -> Asked:
         """Return a command of the session, checked."""
+        raise NotImplementedError
 
     async def execute(self, command: CommandText, **options: Unpack[CommandOptions]) -> CommandResult:
         """Run a command in the session and wait for it, see `BaseEnvironment.execute`.
@@ -181,14 +140,11 @@ class Commands(ABC):
         """
         if unknown := sorted(arguments.keys() - StreamArguments.__annotations__.keys()):
             raise TypeError(f"stream() has no argument {unknown[0]!r}")
-
-        def ask() -> Asked:
-            return self._asked(command, binary=binary, **arguments)
-
+        ask = partial(self._asked, command, binary=binary, **arguments)
         return OutputStream(ask, BytesPiece) if binary else OutputStream(ask, TextPiece)
 
 
-class OutputStream(Generic[PieceT]):
+class OutputStream(Block, Generic[PieceT]):
     """The output of a command, as it comes. The command begins when the first piece is asked for.
 
     Each piece is text or bytes, and knows its `channel`. At the end `result` has what came of the command. One that is
@@ -202,13 +158,11 @@ class OutputStream(Generic[PieceT]):
 
     def __init__(self, ask: Callable[[], Asked], kind: Callable[[Any], PieceT]) -> None:
         self._ask = ask
-        self._kind: Callable[[Any], PieceT] = kind
-        self._is_binary = kind is BytesPiece
-        self._decoder = Decoder(self._is_binary)
+        self._ready: deque[PieceT] = deque()
+        self._teller = Teller(partial(_add, self._ready, kind), kind is BytesPiece)
         self._seen: Observation = UNOBSERVED
         self._waiting: Waiting | None = None
-        self._ready: deque[PieceT] = deque()
-        self._has_ended = self._is_over = False
+        self._has_ended = False
         self._result: CommandResult | None = None
 
     @property
@@ -226,85 +180,55 @@ class OutputStream(Generic[PieceT]):
         return self
 
     async def __anext__(self) -> PieceT:
-        if self._is_over:
-            raise StopAsyncIteration
         try:
-            waiting = self._waiting or await self._begin()
-            await checkpoint()  # a command that prints quickly leaves other tasks their turn
-            while waiting and not self._ready and not self._has_ended:
-                await self._read(waiting)
+            while not self._ready and not self._has_ended:
+                pieces = await (self._waiting or await self._begin()).next()
+                for channel, data in pieces:
+                    self._teller(channel, data)
+                if not pieces:
+                    self._teller.finish()
+                    self._has_ended = True
+            if self._ready:
+                return self._ready.popleft()
+            await self.aclose()
+        except GeneratorExit:  # the event loop was closed, and the stream goes with its last reference
+            raise
         except BaseException as error:
             self._seen.failed(error)
             await self.aclose()
             raise
-        if self._ready:
-            return self._ready.popleft()
-        self._is_over, self._waiting = True, None
-        if waiting:
-            await self._finish(waiting)
         raise StopAsyncIteration
 
-    async def _begin(self) -> Waiting | None:
+    async def _begin(self) -> Waiting:
         asked = self._ask()
         scope = self._scope = CancelScope(outer=current_scope())
         weakref.finalize(self, scope.cancel).atexit = False  # left by a break, where nothing can await the end
-        with asked.seen as self._seen:
+        with asked.observed() as self._seen:
             self._seen.goes_on()
             with scope.active():
-                is_permitted = await permitted(asked.env, asked.may_run)
-            if is_permitted:
-                waiting = self._waiting = Waiting(in_scope(scope, asked.work), object(), wants_pieces=True)
-                if waiting.call.pieces is not None:
-                    waiting.call.pieces.holds_turn = False
-                return waiting
-        self._end(asked.never_ran())
-        return None
-
-    async def _finish(self, waiting: Waiting) -> None:
-        try:
-            self._end(_result(await waiting.result(), self._is_binary))
-        except BaseException as error:
-            self._seen.failed(error)
-            self._seen.end()
-            raise
-
-    def _end(self, result: CommandResult) -> None:
-        with self._scope.active():  # which says how it was ended
-            self._result = came_of(self._seen, result)
-        self._seen.end()
-
-    async def _read(self, waiting: Waiting) -> None:
-        self._has_ended = waiting.call.done  # nothing is printed behind that
-        pieces = waiting.take()
-        for channel, data in pieces:
-            self._add(channel, self._decoder.decoded(channel, data))
-        waiting.note_taken(pieces)
-        if self._has_ended:
-            for channel, text in self._decoder.rest():
-                self._add(channel, text)
-        elif not self._ready:
-            await waiting.news()
-
-    def _add(self, channel: Channel, data: str | bytes) -> None:
-        if data:
-            piece = self._kind(data)
-            piece.channel = channel_name(channel)
-            self._ready.append(piece)
+                work = await asked.permitted()
+            waiting = self._waiting = Waiting(in_scope(scope, work), object(), wants_pieces=True)
+        if waiting.call.pieces is not None:
+            waiting.call.pieces.holds_turn = False
+        return waiting
 
     async def aclose(self) -> None:
         """End the command, if it has not ended, and wait for that. Safe to call twice."""
-        self._is_over = True
+        has_ended, self._has_ended = self._has_ended, True
+        self._ready.clear()
         waiting, self._waiting = self._waiting, None
         if waiting:
             await waiting.end(self._scope.cancel)
-            if waiting.call.error is None:
-                await self._finish(waiting)
+            if has_ended or waiting.call.error is None:
+                ended = await waiting.result()
+                with self._scope.active():  # which says how it was ended
+                    self._result = came_of(self._seen, ended())
         self._seen.end()
 
-    async def __aenter__(self) -> Self:
-        return self
+    _end = aclose
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
+
+def _add(ready: deque[PieceT], kind: Callable[[Any], PieceT], data: str | bytes, channel: ChannelName) -> None:
+    piece = kind(data)
+    piece.channel = channel
+    ready.append(piece)

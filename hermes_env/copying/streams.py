@@ -104,7 +104,7 @@ def download_stream(environment: BaseEnvironment, source: str, output: LiveOutpu
 
 def _show(environment: BaseEnvironment, source: str, sink: _Shown) -> None:
     over = threading.Event()
-    process = environment.start_own(f"cat -- {_word(source)}", stdin="none", sink=sink)
+    process = environment.internal.start(f"cat -- {_word(source)}", stdin="none", sink=sink)
     process.add_done_callback(lambda _: over.set())
     try:
         with ended_in_scope(over.set):

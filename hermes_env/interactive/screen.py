@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 
-from environments.output import Channel, OutputSink
+from environments.output import Channel
+from hermes_env.live_output import LiveOutput
 
 _MODES = re.compile(rb"\x1b\[\?([0-9;]{1,64})([hl])")
 _USUALLY_ON = frozenset((b"7", b"8", b"25"))
@@ -28,7 +29,7 @@ class Screen:
 
     separate = False
 
-    def __init__(self, shown: OutputSink, is_ready: threading.Event) -> None:
+    def __init__(self, shown: LiveOutput, is_ready: threading.Event) -> None:
         self._shown = shown
         self._is_ready = is_ready
         self._is_frozen = False

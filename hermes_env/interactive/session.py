@@ -15,12 +15,12 @@ from queue import SimpleQueue
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.errors import CallCancelledError
-from environments.output import OutputSink
 from environments.process import Process
 from environments.result import INTERRUPT_EXIT_CODE
 from hermes_env.interactive.keys import Keys
 from hermes_env.interactive.raw_terminal import RawTerminal, size_of
 from hermes_env.interactive.screen import Screen
+from hermes_env.live_output import LiveOutput
 from hermes_env.standard_input import InputPump
 
 _LAST_WORDS = 1000
@@ -70,7 +70,7 @@ class InteractiveSession:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def run(self, environment: BaseEnvironment, command: str, output: OutputSink) -> int:
+    def run(self, environment: BaseEnvironment, command: str, output: LiveOutput) -> int:
         """Run a command until it ends, or is ended, and return its exit code; 130 if it was ended.
 
         Args:
@@ -92,6 +92,7 @@ class InteractiveSession:
                 return INTERRUPT_EXIT_CODE
             line_end = b""
         except CallCancelledError:
+            screen.freeze()
             return INTERRUPT_EXIT_CODE
         finally:
             is_raw.set()  # what could not be shown waits no longer
@@ -107,7 +108,7 @@ class InteractiveSession:
         process.add_done_callback(lambda _: self._events.put(_Event.OVER))
         return process
 
-    def _attend(self, process: Process, raw: RawTerminal, output: OutputSink) -> int | None:
+    def _attend(self, process: Process, raw: RawTerminal, screen: Screen) -> int | None:
         """Return the exit code of a process when it has ended, or None when it was ended by us."""
         with ExitStack() as stack:
             stack.callback(InputPump(self._terminal, Keys(process, self.interrupt)).stop)
@@ -118,7 +119,7 @@ class InteractiveSession:
                 process.resize(size.rows, size.columns)
             if (code := process.poll()) is not None:
                 return code
-            output.freeze()
+            screen.freeze()
             process.kill()
         return None
 

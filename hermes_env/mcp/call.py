@@ -53,7 +53,8 @@ class Call:
                 group.start_soon(self.news.tell)
                 group.start_soon(self._end_when_gone, group)
                 try:
-                    text = await in_thread(partial(self._work, arguments), limiter=self._client.limiter)
+                    async with self._client.limiter:
+                        text = await in_thread(partial(self._work, arguments))
                     await self.news.tell_rest()
                 finally:
                     await self._portal.stop(cancel_remaining=True)

@@ -64,7 +64,7 @@ def unpack(
         tarfile.TarError: It is no tar archive.
         TerminalError: It could not be unpacked, or not all of it.
     """
-    there = f"{env.scratch_directory()}/unpacked.tar"
+    there = f"{env.internal.scratch_directory()}/unpacked.tar"
     with tempfile.NamedTemporaryFile() as here:
         shutil.copyfileobj(archive, here)
         here.seek(0)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import ParamSpec, TypeVar
-
-import anyio
 
 from environments import EnvironmentLostError, EnvironmentStartError
 from hermes_env.aio.calls import in_thread
@@ -25,7 +22,6 @@ class Threads:
 
     def __init__(self, unavailable: type[Exception] | None = None) -> None:
         self._unavailable = unavailable
-        self._limiter = anyio.CapacityLimiter(math.inf)  # anyio's own lets 40 work, for all that there is
 
     async def call(
         self, function: Callable[_Arguments, _Answer], *args: _Arguments.args, **kwargs: _Arguments.kwargs
@@ -38,7 +34,7 @@ class Threads:
             Exception: What the function raises.
         """
         try:
-            return await in_thread(partial(function, *args, **kwargs), limiter=self._limiter)
+            return await in_thread(partial(function, *args, **kwargs))
         except (EnvironmentLostError, EnvironmentStartError) as error:
             if self._unavailable:
                 raise self._unavailable(str(error)) from error

@@ -17,7 +17,7 @@ from harbor.environments.definition import COMPOSE_FILE_NAME, DOCKERFILE_NAME, s
 from harbor.models.task.config import NetworkMode
 from harbor.models.trial.config import ResourceMode
 
-from environments import backend_class, create_environment, load_settings
+from environments import create_environment, load_settings
 from hermes_env.plugs.awaiting import Threads
 from hermes_env.plugs.root_upload import upload
 
@@ -40,8 +40,8 @@ class HermesEnvironment(BaseEnvironment):
 
     def __init__(self, *args: object, backend: str | None = None, **kwargs: object) -> None:
         given = {name: kwargs.pop(name) for name in kwargs.keys() - _ITS_OWN}
-        self._backend = load_settings(backend, **given).env
-        kind = backend_class(self._backend).settings_class
+        loaded = load_settings(backend, **given)
+        self._backend, kind = loaded.env, type(loaded.own)
         self._given = {name.removeprefix(kind.prefix): value for name, value in given.items()}
         self._can = {field.name for field in dataclasses.fields(kind)} if not _JOINED & self._given.keys() else set()
         self._call = Threads().call

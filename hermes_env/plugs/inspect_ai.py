@@ -13,8 +13,7 @@ from typing import Any
 import anyio
 from inspect_ai import util
 
-from environments import TerminalError, UnsupportedError, backend_class, create_environment, load_settings
-from environments.inventory import collect_garbage
+from environments import TerminalError, UnsupportedError, create_environment, inventory, load_settings, registry
 from environments.result import DENIED_EXIT_CODE
 from hermes_env.plugs.awaiting import Threads
 from hermes_env.plugs.backend_config import BackendConfig
@@ -61,7 +60,7 @@ class HermesSandboxEnvironment(util.SandboxEnvironment):
         """Check the settings, and look for what the backends need."""
         for settings in HermesSandboxConfig.read(config).each().values():
             loaded = load_settings(**settings)
-            await Threads().call(backend_class(loaded.env).probe, loaded)
+            await Threads().call(registry.backend_class(loaded.env).probe, loaded)
 
     @classmethod
     async def sample_init(cls, task_name: str, config: object, metadata: dict[str, str]) -> _Sandboxes:
@@ -85,7 +84,7 @@ class HermesSandboxEnvironment(util.SandboxEnvironment):
     @classmethod
     async def cli_cleanup(cls, id: str | None) -> None:
         """Remove what killed processes have left behind, on all backends, as `hermes-env gc` does."""
-        await Threads().call(collect_garbage)
+        await Threads().call(inventory.collect_garbage)
 
     def default_polling_interval(self) -> float:
         """Return how often services are asked for requests, in seconds."""

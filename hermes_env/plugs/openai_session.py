@@ -64,11 +64,11 @@ class HermesSandboxSession(SessionWithProcesses):
 
     async def _ensure_runtime_helper_installed(self, helper: RuntimeHelperScript) -> PurePath:
         """Put a script of openai-agents where it goes with the session, and not where it would stay on a host."""
-        place = PurePosixPath(await self._call(self.env.scratch_directory), helper.name)
+        place = PurePosixPath(await self._call(self.env.internal.scratch_directory), helper.name)
         return await super()._ensure_runtime_helper_installed(replace(helper, install_path=place))
 
     def _snapshot_fingerprint_cache_path(self) -> Path:
-        return Path(self.env.scratch_directory(), "fingerprint.json")  # there is one by now, for a script
+        return Path(self.env.internal.scratch_directory(), "fingerprint.json")  # there is one by now, for a script
 
     async def _validate_path_access(self, path: Path | str, *, for_write: bool = False) -> Path:
         return await self._validate_remote_path_access(path, for_write=for_write)

@@ -7,8 +7,9 @@ import tarfile
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from environments import BaseEnvironment, TargetPermissionError
+from environments import BaseEnvironment
 from environments.cancellation import check_scope
+from environments.errors import TargetPermissionError
 
 _UNPACK = 'mkdir -p -- "$1" && exec tar xof - -C "$1"'
 

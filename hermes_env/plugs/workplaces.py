@@ -36,6 +36,6 @@ def own_directory(env: BaseEnvironment) -> str:
     is_shared = env.target.kind in ("machine", "host") and env.settings.cwd is None
     made = None
     if is_shared or not env.execute_oneshot("[ -w . ]").ok:
-        made = f"{env.scratch_directory()}/workspace"
+        made = f"{env.internal.scratch_directory()}/workspace"
         env.mkdir(made)
     return env.execute_oneshot("pwd -P", cwd=made).output.rstrip("\n")

@@ -53,9 +53,6 @@ class ProcessOutput:
         if self._also:
             self._also(data)
 
-    def freeze(self) -> None:
-        """What is said at the end is wanted here."""
-
     def take(self, final: bool) -> str:
         """Return what has come since the last call: the handle's `read`, see `ReadableSink`."""
         return self._of_handle.next(final)[0]

@@ -109,5 +109,5 @@ class BackgroundProcess:
     def _explanation(self) -> str | None:
         if self.exit_code is None or self.end_status == "killed":
             return None
-        limit = self._env.why_killed() if self.exit_code == KILLED_EXIT_CODE else None
+        limit = self._env.internal.why_killed() if self.exit_code == KILLED_EXIT_CODE else None
         return limit or meaning_of(self.command, self.exit_code)

@@ -53,7 +53,7 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
         raise ValueError(f"offset and limit count from 1, not {offset} and {limit}")
     where = target_path(env, path)
     limit = min(limit, _MOST_LINES)
-    result = env.execute_own(_command(where, min(offset, _LARGEST_NUMBER), limit))
+    result = env.internal.execute(_command(where, min(offset, _LARGEST_NUMBER), limit))
     if error := failed_command_error(result, f"reading {path}"):
         return {"path": path, "error": error}
     header, _, body = result.output.partition("\n")

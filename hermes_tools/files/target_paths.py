@@ -49,7 +49,7 @@ def shell_word(path: str) -> str:
 def missing_file_error(env: BaseEnvironment, path: str) -> str:
     """Say that `path` (from `target_path`) does not exist, and name the closest names that do."""
     directory, name = posixpath.split(path.rstrip("/"))
-    listing = env.execute_own(
+    listing = env.internal.execute(
         f"if [ -d {shell_word(directory or '.')} ]; then echo directory; "
         f"ls -a {shell_word(directory or '.')} 2>/dev/null | head -n {_LISTED_NAMES}; fi"
     )

@@ -35,9 +35,6 @@ class _Collected:
         """Take the next bytes."""
         self.data += data[: max(0, self._most - len(self.data))]
 
-    def freeze(self) -> None:
-        """Nothing comes that was not asked for."""
-
 
 def read_whole(env: BaseEnvironment, where: str, shown: str, guard: WriteGuard) -> bytes:
     """Return a file of at most 10 MB that the tools may change.
@@ -57,7 +54,7 @@ def read_whole(env: BaseEnvironment, where: str, shown: str, guard: WriteGuard) 
     """
     raise_if_interrupted()
     sink = _Collected(MAX_BYTES + _LONGEST_REASON)
-    process = env.start_own(_command(where, guard), cwd="/", stdin="none", sink=sink)
+    process = env.internal.start(_command(where, guard), cwd="/", stdin="none", sink=sink)
     try:
         code = _waited_for(process, env.settings.timeout, shown)
     finally:

@@ -43,7 +43,7 @@ def write_file(env: BaseEnvironment, path: str, content: str) -> WriteResult:
     if len(data) > MAX_WRITTEN_BYTES:
         return {"path": path, "error": f"{path} is not written: {len(data):,} bytes are over {MAX_WRITTEN_BYTES:,}"}
     guard = WriteGuard.of(env)
-    state = env.execute_own(_state_command(where, guard))
+    state = env.internal.execute(_state_command(where, guard))
     if error := failed_command_error(state, f"writing {path}"):
         return {"path": path, "error": error}
     kind = state.output.strip()

@@ -191,7 +191,7 @@ class StagedFiles:
         if where not in self._files:
             raise_if_interrupted()
             word = shell_word(where)
-            test = self._env.execute_own(
+            test = self._env.internal.execute(
                 f"{self._guard.shell_text()}\n"
                 f"if [ -e {word} ] || [ -L {word} ]; then echo there; elif refused {word}; then :; fi"
             )
@@ -207,14 +207,14 @@ class StagedFiles:
         return self._files[where]
 
     def _run(self, command: str) -> None:
-        if error := failed_command_error(self._env.execute_own(command), "a file operation"):
+        if error := failed_command_error(self._env.internal.execute(command), "a file operation"):
             raise TerminalError(error)
 
     def _take_back(self) -> str:
         """Put every file back as it was, and say how that went."""
         for source, target in reversed(self._moves):
             # Moves that were not reached have nothing to take back.
-            self._env.execute_own(f"[ -e {shell_word(source)} ] || mv {shell_word(target)} {shell_word(source)}")
+            self._env.internal.execute(f"[ -e {shell_word(source)} ] || mv {shell_word(target)} {shell_word(source)}")
         failed = []
         for where, staged in self._files.items():
             try:

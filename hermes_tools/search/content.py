@@ -228,7 +228,7 @@ def _sections(env: BaseEnvironment, shown: str, command: str) -> list[list[str]]
 
 
 def _output(env: BaseEnvironment, shown: str, command: str) -> str:
-    result = env.execute_own(command)
+    result = env.internal.execute(command)
     if error := failed_command_error(result, f"searching {shown}"):
         raise SearchError(error)
     if result.omitted_bytes:

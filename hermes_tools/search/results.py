@@ -47,7 +47,7 @@ def run_search(env: BaseEnvironment, where: str, shown: str, command: str) -> tu
     Raises:
         SearchError: The place cannot be searched, or there are more files than a search takes.
     """
-    result = env.execute_own(command)
+    result = env.internal.execute(command)
     if error := failed_command_error(result, f"searching {shown}"):
         raise SearchError(error)
     header, _, body = result.output.partition("\n")

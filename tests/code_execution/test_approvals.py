@@ -10,7 +10,7 @@ from environments.approvals import Ask, Deny, ScriptRequest, ToolCallRequest
 
 
 def test_a_denied_script_is_a_result_with_the_reason_and_nothing_is_staged(env: BaseEnvironment) -> None:
-    env.before_script = lambda request: Deny("no scripts on this host")
+    env.gate.before_script = lambda request: Deny("no scripts on this host")
     result = execute_code("print('ran')", env=env)
     assert (result.status, result.exit_code, result.tool_calls_made) == ("error", None, 0)
     assert "no scripts on this host" in result.output
@@ -20,13 +20,13 @@ def test_a_denied_script_is_a_result_with_the_reason_and_nothing_is_staged(env: 
 
 def test_a_hook_sees_the_script(env: BaseEnvironment) -> None:
     seen: list[ScriptRequest] = []
-    env.before_script = seen.append
+    env.gate.before_script = seen.append
     assert execute_code("print(1)", env=env, mode="strict").status == "success"
     assert seen == [ScriptRequest("print(1)", "strict", "local", "default")]
 
 
 def test_the_calls_hook_is_asked_in_place_of_the_environments(env: BaseEnvironment) -> None:
-    env.before_script = lambda request: False
+    env.gate.before_script = lambda request: False
     assert execute_code("print(1)", env=env, before_script=lambda request: True).status == "success"
 
 
@@ -37,7 +37,7 @@ def test_an_interrupt_ends_the_wait_for_approval(env: BaseEnvironment) -> None:
         interrupt.set()
         return answer.wait(60)
 
-    env.before_script, env.approve = lambda request: Ask("?"), approve
+    env.gate.before_script, env.gate.approve = lambda request: Ask("?"), approve
     result = execute_code("print('ran')", env=env, interrupt=interrupt)
     answer.set()
     assert (result.status, result.exit_code) == ("interrupted", None)
@@ -83,8 +83,8 @@ def test_a_tool_calls_hook_that_raises_denies(env: BaseEnvironment) -> None:
 
 def test_terminal_in_a_script_passes_both_hooks(env: BaseEnvironment) -> None:
     calls, commands = [], []
-    env.before_tool_call = lambda request: calls.append(request.tool)
-    env.before_command = lambda request: commands.append(request.command) or "not this one"
+    env.gate.before_tool_call = lambda request: calls.append(request.tool)
+    env.gate.before_command = lambda request: commands.append(request.command) or "not this one"
     result = execute_code("from hermes_tools import terminal\nprint(terminal('touch made'))", env=env)
     assert result.output == "{'output': '', 'exit_code': 126, 'error': 'denied: not this one'}\n"
     assert (calls, commands) == (["terminal"], ["touch made"])
@@ -92,7 +92,7 @@ def test_terminal_in_a_script_passes_both_hooks(env: BaseEnvironment) -> None:
 
 def test_our_own_commands_are_not_asked_about(env: BaseEnvironment, transport: str) -> None:
     env.write_bytes("a", b"x\n")
-    env.before_command = lambda request: False
+    env.gate.before_command = lambda request: False
     calls = "read_file('a'), write_file('b', 'x'), search_files('x'), patch('a', 'x', 'y')"
     script = f"from hermes_tools import *\nprint(['error' in result for result in ({calls})])"
     result = execute_code(script, env=env, transport=transport)  # type: ignore[arg-type]
@@ -106,8 +106,8 @@ def test_the_end_of_a_script_ends_the_wait_for_approval_of_its_calls(env: BaseEn
         asked.set()
         return answer.wait(60)
 
-    env.before_tool_call, env.approve = lambda request: Ask("?"), approve
+    env.gate.before_tool_call, env.gate.approve = lambda request: Ask("?"), approve
     result = execute_code("from hermes_tools import terminal\nterminal('touch made')", env=env, interrupt=asked)
     answer.set()
     assert result.status == "interrupted"
-    assert not env.execute_own("test -e made").ok
+    assert not env.internal.execute("test -e made").ok

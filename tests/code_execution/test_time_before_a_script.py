@@ -75,7 +75,7 @@ def test_a_scope_that_is_cancelled_while_a_script_is_got_ready_is_no_failure(
         result = execute_code("open('ran', 'w')", env=env)
         assert (result.status, result.exit_code) == ("interrupted", None)
         with in_no_scope():
-            assert not env.execute(f"ls {env.scratch_directory()} | grep script-").output
+            assert not env.execute(f"ls {env.internal.scratch_directory()} | grep script-").output
     assert not (tmp_path / "ran").exists()
 
 

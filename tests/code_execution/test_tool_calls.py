@@ -134,5 +134,5 @@ def test_an_environment_that_is_none_is_refused(env: BaseEnvironment) -> None:
 
 
 def test_a_script_that_is_not_run_has_none(env: BaseEnvironment) -> None:
-    env.before_script = lambda request: False
+    env.gate.before_script = lambda request: False
     assert execute_code("print(1)", env=env).tool_calls == ()

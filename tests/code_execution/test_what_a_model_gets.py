@@ -148,6 +148,6 @@ def test_the_tools_of_the_package_show_no_secret_nor_do_their_errors(monkeypatch
     def fail(*_: object, **__: object) -> None:
         raise TerminalError(f"lost {SECRET}")
 
-    monkeypatch.setattr("environments.local.environment.LocalEnvironment.run_in_session", fail)
+    monkeypatch.setattr("environments.shell.commands.Commands.run_in_session", fail)
     with pytest.raises(TerminalError, match=r"^lost \[REDACTED:MY_API_KEY\]$"):
         hermes_tools.terminal("true")

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from targets.processes import having
 
-from environments import BaseEnvironment, MissingExtraError, TerminalError, backend_class, create_environment
+from environments import BaseEnvironment, MissingExtraError, TerminalError, create_environment
 from environments.inventory import take_inventory
 from environments.local import LocalEnvironment
+from environments.registry import backend_class
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_force(nap: str) -> None:
     with create_environment("local", sandbox="none") as env:
-        env.execute_own("cat", stdin="x" * 200_000)  # which goes by a file
+        env.internal.execute("cat", stdin="x" * 200_000)  # which goes by a file
         process = env.start(f"sleep {nap}")
         assert isinstance(env, LocalEnvironment)
         (found,) = [each for each in LocalEnvironment.find_targets() if each.name == env.id]

@@ -9,24 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from environments import (
-    MissingExtraError,
-    SettingsError,
-    TerminalError,
-    backend_class,
-    backend_names,
-    create_environment,
-)
+from environments import MissingExtraError, SettingsError, TerminalError, backend_names, create_environment
 from environments import registry as registry_module
 from environments.config import CONFIG_FILE
 from environments.inventory import collect_garbage
-from environments.registry import BuiltIn
+from environments.registry import BuiltIn, backend_class
 
 BOX = """
 from dataclasses import dataclass
 from typing import ClassVar
 
-from environments import BackendSettings, BaseEnvironment, Orphan, SettingsError
+from environments import BackendSettings, BaseEnvironment, SettingsError
+from environments.owner import Orphan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSettings(BackendSettings):

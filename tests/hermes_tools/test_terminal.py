@@ -53,7 +53,7 @@ def test_a_script_is_refused_background_and_pty_and_told_what_to_do(env: BaseEnv
 
 
 def test_a_command_that_is_not_allowed_is_a_result_that_says_why(env: BaseEnvironment) -> None:
-    env.before_command = lambda request: "use the patch tool"
+    env.gate.before_command = lambda request: "use the patch tool"
     for how in ({}, {"background": True}, {"pty": True}):
         result = terminal(env, "sed -i s/a/b/ x", **how)
         assert result == {"output": "", "exit_code": 126, "error": "denied: use the patch tool"}

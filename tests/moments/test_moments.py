@@ -12,6 +12,7 @@ from targets.moments import check_moments, trials
 from targets.operations import OF_A_BACKEND, OPERATIONS
 
 from environments import BaseEnvironment, EnvironmentSession, Process
+from environments.internal import Internal
 
 MOMENTS = 12
 """Places in the code tried of each operation."""
@@ -25,11 +26,8 @@ def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
 
 
 FOR_BACKENDS = {
-    "before_command", "before_script", "before_tool_call", "approve", "rules", "create", "probe", "settings_class",
-    "find_orphans", "find_targets", "open_session", "run_beside", "run_in_background", "run_in_session", "prepare",
-    "start_place", "starts_at_once", "starts_per_second", "look_interval", "may_run", "may_run_script",
-    "tool_call_check", "end_file_calls", "execute_own", "start_own", "attachments", "observation", "passthrough",
-    "progress", "find_address", "address", "observed_by",
+    "create", "probe", "settings_class", "find_orphans", "find_targets", "start_limits", "files", "prepare", "address",
+    "run_beside", "run_in_background", "run_in_session", "known_cwd", "observed_by",
 }  # fmt: skip
 """Names that a backend or a room above uses, or that no call of a user's can be cut short in."""
 
@@ -38,7 +36,7 @@ def test_every_public_method_is_tried() -> None:
     tried = {name.rpartition(".")[2] for operation in OPERATIONS.values() for name in operation.names}
     public = {
         name
-        for kind in (BaseEnvironment, EnvironmentSession, Process)
+        for kind in (BaseEnvironment, EnvironmentSession, Internal, Process)
         for name, _ in [*vars(kind).items(), *((name, None) for base in kind.__mro__[1:-1] for name in vars(base))]
         if not name.startswith("_")
     }

@@ -17,7 +17,7 @@ PROMISED = SCRIPT_GRACE + 5.0
 
 
 def scripts_directories(env: BaseEnvironment) -> list[str]:
-    return env.execute_oneshot(f"ls -d {env.scratch_directory()}/script-* 2>/dev/null; :").output.split()
+    return env.execute_oneshot(f"ls -d {env.internal.scratch_directory()}/script-* 2>/dev/null; :").output.split()
 
 
 def running(env: BaseEnvironment, word: str) -> str:

@@ -16,7 +16,7 @@ from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
-from environments.starting import current_start
+from environments.starting import StartLimits, current_start
 from targets.processes import is_dead
 
 BACKEND = f"{__name__}:MoodyEnvironment"
@@ -75,13 +75,13 @@ class MoodyEnvironment(PersistentShellEnvironment):
     """This machine, which counts as one target more with each environment."""
 
     same_machine = True
-    look_interval = 0.05
     mood: ClassVar[Mood]
     place: ClassVar[str] = ""
+    look_interval: ClassVar[float] = 0.05
 
     @classmethod
-    def start_place(cls, settings: EnvironmentSettings) -> str:
-        return cls.place
+    def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
+        return StartLimits(cls.place, look_interval=cls.look_interval)
 
     def start_target(self) -> None:
         self._is_up = False

@@ -95,7 +95,8 @@ def _on_process(name: str, *arguments: object, **keywords: object) -> Operation:
 def _attributes(env: BaseEnvironment, context: Context) -> object:
     return (
         env.cwd, env.busy, env.idle_seconds, env.is_ready, env.target, env.capabilities, env.backend, env.settings,
-        env.session_variable("PATH"), env.why_killed(), env.check_usable(), env.touch(), env.model_view(),
+        env.internal.variable("PATH"), env.internal.why_killed(), env.internal.check_usable(), env.touch(),
+        env.model_view(),
     )  # fmt: skip
 
 
@@ -161,16 +162,16 @@ OPERATIONS: dict[str, Operation] = {
             "capabilities",
             "backend",
             "settings",
-            "session_variable",
-            "why_killed",
-            "check_usable",
+            "Internal.variable",
+            "Internal.why_killed",
+            "Internal.check_usable",
             "touch",
             "model_view",
         ),
         _attributes,
     ),
-    "find_target": Operation(("find_target",), lambda env, _: env.find_target()),
-    "scratch_directory": Operation(("scratch_directory",), lambda env, _: env.scratch_directory()),
+    "Internal.execute": Operation(("Internal.execute",), lambda env, _: env.internal.execute("echo old")),
+    "scratch_directory": Operation(("Internal.scratch_directory",), lambda env, _: env.internal.scratch_directory()),
     "write_bytes": _file("write_bytes", act="env.write_bytes(there + '/b', b'b' * 20_000)"),
     "read_bytes": _file("read_bytes", act="env.read_bytes(there + '/a')"),
     "put_file": _file("put_file", act="env.put_file(here / 'a', there + '/b')"),

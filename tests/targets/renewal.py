@@ -24,8 +24,8 @@ def check_that_a_used_environment_begins_anew(subject: Subject, nap: str) -> Non
         env.prepare()
         assert env.is_ready
         began = env.execute("pwd").output
-        env.write_bytes(f"{env.scratch_directory()}/gone", b"x")
-        scratch = env.scratch_directory()
+        env.write_bytes(f"{env.internal.scratch_directory()}/gone", b"x")
+        scratch = env.internal.scratch_directory()
         env.execute(LEAVE.replace("{nap}", nap))
         env.start(f"sleep {nap}")
         env.session("other").execute(f"export LEFT=other; sleep {nap} &")

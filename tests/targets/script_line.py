@@ -27,17 +27,18 @@ class FaultyEnvironment:
         self._env = env
         self._intervene = intervene
         self.commands = []
+        self.internal = self
 
     @property
     def capabilities(self):
         return self._env.capabilities
 
-    def execute_own(self, command, **options):
+    def execute(self, command, **options):
         self.commands.append(command)
         changed = self._intervene(command)
         if isinstance(changed, CommandResult):
             return changed
-        return self._env.execute_own(changed or command, **options)
+        return self._env.internal.execute(changed or command, **options)
 
     def write_bytes(self, path, data):
         self._env.write_bytes(path, data)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from environments import BaseEnvironment, FoundTarget, TerminalError
+from environments import BaseEnvironment, TerminalError
+from environments.found_target import FoundTarget
 
 FOLDER = "TEST_SHELF"
 """The variable that names it."""

@@ -55,7 +55,7 @@ def streamed(environment: BaseEnvironment, command: str, source: int, timeout: f
 
 def check_every_byte_passes_both_ways(environment: BaseEnvironment) -> None:
     """Through a command, and into a file and out of it."""
-    path = f"{environment.scratch_directory()}/it's new"
+    path = f"{environment.internal.scratch_directory()}/it's new"
     with tempfile.TemporaryFile() as source, tempfile.TemporaryFile("w+") as out:
         source.write(BYTES)
         source.seek(0)

@@ -33,12 +33,12 @@ def test_what_a_link_in_the_place_of_its_directory_leads_to_stays(target: BaseEn
     server_of(target)
     assert execute_code(tools + A_LINK_IN_ITS_PLACE, env=target).status == "success"
     assert target.execute("ls kept").output == "file\n"
-    assert target.execute_oneshot(f"ls {target.scratch_directory()} | grep -c script").output == "0\n"
+    assert target.execute_oneshot(f"ls {target.internal.scratch_directory()} | grep -c script").output == "0\n"
 
 
 def test_a_script_runs_after_all_temporary_files_were_removed(target: BaseEnvironment) -> None:
     server_of(target)
-    scratch = target.scratch_directory()
+    scratch = target.internal.scratch_directory()
     target.execute(f"rm -rf {scratch}")
     for tools in ("", "import hermes_tools; hermes_tools.terminal('true')\n"):
         assert execute_code(f"{tools}print(1)", env=target).output == "1\n"

@@ -45,7 +45,7 @@ def test_nothing_is_left_of_a_server_that_starts_as_its_environment_ends(tmp_pat
     for _ in range(3):
         with create_environment("local", cwd=str(tmp_path)) as env:
             execute_code("pass", env=env)
-            scratch = Path(env.scratch_directory())
+            scratch = Path(env.internal.scratch_directory())
         assert not scratch.exists()
         assert all_gone(scratch.name)
 

@@ -7,10 +7,11 @@ import os
 import pytest
 from standins.in_process import use_and_be_killed
 
-from environments import FoundTarget, TerminalError
+from environments import TerminalError
 from environments.claim import Claim
 from environments.daytona import DaytonaEnvironment
 from environments.daytona.sandbox import claim_name, key_of
+from environments.found_target import FoundTarget
 
 
 def of_task(task: str) -> list[FoundTarget]:

@@ -11,9 +11,10 @@ import docker
 import pytest
 from targets.engines import MINIMAL_IMAGE
 
-from environments import EnvironmentStartError, StartStoppedError, create_environment
+from environments import EnvironmentStartError, create_environment
 from environments.conformance.check import wait_until
 from environments.docker.build import BUILT
+from environments.errors import StartStoppedError
 
 pytestmark = pytest.mark.alone("builds")
 

@@ -36,7 +36,7 @@ def sizes(told: list[Progress], what: str) -> list[int]:
 def test_files_and_directories_are_counted_up_and_down(env: BaseEnvironment, tmp_path: Path):
     told: list[Progress] = []
     env.progress.callback = told.append
-    file, folder = f"{env.scratch_directory()}/file", f"{env.scratch_directory()}/folder"
+    file, folder = f"{env.internal.scratch_directory()}/file", f"{env.internal.scratch_directory()}/folder"
     (tmp_path / "from").mkdir()
     for number in range(3):
         (tmp_path / "from" / str(number)).write_bytes(b"x" * SIZE)

@@ -18,7 +18,6 @@ from environments import (
     BaseEnvironment,
     EnvironmentLostError,
     EnvironmentStartError,
-    StartStoppedError,
     TerminalError,
     UnsupportedError,
     create_environment,
@@ -29,6 +28,7 @@ from environments.conformance.cleanup import CHECKS as CLEANUP
 from environments.conformance.ending import CHECKS as ENDING
 from environments.conformance.loss import CHECKS as LOSS
 from environments.conformance.oneshot import CHECKS as ONESHOT
+from environments.errors import StartStoppedError
 from environments.registry import backend_class
 
 EXAMPLE = Path(__file__).parents[2] / "examples/slurm"

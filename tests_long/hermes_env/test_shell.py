@@ -5,23 +5,15 @@ from __future__ import annotations
 import signal
 import sys
 import termios
-import threading
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from targets import per_command_local
 from targets.command_line import Opens
-from targets.plain_local import PlainLocal
 from targets.processes import all_gone, having
 from targets.silent_server import silent_server
 
-from environments import CallCancelledError, CancelScope, Process, load_settings
 from environments.conformance.check import wait_until
-from environments.options import Command
-from environments.output import Channel
-from environments.process import Background
-from hermes_env.interactive.screen import Screen
 
 PROMPT = r"[$#] "
 
@@ -136,32 +128,3 @@ def test_an_error_gives_the_terminal_back(opens: Opens, tmp_path: Path) -> None:
     assert person.sees_the_end() == 1
     assert person.has_terminal_as_it_was
     assert person.settings()[3] & termios.ECHO
-
-
-class CancelledMeanwhile(PlainLocal):
-    """Has its start cancelled when the command has begun to print, before it is handed out."""
-
-    def __init__(self, cwd: Path, shown: threading.Event) -> None:
-        super().__init__(load_settings("local", cwd=str(cwd)))
-        self.scope = CancelScope()
-        self._shown = shown
-
-    def run_in_background(self, call: Command, background: Background) -> Process:
-        process = super().run_in_background(call, background)
-        assert self._shown.wait(60)
-        self.scope.cancel()
-        return process
-
-
-def test_a_start_that_is_cancelled_does_not_wait_for_a_screen_that_is_not_ready(tmp_path: Path, nap: str):
-    printing, output = threading.Event(), Mock()
-
-    class Waiting(Screen):
-        def add(self, channel: Channel, data: bytes) -> None:
-            printing.set()
-            super().add(channel, data)
-
-    with CancelledMeanwhile(tmp_path, printing) as env, env.scope.active(), pytest.raises(CallCancelledError):
-        env.start(f"echo begun; sleep {nap}", sink=Waiting(output, threading.Event()))
-    assert all_gone(nap)
-    output.add.assert_not_called()

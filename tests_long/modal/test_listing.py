@@ -9,7 +9,8 @@ import pytest
 from standins.control import StandIn
 from standins.in_process import use_and_be_killed
 
-from environments import FoundTarget, TerminalError
+from environments import TerminalError
+from environments.found_target import FoundTarget
 from environments.modal import ModalEnvironment
 from environments.modal.kept import Kept
 

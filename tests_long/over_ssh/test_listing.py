@@ -9,7 +9,9 @@ from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
 from targets.processes import having
 from targets.ssh_server import SSHServer
 
-from environments import FoundTarget, backend_class, create_environment
+from environments import create_environment
+from environments.found_target import FoundTarget
+from environments.registry import backend_class
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,7 @@ from targets.backends import Backend, local, without_bash
 from targets.processes import all_gone
 from targets.renewal import check_that_a_used_environment_begins_anew
 
-from environments import UnsupportedError, create_environment
-from environments.base import Readiness
-from environments.settings import EnvironmentSettings
+from environments import create_environment
 from environments.shell.kill import ProcessTree
 
 
@@ -34,18 +32,3 @@ def test_no_shell_looks_for_what_is_left_on_this_machine(monkeypatch: pytest.Mon
         env.renew()
         assert asked
         assert all_gone(nap)
-
-
-def test_a_backend_that_cannot_begin_anew_says_so() -> None:
-    class Plain(Readiness):
-        settings = EnvironmentSettings(env="plain")
-
-        def session_variable(self, name: str) -> str:
-            return name
-
-    plain = Plain()
-    plain.prepare()
-    assert plain.is_ready
-    assert plain.start_place(plain.settings) == ""
-    with pytest.raises(UnsupportedError, match="backend 'plain' cannot have a new session in the same target"):
-        plain.renew()

@@ -8,10 +8,12 @@ import time
 import pytest
 from targets.borrowing import Borrower, all_lent, until
 
-from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, StartStoppedError, UnsupportedError
-from environments.pool import StartLimits, keeper
+from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError
+from environments.errors import StartStoppedError
+from environments.pool import keeper
 from environments.pool.refusal import LONGEST_DELAY, Verdict, delay, verdict
-from environments.pool.start_limits import StartPlace
+from environments.pool.start_place import StartPlace
+from environments.starting import StartLimits
 
 
 class AnswerError(Exception):
@@ -146,7 +148,7 @@ def test_starts_of_all_pools_in_one_place_count(moody, mood) -> None:
 
 
 def test_starts_of_a_place_have_a_pause_between_them() -> None:
-    place, limits = StartPlace(), StartLimits(rate=0.001)
+    place, limits = StartPlace(), StartLimits(per_second=0.001)
     assert place.begin(limits) == 0
     assert 0 < place.begin(limits) <= 1000
     assert place.begin(StartLimits()) == 0, "who has no such limit is not held to another's"

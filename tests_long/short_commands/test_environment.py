@@ -168,7 +168,7 @@ def test_what_reopens_its_output_truncates_nothing(make: Make) -> None:
 
 def test_nothing_is_left_of_a_stream_that_is_closed(make: Make) -> None:
     env = make()
-    scratch = Path(env.scratch_directory())
+    scratch = Path(env.internal.scratch_directory())
 
     async def use(_: object) -> None:
         stream = await env.open_stream(["sleep", "1000"])

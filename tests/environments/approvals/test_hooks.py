@@ -22,7 +22,7 @@ WAYS = {
 
 
 def was_made(env: BaseEnvironment) -> bool:
-    return env.execute_own("test -e made && rm made").ok
+    return env.internal.execute("test -e made && rm made").ok
 
 
 def denial_of(env: BaseEnvironment, command: str = "true") -> str:
@@ -69,16 +69,16 @@ def test_a_denial_starts_no_target(make: Make) -> None:
 def test_these_answers_allow(make: Make) -> None:
     env = make()
     for answer in (None, True, Allow()):
-        env.before_command = lambda request, answer=answer: answer
+        env.gate.before_command = lambda request, answer=answer: answer
         assert env.execute("echo ran").output == "ran\n"
 
 
 def test_all_other_answers_deny(make: Make) -> None:
     env = make()
     for answer in (False, "use make", "", 0, 1, [], object(), Deny("no"), Ask("sure?"), Allow, Ask):
-        env.before_command = lambda request, answer=answer: answer
+        env.gate.before_command = lambda request, answer=answer: answer
         assert ("use make" in denial_of(env)) == (answer == "use make"), "a plain text is the reason"
-    env.before_command = None
+    env.gate.before_command = None
     assert env.execute("true").ok
 
 
@@ -108,11 +108,11 @@ def test_a_denial_does_not_wait_for_the_sessions_turn(make: Make, nap: str) -> N
 
 def test_a_hook_is_called_under_no_lock_so_that_it_can_run_commands_itself(make: Make) -> None:
     env = make()
-    env.before_command = lambda request: env.execute_own("test -d .git").ok or "this is no repository"
+    env.gate.before_command = lambda request: env.internal.execute("test -d .git").ok or "this is no repository"
     assert "no repository" in denial_of(env)
-    env.execute_own("mkdir .git")
+    env.internal.execute("mkdir .git")
     assert env.execute("true").ok
-    env.before_command = lambda request: env.execute("true").ok
+    env.gate.before_command = lambda request: env.execute("true").ok
     assert denial_of(env), "a hook that calls itself without end denies"
 
 
@@ -120,14 +120,14 @@ def test_files_and_our_own_commands_are_not_asked_about(make: Make) -> None:
     env = make(before_command=lambda request: False)
     env.write_bytes("a file", b"x")
     assert env.read_bytes("a file") == b"x"
-    assert env.execute_own("echo own").output == "own\n"
-    assert env.start_own("exit 7").wait(60) == 7
+    assert env.internal.execute("echo own").output == "own\n"
+    assert env.internal.start("exit 7").wait(60) == 7
 
 
 def test_a_backend_of_ones_own_is_asked_too(make: Make) -> None:
     make()  # for the settings of a user who has none
     with PlainLocal(load_settings("local")) as env:
-        env.before_command = lambda request: False
+        env.gate.before_command = lambda request: False
         denial_of(env)
 
 

@@ -28,7 +28,7 @@ def on_command(configure: Configure, text: str, command: str) -> type:
 
 def test_without_rules_nothing_is_asked(make: Make) -> None:
     env = make()
-    assert env.rules is None
+    assert env.gate.rules is None
     assert env.execute("echo 'rm -rf /' >/dev/null; echo ran").output == "ran\n"
 
 

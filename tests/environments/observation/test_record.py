@@ -188,9 +188,6 @@ def test_a_process_whose_output_somebody_takes_is_recorded_too(env: BaseEnvironm
         def add(self, channel: Channel, data: bytes) -> None:
             self.taken += data
 
-        def freeze(self) -> None:
-            pass
-
     sink = Sink()
     env.start("echo out; echo err >&2", sink=sink).wait()
     assert wait_until(lambda: bool(Recorded(path).one("process").end))

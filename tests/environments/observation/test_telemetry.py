@@ -117,7 +117,7 @@ def test_a_process_is_a_span_to_its_end_and_not_what_comes_behind_it_in(env: Bas
 
 
 def test_what_raises_has_the_class_of_its_error(env: BaseEnvironment, collected: Collected):
-    env.before_command = lambda request: "never"
+    env.gate.before_command = lambda request: "never"
     with pytest.raises(DeniedError):
         env.execute("true")
     with pytest.raises(FileNotFoundError):

@@ -16,8 +16,9 @@ from targets.per_command_local import PerCommandLocal
 from targets.processes import all_gone
 from targets.threads import running_threads
 
-from environments import CallCancelledError, CancelScope, Pool, StartStoppedError, TerminalError
+from environments import CallCancelledError, CancelScope, Pool, TerminalError
 from environments.cancellation import start_limit
+from environments.errors import StartStoppedError
 from environments.sources import load_settings
 
 

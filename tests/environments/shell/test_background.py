@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from typing import Any
 
 import pytest
+from targets.processes import all_gone
 
-from environments import BaseEnvironment
+from environments import BaseEnvironment, CallCancelledError, CancelScope
+from environments.loop import in_worker
+from environments.output import Channel
+from environments.shell.process import Processes
 
 NOISE = "(while :; do echo noise; echo noise >&2; sleep .01; done) &"
 
@@ -75,3 +81,42 @@ def test_a_shell_that_ends_is_read_to_its_end_although_its_output_has_moved(bash
         result = bash_or_sh.execute(f"export KEPT={number}; echo last; exit 3")
         assert (result.output, result.exit_code) == ("last\n", 3)
         assert bash_or_sh.execute("echo $KEPT").output == f"{number}\n"
+
+
+class _Waiting:
+    """A sink that takes nothing until the start has returned."""
+
+    separate = False
+
+    def __init__(self) -> None:
+        self.is_offered, self.may_take = threading.Event(), threading.Event()
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        self.is_offered.set()
+        assert self.may_take.wait(60)
+
+
+def test_a_start_that_is_cancelled_does_not_wait_for_a_sink_that_waits_for_it(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch, nap: str
+) -> None:
+    sink, scope, start = _Waiting(), CancelScope(), Processes.start
+
+    async def start_and_cancel(*args: Any) -> Any:
+        process = await start(*args)
+        await in_worker(sink.is_offered.wait, 60)
+        scope.cancel()
+        return process
+
+    monkeypatch.setattr(Processes, "start", start_and_cancel)
+    with scope.active(), pytest.raises(CallCancelledError, match="the scope"):
+        env.start(f"echo begun; sleep {nap}", sink=sink)
+    assert sink.is_offered.is_set()
+    assert all_gone(nap)
+    sink.may_take.set()
+
+
+def test_an_option_that_start_does_not_have_is_an_error_that_names_those_it_has(env: BaseEnvironment) -> None:
+    for start in (env.start, env.internal.start):
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'timeout'; start has cwd, env, .*, grace"):
+            start("true", timeout=5)
+    assert not env.busy

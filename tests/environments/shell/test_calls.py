@@ -50,7 +50,7 @@ def test_a_list_is_judged_as_its_words(env: BaseEnvironment) -> None:
         reason = destructive(request.command, request.cwd)
         return Deny(reason) if reason else None
 
-    env.before_command = before_command
+    env.gate.before_command = before_command
     for run in (env.execute, env.execute_oneshot, env.start):
         with pytest.raises(DeniedError, match="whole file system"):
             run(["rm", "-rf", "/"])

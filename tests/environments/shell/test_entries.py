@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from environments import BaseEnvironment, TargetFileNotFoundError, TargetNotADirectoryError, TerminalError
+from environments import BaseEnvironment, TerminalError
+from environments.errors import TargetFileNotFoundError, TargetNotADirectoryError
 
 
 @pytest.fixture

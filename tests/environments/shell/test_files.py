@@ -15,8 +15,9 @@ import pytest
 from targets.local_shells import without_bash
 from targets.plain_local import PlainLocal
 
-from environments import BaseEnvironment, TargetIsADirectoryError, TargetNotADirectoryError, TerminalError
+from environments import BaseEnvironment, TerminalError
 from environments.conformance.check import wait_until
+from environments.errors import TargetIsADirectoryError, TargetNotADirectoryError
 from environments.loop import current, run
 from environments.output import Channel
 from environments.shell.dialect.files import BLOCK, taking

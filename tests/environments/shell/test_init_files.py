@@ -186,7 +186,7 @@ def test_what_it_exports_is_there_beside_the_session(
         assert process.read() == 'it\'s "1"\r\n2|'
         monkeypatch.delenv("HANDED_ON")
         assert env.execute_oneshot("echo ${HANDED_ON-none}").output == "none\n"
-        assert env.session_variable("PATH").startswith("/of/rc:")
+        assert env.internal.variable("PATH").startswith("/of/rc:")
 
 
 def test_an_interrupt_ends_the_wait_for_it(tmp_path: Path, home: Path, nap: str) -> None:

@@ -194,7 +194,7 @@ def test_a_program_that_ends_without_cleanup_leaves_nothing() -> None:
         from environments import create_environment
         env = create_environment("local")
         env.execute("exec -a {word} sleep 1000 >/dev/null 2>&1 &")
-        print(env.scratch_directory())
+        print(env.internal.scratch_directory())
     """)
     assert done.returncode == 0, done.stderr
     assert all_gone(word)

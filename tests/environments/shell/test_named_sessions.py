@@ -39,7 +39,7 @@ def test_there_is_a_bound_and_closing_one_makes_room(env: BaseEnvironment, monke
 def test_hooks_are_asked_with_the_directory_of_the_session(env: BaseEnvironment) -> None:
     asked: list[CommandRequest] = []
     session = env.session("asked", cwd="/usr")
-    env.before_command = asked.append  # type: ignore[assignment]
+    env.gate.before_command = asked.append  # type: ignore[assignment]
     session.execute("cd /tmp")
     session.execute("true")
     session.execute("true", cwd="/")

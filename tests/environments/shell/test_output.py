@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from targets.pause_log import PauseLog
 
 from environments.loop import QUEUED, run
-from environments.output import BoundedCapture, Channel, LiveText
-from environments.shell.output import Delivery, Outcome, Output, Teller
+from environments.output import BoundedCapture, Channel, LiveText, Teller
+from environments.shell.output import Delivery, Outcome, Output
 
 
 def _captured(pieces: list[bytes], limit: int) -> BoundedCapture:
@@ -119,9 +119,6 @@ class SlowSink:
         if self._error:
             raise self._error
         self.taken += data
-
-    def freeze(self) -> None:
-        """Nothing freezes it."""
 
 
 def test_a_sink_takes_all_in_order_and_the_stream_is_paused_while_it_is_slow() -> None:

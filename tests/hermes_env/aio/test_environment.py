@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psutil
@@ -16,9 +19,10 @@ import pytest
 from targets.awaiting import LONG, on_both, until
 from targets.processes import all_gone, having
 
-from environments import DeniedError, TargetFileNotFoundError, TerminalError, create_environment
+from environments import DeniedError, TerminalError, create_environment
 from environments.approvals import CommandRequest
 from environments.conformance.check import wait_until
+from environments.errors import TargetFileNotFoundError
 from environments.starting import Progress
 from hermes_env.aio import AsyncEnvironment, limit_threads
 
@@ -213,6 +217,39 @@ class TestCancelled:
             await env.write_bytes("go", b"")
         assert limit.cancelled_caught
         assert not (work / "ran").exists()
+
+
+async def heard(env: AsyncEnvironment, command: str) -> None:
+    await env.execute(command, on_output=lambda _: None)
+
+
+async def streamed(env: AsyncEnvironment, command: str) -> None:
+    async for _ in env.stream(command):
+        pass
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("run", [AsyncEnvironment.execute, AsyncEnvironment.execute_oneshot, heard, streamed])
+def test_a_command_whose_event_loop_was_closed_is_ended(run: Callable[..., Any], work: Path, nap: str) -> None:
+    loop = asyncio.new_event_loop()
+    env = AsyncEnvironment("local", cwd=str(work))
+    task = loop.create_task(run(env, f"sleep {nap}"))
+    loop.run_until_complete(until(lambda: having(nap)))
+    loop.close()
+    task._log_destroy_pending = False  # of which asyncio would tell
+    del task
+    gc.collect()
+    assert wait_until(lambda: not having(nap) and not env.busy, LONG)
+    assert asyncio.run(env.execute("echo on")).output == "on\n"
+    asyncio.run(env.cleanup())
+
+
+async def test_an_environment_is_in_use_until_a_command_has_ended(env: AsyncEnvironment) -> None:
+    for run in (env.execute, env.execute_oneshot):
+        await run("true")
+        before = env.sync._last_used
+        await run("sleep 0.1")
+        assert env.sync._last_used - before >= 0.1
 
 
 def test_control_c_ends_the_command_before_the_program(anyio_backend: str, nap: str) -> None:

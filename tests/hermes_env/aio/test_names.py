@@ -13,22 +13,12 @@ from code_execution import execute_code
 from environments import BaseEnvironment, EnvironmentSession, Process, create_environment
 from hermes_env.aio import AsyncEnvironment, AsyncProcess, AsyncSession, aexecute_code
 
-FOR_BACKENDS = {
-    "create", "find_address", "find_orphans", "find_target", "find_targets", "open_session", "probe",
-    "run_beside", "run_in_background", "run_in_session", "settings_class",
-}  # fmt: skip
+FOR_BACKENDS = {"create", "find_orphans", "find_targets", "probe", "settings_class"}
 """What a backend answers."""
-FOR_POOLS = {
-    "close_sessions", "is_ready", "look_interval", "renew", "start_place", "starts_at_once", "starts_per_second",
-}  # fmt: skip
+FOR_POOLS = {"close_sessions", "is_ready", "renew", "start_limits"}
 """What a pool asks of it."""
-FOR_TOOLS = {
-    "attachments", "check_usable", "end_file_calls", "may_run", "may_run_script", "model_view", "observation",
-    "passthrough", "progress", "tool_call_check", "why_killed",
-}  # fmt: skip
+FOR_TOOLS = {"files", "internal", "model_view"}
 """What the rooms above use, by way of `sync`."""
-HOOKS = {"before_command", "before_script", "before_tool_call", "approve", "rules"}
-"""What is given to the constructor."""
 AT_ONCE = {"backend", "busy", "closed", "idle_seconds", "name", "pid", "pty", "running", "settings", "touch"}
 """What takes no time."""
 
@@ -39,7 +29,7 @@ def public(kind: type) -> set[str]:
 
 
 PAIRS = [
-    (BaseEnvironment, AsyncEnvironment, FOR_BACKENDS | FOR_POOLS | FOR_TOOLS | HOOKS),
+    (BaseEnvironment, AsyncEnvironment, FOR_BACKENDS | FOR_POOLS | FOR_TOOLS),
     (EnvironmentSession, AsyncSession, set()),
     (Process, AsyncProcess, {"add_done_callback", "observed_by"}),
 ]

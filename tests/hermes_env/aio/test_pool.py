@@ -9,7 +9,7 @@ import anyio
 import pytest
 from targets.awaiting import LONG, on_both, until
 
-from environments import StartStoppedError
+from environments.errors import StartStoppedError
 from hermes_env.aio import AsyncEnvironment, AsyncPool
 
 pytestmark = pytest.mark.anyio

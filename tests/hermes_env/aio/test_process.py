@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 import anyio
+import anyio.from_thread
 import pytest
+from anyio.lowlevel import current_token
 from targets.awaiting import LONG, on_both
-from targets.processes import having
+from targets.processes import all_gone, having
 
-from environments import ProcessEndedError, ProcessTimeoutError
+from environments import Process, ProcessEndedError, ProcessTimeoutError
 from hermes_env.aio import AsyncEnvironment
 
 pytestmark = pytest.mark.anyio
@@ -70,6 +74,23 @@ async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment
             await process.kill()
         started.clear()
         assert not having(nap)
+
+
+async def test_a_start_that_is_recorded_and_cancelled_at_its_end_leaves_no_process(
+    tmp_path: Path, nap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, scope, observed_by = current_token(), anyio.CancelScope(), Process.observed_by
+
+    def cancel(*args: Any) -> Process:
+        anyio.from_thread.run_sync(scope.cancel, token=token)
+        return observed_by(*args)
+
+    monkeypatch.setattr(Process, "observed_by", cancel)
+    async with AsyncEnvironment("local", record=str(tmp_path / "record.jsonl")) as env:
+        with scope:
+            await env.start(f"sleep {nap}")
+        assert scope.cancelled_caught
+        assert all_gone(nap)
 
 
 @on_both

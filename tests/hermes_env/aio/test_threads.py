@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 import sniffio
-from targets.awaiting import on_both, until
+from targets.awaiting import LONG, on_both, until
 from targets.processes import having
 
-from environments import CommandResult, TerminalError
+from environments import CallCancelledError, CommandResult, TerminalError
 from environments.approvals import CommandRequest
-from environments.loop import Call
-from hermes_env.aio import AsyncEnvironment
-from hermes_env.aio.calls import awaited
+from environments.loop import Call, Worker
+from hermes_env.aio import AsyncEnvironment, aexecute_code, limit_threads
+from hermes_env.aio.calls import awaited, awaited_at_home, in_thread
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +45,15 @@ async def test_commands_that_are_awaited_at_once_need_no_thread_each(env: AsyncE
 
 
 @on_both
+async def test_a_script_needs_one_worker(env: AsyncEnvironment) -> None:
+    def count() -> int:
+        return sum(not each.is_idle for each in threading.enumerate() if isinstance(each, Worker))
+
+    result = await aexecute_code("import hermes_tools; print(hermes_tools.count())", env=env, tools={"count": count})
+    assert result.output == "1\n"
+
+
+@on_both
 async def test_a_hook_and_a_plain_command_beside_it_do_not_wait_for_each_other(env: AsyncEnvironment) -> None:
     asked, answered = anyio.Event(), anyio.Event()
 
@@ -53,6 +66,31 @@ async def test_a_hook_and_a_plain_command_beside_it_do_not_wait_for_each_other(e
         await asked.wait()
         assert (await env.execute("echo on")).output == "on\n"
         answered.set()
+
+
+async def test_what_ends_something_waits_for_no_turn(work: Path) -> None:
+    asked, answered = anyio.Event(), anyio.Event()
+
+    async def ask(request: CommandRequest) -> None:
+        asked.set()
+        await answered.wait()
+
+    limit_threads(commands=1)
+    try:
+        async with (
+            AsyncEnvironment("local", cwd=str(work), before_command=ask) as env,
+            anyio.create_task_group() as group,
+        ):
+            session = await env.session("other")
+            group.start_soon(env.execute, "true")
+            await asked.wait()
+            with anyio.fail_after(LONG):
+                await env.interrupt()
+                await session.interrupt()
+                await session.close()
+            answered.set()
+    finally:
+        limit_threads(commands=64)
 
 
 @on_both
@@ -106,3 +144,22 @@ async def test_a_start_in_a_shell_that_is_ready_leaves_no_process_when_it_is_can
             await (await env.start(f"sleep {nap}")).kill()
         await anyio.sleep(0.05)
         assert not having(nap)
+
+
+@on_both
+async def test_a_callback_of_a_call_that_is_over_is_cancelled(anyio_backend: str) -> None:
+    async def tell() -> None:
+        pytest.fail("its call is over")
+
+    def take() -> None:
+        callbacks.append((copy_context(), awaited_at_home(tell)))
+
+    callbacks: list[tuple[Context, Callable[[], object]]] = []
+    callback = awaited_at_home(tell)
+    await in_thread(take)
+    context, taken = callbacks[0]
+    for each in (taken, callback):
+        with pytest.raises(CallCancelledError, match="its call is over"):
+            await anyio.to_thread.run_sync(context.run, each)
+    with pytest.raises(TypeError, match="by a call that is not awaited itself"):
+        callback()

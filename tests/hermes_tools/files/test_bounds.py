@@ -65,9 +65,11 @@ def test_a_target_that_lies_about_a_file_is_an_error(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a").write_text("x\n")
-    oneshot = env.execute_own
+    oneshot = env.internal.execute
     for lie in ("99999999999999999999", "no number", "1 2 3 4 5 6"):
-        monkeypatch.setattr(env, "execute_own", lambda command, lie=lie: oneshot(f"wc() {{ echo {lie}; }}\n{command}"))
+        monkeypatch.setattr(
+            env.internal, "execute", lambda command, lie=lie: oneshot(f"wc() {{ echo {lie}; }}\n{command}")
+        )
         assert "reading a gave no answer but" in read_file(env, "a")["error"], lie
 
 

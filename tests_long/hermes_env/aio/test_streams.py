@@ -9,8 +9,8 @@ import pytest
 from targets.awaiting import LONG, on_both, until
 from targets.processes import having
 
+from environments.loop import QUEUED
 from hermes_env.aio import AsyncEnvironment
-from hermes_env.aio.streaming import MOST_WAITING
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ async def test_a_command_waits_for_its_reader(env: AsyncEnvironment, work: Path)
         async for _ in stream:
             await until((work / "printed").exists)
             await anyio.sleep(0.1)
-            assert len((work / "printed").read_text().splitlines()) * 1_000_000 < 10 * MOST_WAITING
+            assert len((work / "printed").read_text().splitlines()) * 1_000_000 < 10 * QUEUED
             break
 
 

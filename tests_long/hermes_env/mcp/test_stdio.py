@@ -20,11 +20,11 @@ import os, sys
 from environments.local import LocalEnvironment
 
 class Chatty(LocalEnvironment):
-    def run_in_session(self, call):
+    def execute(self, command, **options):
         print("a library prints", flush=True)
         os.write(1, b"and a program")
         assert sys.stdin.read() == ""
-        return super().run_in_session(call)
+        return super().execute(command, **options)
 """
 
 

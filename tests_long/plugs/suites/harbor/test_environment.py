@@ -14,7 +14,8 @@ from harbor.models.task.config import EnvironmentConfig, NetworkMode, NetworkPol
 from harbor.models.trial.paths import TrialPaths
 from place import PLACE
 
-from environments import EnvironmentStartError, SettingsError, TargetFileNotFoundError, UnsupportedError
+from environments import EnvironmentStartError, SettingsError, UnsupportedError
+from environments.errors import TargetFileNotFoundError
 from hermes_env.plugs.harbor import HermesEnvironment
 
 GIVEN = {name: value for name, value in PLACE.settings.items() if name != "image"}

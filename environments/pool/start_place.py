@@ -6,28 +6,10 @@ import math
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from environments.base import BaseEnvironment
 from environments.pool.refusal import delay
 from environments.settings import EnvironmentSettings
-
-
-@dataclass(frozen=True, slots=True)
-class StartLimits:
-    """How fast one pool starts targets in a place. What other pools start there counts, too."""
-
-    rate: float | None = None
-    """How many starts may begin in a second; None is no limit."""
-    at_once: int | None = None
-    """How many may be under way; None is no limit."""
-
-    @classmethod
-    def of(cls, backend: type[BaseEnvironment], rate: float | None, at_once: int | None) -> StartLimits:
-        """Return the limits that were asked for, and where they were not, those of the backend."""
-        return cls(
-            backend.starts_per_second if rate is None else rate, backend.starts_at_once if at_once is None else at_once
-        )
+from environments.starting import StartLimits
 
 
 class StartPlace:
@@ -57,7 +39,7 @@ class StartPlace:
         if limits.at_once is not None and self._under_way >= limits.at_once:
             return math.inf
         now = time.monotonic()
-        free = max(self._closed_until, self._last + 1 / limits.rate if limits.rate else -math.inf)
+        free = max(self._closed_until, self._last + 1 / limits.per_second if limits.per_second else -math.inf)
         if now < free:
             return free - now
         # Where it has refused, one start finds out whether it still does.
@@ -101,10 +83,9 @@ class StartPlace:
 _places: dict[tuple[str, str, str], StartPlace] = {}
 
 
-def start_place(backend: type[BaseEnvironment], settings: EnvironmentSettings) -> StartPlace:
+def start_place(settings: EnvironmentSettings, name: str) -> StartPlace:
     """Return the place where targets of these settings are started; there is one for each engine, host or service."""
-    key = (settings.env, settings.over or "", backend.start_place(settings))
-    return _places.setdefault(key, StartPlace())
+    return _places.setdefault((settings.env, settings.over or "", name), StartPlace())
 
 
 os.register_at_fork(after_in_child=_places.clear)  # what is under way is the parent's

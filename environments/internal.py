@@ -1,0 +1,98 @@
+"""Commands of this package in an environment, and the way of every command on the loop thread."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Unpack
+
+from environments.loop import Call, run
+from environments.options import Command, CommandOptions, StartOptions, checked
+from environments.output import Teller
+from environments.process import Background, Process, checked_start
+from environments.result import CommandResult
+
+if TYPE_CHECKING:
+    from environments.settings import EnvironmentSettings
+
+Ended = Callable[[], CommandResult]
+"""Makes the result of a command that has ended. Called in the caller's thread, as the text may be large."""
+Work = Callable[[Call[Any], Command], Awaitable[Ended]]
+"""A coroutine function of the loop that runs a command."""
+
+
+def result_of(command: Command, work: Work) -> CommandResult:
+    """Have the loop run a command, call its callback in this thread, and return its result."""
+    teller = Teller(command.on_output, command.binary) if command.on_output else None
+    ended = run(lambda call: work(call, command), teller)
+    if teller:
+        teller.finish()
+    return ended()
+
+
+class Internal(ABC):
+    """What this package, and a hook, runs in an environment: no hook or rule is asked, and no record is kept.
+
+    Args:
+        settings: Those of the environment.
+    """
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._settings = settings
+
+    def execute(self, command: str, **options: Unpack[CommandOptions]) -> CommandResult:
+        """Do what `BaseEnvironment.execute_oneshot` does. Arguments, result and errors are the same."""
+        call = checked(command, self._settings.timeout, **options)
+        return result_of(call._replace(is_own=True), self.run_beside)
+
+    def start(self, command: str, **options: Unpack[StartOptions]) -> Process:
+        """Do what `BaseEnvironment.start` does. Arguments, result and errors are the same."""
+        call, background = checked_start(command, **options)
+        return run(lambda waiting: self.run_in_background(waiting, call._replace(is_own=True), background))
+
+    @property
+    @abstractmethod
+    def known_cwd(self) -> str | None:
+        """The session's directory as the last command left it; None before the first, if no setting names one."""
+
+    @abstractmethod
+    def variable(self, name: str) -> str:
+        """Return a variable as the session's last command left it; empty if it is not set.
+
+        It is one of `PWD`, `PATH`, `PYTHONPATH`, `PYTHONSAFEPATH`, `VIRTUAL_ENV` and `CONDA_PREFIX`. Of all but the
+        first, what a script's tool calls make of them does not count: the next script's Python, modules and programs
+        are no choice of theirs.
+        """
+
+    @abstractmethod
+    def scratch_directory(self) -> str:
+        """Return our private directory in the target, made on first use. It goes with the environment.
+
+        Raises:
+            TerminalError: It could not be made.
+        """
+
+    @abstractmethod
+    def why_killed(self) -> str | None:
+        """Return which limit of the target has ended a process since the last call; None if none has.
+
+        Asked when something ended with exit code 137.
+        """
+
+    @abstractmethod
+    def check_usable(self) -> None:
+        """Raise TerminalError if `cleanup` was called."""
+
+    # On the loop. `BaseEnvironment` has checked the command, and asked the hooks.
+
+    @abstractmethod
+    async def run_in_session(self, call: Call[Any], command: Command) -> Ended:
+        """Do what `BaseEnvironment.execute` describes."""
+
+    @abstractmethod
+    async def run_beside(self, call: Call[Any], command: Command) -> Ended:
+        """Do what `BaseEnvironment.execute_oneshot` describes."""
+
+    @abstractmethod
+    async def run_in_background(self, call: Call[Any], command: Command, background: Background) -> Process:
+        """Do what `BaseEnvironment.start` describes."""

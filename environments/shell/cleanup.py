@@ -1,0 +1,110 @@
+"""The end of an environment, and of what one use of it has left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from environments.errors import TerminalError
+from environments.log import logger
+from environments.loop import done_within, in_worker
+from environments.process import GRACE
+from environments.shell.dialect.bash import Bash
+from environments.shell.lifecycle import answered
+from environments.shell.session import Session
+
+if TYPE_CHECKING:
+    from environments.shell.environment import PersistentShellEnvironment
+
+log = logger(__name__)
+
+
+async def renew(env: PersistentShellEnvironment) -> None:
+    """End all that was started in an environment, and give it a new session.
+
+    Raises:
+        TerminalError: A process could not be ended.
+    """
+    _abandon_all(env)
+    earlier, env.session_of_execute = env.session_of_execute, Session(env, env.shells)
+    await env.scratch.remove()
+    spare = env.shells.control.idle[-1:]  # the one that is taken next: any other would be waited for
+    await env.shells.end_all(but=spare)
+    pids = [shell.pid for shell in spare]
+    if survivors := await _end_processes(env, pids, env.ready_since, takes_strays=True):
+        raise TerminalError(f"processes of an earlier use could not be ended: {survivors}")
+    await earlier.close()
+
+
+async def end_all(env: PersistentShellEnvironment) -> None:
+    """End all that was started, and take the target down."""
+    control = env.shells.control
+    _abandon_all(env)
+    try:
+        if not env.stop_ends_all:
+            with contextlib.suppress(TerminalError):
+                await env.scratch.remove()
+                spare = control.idle[-1:]  # the one that is taken next: any other would be waited for
+                await env.shells.end_all(but=spare)
+                if survivors := await _end_processes(env, [shell.pid for shell in spare]):
+                    log.warning("backend %r: processes could not be ended: %s", env.settings.env, survivors)
+    finally:
+        await _close(env)
+    await in_worker(env.attachments.close)
+
+
+def end_processes_of(env: PersistentShellEnvironment, owner: str) -> None:
+    """End the processes in a target of an environment whose process was killed.
+
+    Args:
+        env: An environment in that target.
+        owner: The name of the other one.
+    """
+    from environments.shell.kill import Quarry  # few look for what others have left
+
+    env.run_on_loop(lambda _: env.shells.control.tree(Quarry(f"{owner}/", Bash)).end(GRACE))
+
+
+def _abandon_all(env: PersistentShellEnvironment) -> None:
+    """Take all that runs for interrupted, as everything is about to be ended."""
+    sessions = (env.session_of_execute, *env.named)
+    for running in (*(each.running for each in sessions), *env.oneshots.running):
+        if running:
+            running.abandon()
+    for process in env.internal.processes:
+        process.running_command.abandon()
+
+
+async def _end_processes(
+    env: PersistentShellEnvironment, but: Collection[int], since: int | None = None, takes_strays: bool = False
+) -> tuple[int, ...]:
+    """End all processes of an environment, and return those that could not be ended."""
+    dialect, marker = env.shells.dialect, f"{env.id}/"
+    if dialect is None:
+        return ()
+    from environments.shell.kill import Quarry  # most commands end by themselves
+
+    *of_users, control = env.shells.controls()
+    for each in of_users:
+        await each.tree(Quarry(marker, dialect)).end(GRACE)
+    if await answered(env.has_no_process, marker, but):
+        return ()
+    # What `service` or `su -` starts sheds its environment, and all marks of ours.
+    return await control.tree(Quarry(marker, dialect, since=since, takes_strays=takes_strays)).end(GRACE)
+
+
+async def _close(env: PersistentShellEnvironment) -> None:
+    """Free what is held here, and take the target down."""
+    shells, processes = env.shells, env.internal.processes
+    try:
+        await shells.control.await_reserve()
+        shells.forget()
+        await shells.end_all()
+        for session in (env.session_of_execute, *env.named):
+            await session.close()
+        await shells.end_all()  # also one that was being opened, to set apart what a command had left
+    finally:
+        await answered(env.stop_target)
+    for process in processes:
+        await done_within(process.done, GRACE)

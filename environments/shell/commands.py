@@ -1,0 +1,207 @@
+"""The way of a command on the loop: its user, its input, the session or shell that runs it, and its result."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from environments.cancellation import check_scope, current_scope, start_limit
+from environments.errors import CallCancelledError
+from environments.internal import Ended, Internal
+from environments.loop import Call, on_loop
+from environments.options import Command
+from environments.process import Background
+from environments.result import KILLED_EXIT_CODE, CommandResult
+from environments.shell.dialect.base import Request, Where
+from environments.shell.dialect.bash import Bash
+from environments.shell.lifecycle import answered, weakly
+from environments.shell.output import Outcome
+from environments.shell.run import Running
+
+if TYPE_CHECKING:
+    from environments.shell.environment import PersistentShellEnvironment
+    from environments.shell.process import Processes, ShellProcess
+    from environments.shell.scope_processes import ScopeProcesses
+    from environments.shell.session import Session
+    from environments.shell.users import TargetUser
+
+LONG_COMMAND = 32 * 1024
+"""Characters above which a command travels as a file, to a shell that can only read it piece by piece."""
+_NO_EXPORTS: Mapping[str, str] = {}
+
+
+class Commands(Internal):
+    """Runs the commands of an environment, and what this package runs in it.
+
+    Args:
+        env: The environment.
+    """
+
+    def __init__(self, env: PersistentShellEnvironment) -> None:
+        super().__init__(env.settings)
+        self._env = weakly(env)
+        self._processes: Processes | None = None
+        self._users: dict[str, TargetUser] = {}
+        self._users_generation = 0
+
+    # What is asked in any thread, see `Internal`.
+
+    @property
+    def known_cwd(self) -> str | None:
+        """The session's directory, see `Internal`."""
+        return self._env.session_of_execute.known_cwd
+
+    def check_process(self) -> None:
+        """Raise TerminalError if the environment belongs to another process."""
+        self._env.life.check_process()
+
+    @on_loop
+    async def variable(self, name: str) -> str:
+        """Return one of the `WATCHED` variables of the session, see `Internal`."""
+        return await self._env.session_of_execute.variable(name)
+
+    @on_loop
+    async def scratch_directory(self) -> str:
+        """Return our private directory in the target, see `Internal`."""
+        return await self._env.scratch.directory()
+
+    @on_loop
+    async def why_killed(self) -> str | None:
+        """Return which limit has ended a process, see `Internal`."""
+        why: str | None = await answered(self._env.why_killed)
+        return why
+
+    def check_usable(self) -> None:
+        """Raise TerminalError if `cleanup` was called, see `Internal`."""
+        self._env._file_calls.check()
+
+    # The ways of a command.
+
+    async def run_in_session(self, call: Call[Any], command: Command) -> Ended:
+        """Run a command in the session, see `Internal`."""
+        return await self.run_in(self._env.session_of_execute, call, command)
+
+    async def run_in(self, session: Session, call: Call[Any], command: Command) -> Ended:
+        """Run a command in one of the sessions."""
+        env = self._env
+        env.check_process()
+        session.check_outside(call, "execute")
+        try:
+            with _starts_end_with(command):
+                session.use(await self.ready(command.user))
+                return _ended(await session.execute(call, command), command)
+        finally:
+            env.touch()
+
+    async def run_beside(self, call: Call[Any], command: Command) -> Ended:
+        """Run a command beside the session, see `Internal`."""
+        env = self._env
+        env.check_process()
+        try:
+            with _starts_end_with(command):
+                user = await self.ready(command.user)
+                env.command_sent()
+                return _ended(await env.oneshots.execute(command, user, call.pieces), command)
+        finally:
+            env.touch()
+
+    async def run_in_background(self, call: Call[Any], command: Command, background: Background) -> ShellProcess:
+        """Start a command in the background, see `Internal`."""
+        self._env.check_process()
+        check_scope()
+        user = await self.ready(command.user)
+        self._env.command_sent()
+        process = await self._starter().start(call, command, background, user)
+        if not command.is_own and (scope := self._scope_processes()):
+            scope.add_process(process)
+        if command.is_cancelled:
+            await process.dropped()
+            raise CallCancelledError("the scope was cancelled while the command was started, and it was ended")
+        return process
+
+    def _starter(self) -> Processes:
+        if self._processes is None:
+            from environments.shell.process import Processes  # most commands are waited for
+
+            self._processes = Processes(self._env, self._env.shells)
+        return self._processes
+
+    @property
+    def processes(self) -> list[ShellProcess]:
+        """The commands that run in the background."""
+        return list(self._processes.running) if self._processes else []
+
+    # Their steps.
+
+    async def ready(self, user: str | None) -> TargetUser | None:
+        """Start the target unless it is up, and find the user that a command runs as.
+
+        Raises:
+            UnsupportedError: There is no such user, or no way to become that user.
+        """
+        env = self._env
+        generation = await env.life.ensure_started()
+        found = None
+        if user is not None:
+            if generation != self._users_generation:
+                self._users, self._users_generation = {}, generation
+            found = self._users.get(user)
+            if found is None:
+                found = self._users[user] = await answered(env.find_user, user)
+        if env.is_alone:  # no command but the first begins before that is there which ends it
+            await env.shells.control.await_reserve()
+        return found
+
+    async def requested(
+        self,
+        command: Command,
+        where: Where,
+        exports: Mapping[str, str] = _NO_EXPORTS,
+        separate: bool | None = None,
+        user: TargetUser | None = None,
+    ) -> Request:
+        """Return the request for a command. Its input, and a long text, are put into files of the user's."""
+        env = self._env
+        text, stdin_file, command_file = command.text, None, None
+        if command.stdin:
+            stdin_file = await env.scratch.of(user).put(command.stdin)
+        if len(text) > LONG_COMMAND and env.shells.dialect is not Bash:
+            command_file = await env.scratch.of(user).put(text.encode("utf-8", "surrogateescape"))
+            text = ""
+        apart = command.separate if separate is None else separate
+        return Request(text, where, command.cwd, command.env, stdin_file, apart, exports, command_file)
+
+    def output_limit(self, command: Command) -> int:
+        """Return how many bytes of a command's output are kept."""
+        return command.max_output_bytes or self._settings.max_output_bytes
+
+    async def complete(self, outcome: Outcome, command: Command, running: Running) -> None:
+        """Add to an outcome what the backend knows, and note what the command has left for its caller's scope."""
+        is_killed = outcome.exit_code == KILLED_EXIT_CODE and not outcome.reason
+        if is_killed and (why := await answered(self._env.why_killed)):
+            outcome.notes.append(why)
+        if not command.is_own and (scope := self._scope_processes()):
+            await scope.add_command(running)
+
+    def _scope_processes(self) -> ScopeProcesses | None:
+        """Return what notes the processes of the caller's scope, if it is a script's."""
+        scope = current_scope()
+        if scope is None or scope.is_trusted:
+            return None
+        from environments.shell.scope_processes import ScopeProcesses  # most commands are no script's
+
+        return scope.remains(self._env.id, lambda: ScopeProcesses(self._env.shells))
+
+
+def _starts_end_with(command: Command) -> AbstractContextManager[object]:
+    """Have the start of a target end, if the command has to wait for one, when the command is interrupted."""
+    interrupt = command.interrupt
+    return start_limit(math.inf, interrupted=interrupt.is_set) if interrupt else contextlib.nullcontext()
+
+
+def _ended(outcome: Outcome | CommandResult, command: Command) -> Ended:
+    return (lambda: outcome) if isinstance(outcome, CommandResult) else partial(outcome.result, command.binary)
