@@ -22,7 +22,7 @@ from environments.result import KILLED_EXIT_CODE, Capabilities, CommandResult
 from environments.session import EnvironmentSession
 from environments.settings import EnvironmentSettings
 from environments.shell.dialect.bash import Bash
-from environments.shell.dialect.commands import TELL_TIME, making_scratch
+from environments.shell.dialect.commands import TELL_TIME, brands, making_scratch
 from environments.shell.file_methods import FileMethods
 from environments.shell.lifecycle import Lifecycle, Stage, answered
 from environments.shell.oneshot import OneshotRunner, Write
@@ -159,7 +159,10 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         return False
 
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
-        """Whether it is certain, without asking in the target, that no process but some there has a marker."""
+        """Whether it is certain, without asking in the target, that no process but some there has a marker.
+
+        For that of the whole environment, that none has its number either, see `dialect.commands.branding`.
+        """
         return False
 
     def run_in_rescue(self, text: str) -> Awaitable[str] | str:
@@ -540,12 +543,13 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
             return ()
         from environments.shell.kill import Quarry  # most commands end by themselves
 
+        numbers = None if self.is_alone else brands(self.id)
         for user in self.shells.users():
-            await Ending(self.shells, user).tree(Quarry(f"{self.id}/", dialect)).end(GRACE)
+            await Ending(self.shells, user).tree(Quarry(f"{self.id}/", dialect, brand=numbers)).end(GRACE)
         if await answered(self.has_no_process, f"{self.id}/", but):
             return ()
         # What `service` or `su -` starts sheds its environment, and all marks of ours.
-        quarry = Quarry(f"{self.id}/", dialect, since=since, takes_strays=takes_strays)
+        quarry = Quarry(f"{self.id}/", dialect, since=since, brand=numbers, takes_strays=takes_strays)
         return await Ending(self.shells).tree(quarry).end(GRACE)
 
     def end_processes_of(self, owner: str) -> None:
@@ -558,7 +562,7 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         async def work(_: Call[Any]) -> None:
             from environments.shell.kill import Quarry  # few look for what others have left
 
-            await Ending(self.shells).tree(Quarry(f"{owner}/", Bash)).end(GRACE)
+            await Ending(self.shells).tree(Quarry(f"{owner}/", Bash, brand=brands(owner))).end(GRACE)
 
         self.run_on_loop(work)
 

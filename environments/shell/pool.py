@@ -519,6 +519,7 @@ class Control(Pool):
     def __init__(self, shells: Shells, user: TargetUser | None) -> None:
         super().__init__(shells, user)
         self._reserving: asyncio.Task[None] | None = None
+        self._replacing: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
         self._is_given_up = False
         self.keepers = Keepers(shells)
@@ -547,6 +548,18 @@ class Control(Pool):
             self.give_back(await self._open(internal=False))
         except TerminalError as error:
             self._shells.life.postpone(error)
+
+    def lent_for_long(self) -> None:
+        """Have another shell opened soon, as no shell that runs something can end what runs with this program."""
+        is_needed = self._shells.env.ends_with_program and not self._idle
+        if is_needed and (self._replacing is None or self._replacing.done()):
+            self._replacing = spawn(self._replace())
+
+    async def _replace(self) -> None:
+        await asyncio.sleep(RESERVE_DELAY)
+        if not (self._idle or self._is_given_up):
+            with contextlib.suppress(TerminalError):  # what it is opened for meets that, too
+                self.give_back(await self._open(internal=False))
 
     async def await_reserve(self) -> None:
         """Wait until the shell that is being opened is there, if one is."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import math
 import re
-import secrets
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from environments.output import ReadableSink
 from environments.plain_number import plain_number
 from environments.process import Background, Process, Terminal
 from environments.result import KILLED_EXIT_CODE
-from environments.shell.dialect.commands import branding
+from environments.shell.dialect.commands import brand_of, branding
 from environments.shell.output import Delivery
 from environments.shell.pool import Ending
 from environments.shell.request import Request, Where
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 TAIL = 500
 """Bytes of what was printed last that an error quotes."""
-_FIRST_BRAND = 2**32
-"""Above what a limit of file locks is set to, where it is."""
 _WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
 
 log = logger(__name__)
@@ -62,6 +60,7 @@ class Processes:
     def __init__(self, env: PersistentShellEnvironment, shells: Shells) -> None:
         self._env = weakref.proxy(env)
         self._shells = shells
+        self._numbers = itertools.count()
         self.running: set[ShellProcess] = set()
         """The processes that run."""
 
@@ -75,8 +74,9 @@ class Processes:
         there = await env.oneshots.beside(command, user)
         brand = None
         if command.is_own and where is Where.SUBSHELL:  # as scripts are
-            brand = _FIRST_BRAND + secrets.randbits(60)
-            there = there._replace(text=branding(brand) + there.text)
+            number = next(self._numbers)
+            brand = str(brand_of(env.id, number))
+            there = there._replace(text=branding(env.id, number) + there.text)
         pool = shells.control_of(user) if command.is_own else shells.pool_of(user)
         request = await env.requested(
             there, where, separate=bool(background.sink and background.sink.separate), user=user
@@ -85,6 +85,8 @@ class Processes:
             shell, release = await shells.open_on(terminal, user), shells.end_soon
         else:
             shell, release = await pool.take_slotted(), pool.give_back_slotted
+            if command.is_own:
+                shells.control.lent_for_long()
         process = ShellProcess(env.life, release, background, env.output_limit(command))
         try:
             process.send(shell, request, Ending(shells, user))
