@@ -524,12 +524,13 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         try:
             if not self.stop_ends_all:
                 with contextlib.suppress(TerminalError):
-                    await self._remove_scratch()
                     control.give_up_reserve()
                     spare = control.idle[-1:]  # the one that is taken next: any other would be waited for
                     await self.shells.end_all(but=spare)
                     if survivors := await self._end_processes([shell.pid for shell in spare]):
                         log.warning("backend %r: processes could not be ended: %s", self.settings.env, survivors)
+                with contextlib.suppress(TerminalError):
+                    await self._remove_scratch()
         finally:
             await self._close()
         await in_worker(self.attachments.close)
@@ -538,13 +539,14 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
         self, but: Collection[int], since: int | None = None, takes_strays: bool = False
     ) -> tuple[int, ...]:
         """End all processes of the environment, and return those that could not be ended."""
-        dialect = self.shells.dialect
-        if dialect is None:
+        dialect, users = self.shells.dialect, self.shells.users()
+        if dialect is None and not users:
             return ()
         from environments.shell.kill import Quarry  # most commands end by themselves
 
+        dialect = dialect or Bash  # only other users had a shell
         numbers = None if self.is_alone else brands(self.id)
-        for user in self.shells.users():
+        for user in users:
             await Ending(self.shells, user).tree(Quarry(f"{self.id}/", dialect, brand=numbers)).end(GRACE)
         if await answered(self.has_no_process, f"{self.id}/", but):
             return ()
