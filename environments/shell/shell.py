@@ -141,8 +141,8 @@ class Shell:
         self._first = self._prelude.text(
             beginning.state, beginning.functions, beginning.cwd, beginning.nowhere, beginning.exports
         ).encode("utf-8", "surrogateescape")
-        stream.start(self)
-        if not self._greeting:
+        stream.start(self)  # which may hand on what has arrived already
+        if not beginning.on_terminal:
             self._send_first()
 
     def _send_first(self) -> None:
