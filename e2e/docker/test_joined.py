@@ -89,6 +89,7 @@ def test_nothing_of_ours_is_left_and_the_container_is_as_it_was(service):
         create_environment("docker", container=service.name) as other,
     ):
         env.execute("setsid sleep 1000 & (sleep 1000 &) ; echo kept >/tmp/file", stdin="something")
+        env.execute("env -i setsid sleep 1000 <&- >&- 2>&- 29>&- &")
         env.start("sleep 1000")
         assert other.execute("cat /tmp/file").output == "kept\n"
         assert not (env.is_alone or env.stop_ends_all)

@@ -23,6 +23,7 @@ runs = "{}; echo on; exec -a %s sleep 1000" % word
 env.prepare()
 env.start(runs.format("trap '' TERM")).expect("on", 30)
 env.execute("(exec -a %s sleep 1000) >/dev/null 2>&1 &" % word)
+env.execute("env -i setsid bash -c 'exec -a %s sleep 1000' <&- >&- 2>&- 29>&- &" % word)
 env.execute(runs.format(":"), on_output=lambda _: print("on", flush=True))
 """
 
@@ -34,7 +35,7 @@ def test_what_runs_on_a_host_ends_with_the_program(server: SSHServer, how: signa
     with subprocess.Popen(command, stdout=subprocess.PIPE) as program:
         assert program.stdout
         assert program.stdout.readline() == b"on\n"
-        assert wait_until(lambda: len(having(word)) >= 4, 30)  # this program, and what it has started
+        assert wait_until(lambda: len(having(word)) >= 5, 30)  # this program, and what it has started
         program.send_signal(how)
         program.wait()
         assert wait_until(lambda: not having(word), 30)  # it takes 2.9 s
@@ -52,3 +53,12 @@ def test_what_runs_in_the_background_outlives_a_link_that_drops(server: SSHServe
             time.sleep(4)  # in which a program that is gone has had it ended
             assert len(having(word)) == 2
         assert env.execute("echo works").output == "works\n"
+
+
+def test_what_has_shed_all_marks_is_gone_after_cleanup(server: SSHServer) -> None:
+    word = unique()
+    with create_environment("ssh", **server.settings) as env:
+        env.execute(f"env -i setsid bash -c 'exec -a {word} sleep 1000' <&- >&- 2>&- 29>&- &")
+        env.execute_oneshot(f"env -i setsid bash -c 'exec -a {word} sleep 1000' <&- >&- 2>&- 29>&- &")
+        assert wait_until(lambda: len(having(word)) == 2, 30)
+    assert wait_until(lambda: not having(word), 2)

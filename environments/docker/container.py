@@ -42,11 +42,11 @@ class ContainerEnvironment(PersistentShellEnvironment):
 
     backend = "docker"
     settings_class = DockerSettings
+    ends_with_program = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._engine = Engine(settings)
         self.max_streams = self._engine.max_streams
-        self.ends_with_program = self._engine.host is None  # an exec is cut off by a link that drops, too
         super().__init__(settings)
         self._own = DockerSettings.of(settings)
         self._options = container_options(settings)
@@ -82,6 +82,11 @@ class ContainerEnvironment(PersistentShellEnvironment):
     @abstractmethod
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say that a container ran out of memory, and what may help."""
+
+    @property
+    def link_may_drop(self) -> bool:
+        """Whether the engine is reached over a link, see `PersistentShellEnvironment`."""
+        return not self._engine.is_here
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:

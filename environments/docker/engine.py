@@ -43,6 +43,11 @@ class Engine:
         return self._host
 
     @property
+    def is_here(self) -> bool:
+        """Whether it is reached by a socket of this machine."""
+        return self._host is None and engine_address().startswith(UNIX)
+
+    @property
     def max_streams(self) -> int | None:
         """How many streams there should be at once; None is as many as are asked for."""
         return self._host.max_streams if self._host else None

@@ -206,6 +206,8 @@ class DockerEnvironment(ContainerEnvironment):
             self._leave_shell()
         if self._waiting_shell is None:
             self._waiting_shell = WaitingShell(api, container)
+        if self._api is not api:  # it was taken down meanwhile
+            raise EnvironmentStartError("backend 'docker': the environment was cleaned up")
         return self._waiting_shell
 
     def _leave_shell(self) -> None:

@@ -3,32 +3,46 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Collection
 
+from environments.shell.dialect.commands import BRANDS, brand_of
+
 _PIECE = 64 * 1024
+_LOCKS = 10
+"""What Linux calls the limit of file locks, on every machine."""
 LOOKS = 2
 """How many looks must find nothing: what forks and exits may be missed by one."""
 
 
-def has_none(marker: str, but: Collection[int] = ()) -> bool:
+def has_none(marker: str, but: Collection[int] = (), environment: str | None = None) -> bool:
     """Whether it is certain that no process which this user may look at has a marker in its environment.
 
     Args:
         marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
         but: The ids of processes that are not meant.
+        environment: The environment of which no process may have a number either, see `branding`.
     """
     wanted, others = marker.encode().split(b"\n"), {str(pid) for pid in but}
-    return all(_sees_none(wanted, others) for _ in range(LOOKS))
+    brand = brand_of(environment) // BRANDS if environment else None
+    return all(_sees_none(wanted, others, brand) for _ in range(LOOKS))
 
 
-def _sees_none(wanted: list[bytes], others: Collection[str]) -> bool:
+def _sees_none(wanted: list[bytes], others: Collection[str], brand: int | None) -> bool:
     try:
         if not _environment_of("self"):
             return False  # where processes cannot be looked at, nothing is certain
         pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  # commands need no pathlib
     except OSError:
         return False
-    return not any(_bears(pid, wanted) for pid in pids if pid not in others)
+    return not any(_bears(pid, wanted) or (brand and _has_brand(pid, brand)) for pid in pids if pid not in others)
+
+
+def _has_brand(pid: str, brand: int) -> bool:
+    try:
+        return any(limit // BRANDS == brand for limit in resource.prlimit(int(pid), _LOCKS))
+    except OSError:  # as above
+        return False
 
 
 def _bears(pid: str, wanted: list[bytes]) -> bool:

@@ -93,7 +93,7 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Look through the processes of this machine, see `PersistentShellEnvironment`."""
-        return has_none(marker, but)
+        return has_none(marker, but, self.id if marker == f"{self.id}/" else None)
 
     def describe_target(self, cwd: str) -> Target:
         """Say which machine this is, see `PersistentShellEnvironment`. Who reads that is in it."""

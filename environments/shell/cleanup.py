@@ -11,6 +11,7 @@ from environments.log import logger
 from environments.loop import done_within, in_worker
 from environments.process import GRACE
 from environments.shell.dialect.bash import Bash
+from environments.shell.dialect.commands import brands
 from environments.shell.lifecycle import answered
 from environments.shell.session import Session
 
@@ -44,11 +45,12 @@ async def end_all(env: PersistentShellEnvironment) -> None:
     try:
         if not env.stop_ends_all:
             with contextlib.suppress(TerminalError):
-                await env.scratch.remove()
                 spare = control.idle[-1:]  # the one that is taken next: any other would be waited for
                 await env.shells.end_all(but=spare)
                 if survivors := await _end_processes(env, [shell.pid for shell in spare]):
                     log.warning("backend %r: processes could not be ended: %s", env.settings.env, survivors)
+            with contextlib.suppress(TerminalError):
+                await env.scratch.remove()
     finally:
         await _close(env)
     await in_worker(env.attachments.close)
@@ -63,7 +65,7 @@ def end_processes_of(env: PersistentShellEnvironment, owner: str) -> None:
     """
     from environments.shell.kill import Quarry  # few look for what others have left
 
-    env.run_on_loop(lambda _: env.shells.control.tree(Quarry(f"{owner}/", Bash)).end(GRACE))
+    env.run_on_loop(lambda _: env.shells.control.tree(Quarry(f"{owner}/", Bash, brand=brands(owner))).end(GRACE))
 
 
 def _abandon_all(env: PersistentShellEnvironment) -> None:
@@ -80,18 +82,20 @@ async def _end_processes(
     env: PersistentShellEnvironment, but: Collection[int], since: int | None = None, takes_strays: bool = False
 ) -> tuple[int, ...]:
     """End all processes of an environment, and return those that could not be ended."""
-    dialect, marker = env.shells.dialect, f"{env.id}/"
-    if dialect is None:
+    (*of_users, control), marker = env.shells.controls(), f"{env.id}/"
+    if env.shells.dialect is None and not of_users:
         return ()
     from environments.shell.kill import Quarry  # most commands end by themselves
 
-    *of_users, control = env.shells.controls()
+    dialect = env.shells.dialect or Bash  # only other users had a shell
+    numbers = None if env.is_alone else brands(env.id)
     for each in of_users:
-        await each.tree(Quarry(marker, dialect)).end(GRACE)
+        await each.tree(Quarry(marker, dialect, brand=numbers)).end(GRACE)
     if await answered(env.has_no_process, marker, but):
         return ()
     # What `service` or `su -` starts sheds its environment, and all marks of ours.
-    return await control.tree(Quarry(marker, dialect, since=since, takes_strays=takes_strays)).end(GRACE)
+    quarry = Quarry(marker, dialect, since=since, brand=numbers, takes_strays=takes_strays)
+    return await control.tree(quarry).end(GRACE)
 
 
 async def _close(env: PersistentShellEnvironment) -> None:

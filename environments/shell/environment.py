@@ -51,9 +51,8 @@ class PersistentShellEnvironment(BaseEnvironment):
     """Whether what a process printed may arrive after a later request was sent."""
     has_reserve: ClassVar[bool] = True
     """Whether a shell waits in the target for what has to be done when no process can be started there."""
-    ends_with_program = False
-    """Whether a shell there ends what runs when its input comes to an end, as with this program. Where only the link to
-    a target that stays may have dropped, it waits until this program could have told it so."""
+    ends_with_program: ClassVar[bool] = False
+    """Whether a shell there ends what runs when its input comes to an end, as with this program."""
     has_other_way: ClassVar[bool] = False
     """Whether `run_in_rescue` needs nothing that a stream is opened over."""
     has_rescuer: ClassVar[bool] = False
@@ -136,8 +135,19 @@ class PersistentShellEnvironment(BaseEnvironment):
         """Whether no process that can be seen in the target is anybody else's, so that all may be stopped at once."""
         return False
 
+    @property
+    def link_may_drop(self) -> bool:
+        """Whether the end of a stream may be that of the link alone, and what it led to goes on.
+
+        A shell that ends what runs with this program then waits until this could have told it so.
+        """
+        return self.target_stays
+
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
-        """Whether it is certain, without asking in the target, that no process but some there has a marker."""
+        """Whether it is certain, without asking in the target, that no process but some there has a marker.
+
+        For that of the whole environment, that none has its number either, see `dialect.commands.branding`.
+        """
         return False
 
     def run_in_rescue(self, text: str) -> Awaitable[str] | str:

@@ -42,7 +42,7 @@ class Keepers:
 
     def begin(self, shell: Shell) -> None:
         """Have a shell end all processes of the environment when its input comes to an end."""
-        markers, link_may_drop = self._shells.markers(), self._shells.env.target_stays
+        markers, link_may_drop = self._shells.markers(), self._shells.env.link_may_drop
         told, self._cut_off = self._cut_off, set()
         down = standing_down(markers, told) if told else ""
         patience = LINK_GRACE if link_may_drop else 0.0

@@ -73,8 +73,8 @@ class Quarry(NamedTuple):
     """When the command began, on the monotonic clock."""
     since: float | None = None
     """When it began on the target's own clock, in ticks, if it was asked for then."""
-    brand: int | None = None
-    """Its number, if it was given one, see `dialect.commands.branding`."""
+    brand: str | None = None
+    """The number of its processes, or a pattern for numbers, see `dialect.commands.branding`."""
     takes_strays: bool = False
     """Whether all that was started since is meant, also what carries no mark of ours, if nobody else's can be seen."""
 

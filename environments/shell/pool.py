@@ -395,6 +395,7 @@ class Control(Pool):
     def __init__(self, shells: Shells, user: TargetUser | None) -> None:
         super().__init__(shells, user)
         self._reserving: asyncio.Task[None] | None = None
+        self._replacing: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
 
     async def open(self, terminal: Terminal | None = None) -> Shell:
@@ -424,6 +425,18 @@ class Control(Pool):
             self.give_back(await self.open())
         except TerminalError as error:
             self.shells.life.postpone(error)
+
+    def lent_for_long(self) -> None:
+        """Have another shell opened soon, as no shell that runs something can end what runs with this program."""
+        is_needed = self.shells.env.ends_with_program and not self._idle
+        if is_needed and (self._replacing is None or self._replacing.done()):
+            self._replacing = spawn(self._replace())
+
+    async def _replace(self) -> None:
+        await asyncio.sleep(RESERVE_DELAY)
+        if self.shells.life.is_open and not self._idle:
+            with contextlib.suppress(TerminalError):  # what it is opened for meets that, too
+                self.give_back(await self.open())
 
     async def await_reserve(self) -> None:
         """Wait until the shell that is being opened is there, if one is."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import math
 import re
-import secrets
 import time
 from collections.abc import Callable
 from functools import partial
@@ -28,7 +28,7 @@ from environments.plain_number import plain_number
 from environments.process import Background, Process, Terminal
 from environments.result import KILLED_EXIT_CODE
 from environments.shell.dialect.base import Request, Where
-from environments.shell.dialect.commands import branding
+from environments.shell.dialect.commands import brand_of, branding
 from environments.shell.lifecycle import weakly
 from environments.shell.output import Delivery
 from environments.shell.run import MOST_SECONDS, SIGNAL_LIMIT, Running
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
 
 TAIL = 500
 """Bytes of what was printed last that an error quotes."""
-_FIRST_BRAND = 2**32
-"""Above what a limit of file locks is set to, where it is."""
 _WHERE = {"open": Where.LAST, "none": Where.SUBSHELL, "consumed": Where.ATTACHED}
 
 RESCAN = 0.25
@@ -65,6 +63,7 @@ class Processes:
     def __init__(self, env: PersistentShellEnvironment, shells: Shells) -> None:
         self._env = weakly(env)
         self._shells = shells
+        self._numbers = itertools.count()
         self.running: set[ShellProcess] = set()
         """The processes that run."""
 
@@ -78,8 +77,9 @@ class Processes:
         there = await env.oneshots.beside(command, user)
         brand = None
         if command.is_own and where is Where.SUBSHELL:  # as scripts are
-            brand = _FIRST_BRAND + secrets.randbits(60)
-            there = there._replace(text=branding(brand) + there.text)
+            number = next(self._numbers)
+            brand = str(brand_of(env.id, number))
+            there = there._replace(text=branding(env.id, number) + there.text)
         pool = shells.control_of(user) if command.is_own else shells.pool_of(user)
         request = await env.internal.requested(
             there, where, separate=bool(background.sink and background.sink.separate), user=user
@@ -88,6 +88,8 @@ class Processes:
             shell, release = await shells.pool_of(user).open(terminal), shells.end_soon
         else:
             shell, release = await pool.take(), pool.give_back
+            if command.is_own:
+                shells.control.lent_for_long()
         process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
         try:
             process.send(shell, request, shells.control_of(user))

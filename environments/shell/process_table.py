@@ -25,6 +25,8 @@ class Row(NamedTuple):
     group: int
     started: int
     """When it was started, in ticks, which tells it from a later one with the same id."""
+    has_ended: bool = False
+    """Whether it only waits for its parent to ask how it has ended."""
 
 
 class ProcessTable(NamedTuple):
@@ -59,7 +61,9 @@ class ProcessTable(NamedTuple):
             raise TerminalError(f"cannot look for a command's processes: {text.strip()[:500] or 'no answer'}")
         own, marked, held, said, strays = ([int(word) for word in head] for head in heads)
         rows = dict(_rows(lines[5:]))
-        return cls(frozenset(own), frozenset(marked + held), frozenset(said), frozenset(strays), by_ps, rows)
+        alive = {pid: row for pid, row in rows.items() if not row.has_ended}
+        found = frozenset(marked + held) - (rows.keys() - alive.keys())
+        return cls(frozenset(own), found, frozenset(said), frozenset(strays), by_ps, alive)
 
     @property
     def moving(self) -> frozenset[int]:
@@ -137,8 +141,8 @@ def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
         pid = head.partition(" ")[0]
         if words[3:4] == [_BY_PS]:
             words[3:] = ["0"] * 16 + [_ticks(words[4:])]
-        if len(words) > 19 and words[0][0] not in _DEAD and all(map(is_number, (pid, words[1], words[2], words[19]))):
-            yield int(pid), Row(int(words[1]), int(words[2]), int(words[19]))
+        if len(words) > 19 and all(map(is_number, (pid, words[1], words[2], words[19]))):
+            yield int(pid), Row(int(words[1]), int(words[2]), int(words[19]), words[0][0] in _DEAD)
 
 
 def _ticks(words: Sequence[str]) -> str:

@@ -67,7 +67,7 @@ class Running:
         self.reason: str | None = None
         """Why it is being ended, `timeout` or `interrupt`; None while it is not."""
         self.survivors: tuple[int, ...] = ()
-        self.brand: int | None = None
+        self.brand: str | None = None
         """The number that its text gives to its processes, see `dialect.commands.branding`."""
         self._sink, self._ending = sink, ending
         self._is_abandoned = self._is_late = False

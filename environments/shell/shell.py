@@ -114,8 +114,8 @@ class Shell:
         self._asked = FIRST_QUESTION
         self._greeting = b"ok" if beginning.on_terminal else b""
         self._first = self._prelude.text()
-        stream.start(self)
-        if not self._greeting:
+        stream.start(self)  # which may hand on what has arrived already
+        if not beginning.on_terminal:
             self._send_first()
 
     def _send_first(self) -> None:

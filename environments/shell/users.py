@@ -124,7 +124,7 @@ class Scratch:
             TerminalError: It could not be made.
         """
         env = self._env
-        generation = await env.life.ensure_started()
+        generation = await env.life.ensure_started(internal=True)
         async with self._lock:
             if not self._path or self._generation != generation:
                 name = f"hermes-{env.id}-{os.urandom(4).hex()}"

@@ -33,14 +33,19 @@ class InstanceEnvironment(PersistentShellEnvironment):
 
     backend = "singularity"
     settings_class = SingularitySettings
+    ends_with_program = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._machine = machine_of(settings)
         self.max_streams = self._machine.max_streams
-        self.ends_with_program = self._machine is THIS_MACHINE  # an exec is cut off by a link that drops, too
         super().__init__(settings)
         self._client: Client | None = None
         self._instance: Instance | None = None
+
+    @property
+    def link_may_drop(self) -> bool:
+        """Whether the instance is on a host that is reached over a link, see `PersistentShellEnvironment`."""
+        return self._machine is not THIS_MACHINE
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import paramiko
 
 from environments.errors import CLEANED_UP, EnvironmentStartError
 from environments.found_target import FoundTarget
+from environments.loop import done_within, in_worker, spawn
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.garbage import environments_on, orphans_in
+from environments.shell.rescue import printed
 from environments.shell.stream import Stream, Terminal
 from environments.shell.transfer import Runner
 from environments.sources import load_settings
@@ -23,7 +26,7 @@ from environments.ssh.files import SFTPFiles, SSHFiles
 from environments.ssh.forwarding import Forwarding
 from environments.ssh.link import Link
 from environments.ssh.settings import SSHSettings
-from environments.ssh.stream import LINK_ERRORS, SSHStream, remote_command
+from environments.ssh.stream import LINK_ERRORS, SSHStream
 from environments.ssh.way_in import way_in
 from environments.starting import StartLimits, current_start
 from environments.target import Address, Target
@@ -126,37 +129,34 @@ class SSHEnvironment(PersistentShellEnvironment):
             channel = self._open_channel()  # the connection may have dropped just now
             return SSHStream(channel, argv, terminal)
 
-    def run_in_rescue(self, text: str) -> Awaitable[str] | str:
+    async def run_in_rescue(self, text: str) -> str:
         """Run text in a new process, over a new connection if one there is does not answer.
 
         What the connection leads to may be a process of the user's, which a command may have stopped. A connection that
         does not answer behind that either is given up: what waits for it would wait for much longer.
         """
-        silent = [link for link in list(self._links) if not link.answers(PING_LIMIT)]
+        silent = await _silent(self._links)
         if not silent:
-            return super().run_in_rescue(text)
-        output: list[str] = []
-        trying = threading.Thread(target=self._run_on_new_link, args=(text, output), daemon=True)
-        trying.start()
-        trying.join(RECONNECT_LIMIT)
-        for link in silent:
-            if not link.answers(PING_LIMIT):
-                link.give_up(RECONNECT_LIMIT + 2 * PING_LIMIT)
-        if not output:
+            return await self._in_new_process(text)
+        trying = spawn(self._run_on_new_link(text))
+        has_answered = await done_within(trying, RECONNECT_LIMIT)
+        for link in await _silent(silent):
+            link.give_up(RECONNECT_LIMIT + 2 * PING_LIMIT)
+        output = trying.result() if has_answered else None
+        if output is None:
             raise EnvironmentStartError(f"backend 'ssh': {self.place} does not answer")
-        return output[0]
+        return output
 
-    def _run_on_new_link(self, text: str, output: list[str]) -> None:
+    async def _run_on_new_link(self, text: str) -> str | None:
         assert self._route
         with contextlib.suppress(EnvironmentStartError, *LINK_ERRORS):
-            link = Link(self._route, Login(self._own.password, self._own.passphrase))
+            link = await in_worker(Link, self._route, Login(self._own.password, self._own.passphrase))
             try:
-                channel = link.open_channel()
-                channel.settimeout(RECONNECT_LIMIT)
-                channel.exec_command(remote_command(["/bin/sh", "-c", text]))
-                output.append(channel.makefile().read().decode("utf-8", "replace"))
+                channel = await in_worker(link.open_channel)
+                return await printed(await in_worker(SSHStream, channel, ["/bin/sh", "-c", text]))
             finally:
-                link.close()
+                spawn(in_worker(link.close))
+        return None
 
     def describe_target(self, cwd: str) -> Target:
         """Say which host it is, see `PersistentShellEnvironment`."""
@@ -261,3 +261,10 @@ class SSHEnvironment(PersistentShellEnvironment):
             self._loss = link.loss()
             self._links.remove(link)
             link.close()
+
+
+async def _silent(links: Iterable[Link]) -> list[Link]:
+    """Return those of some links over which no sign of life comes."""
+    asked = list(links)
+    answers = await asyncio.gather(*(link.answers(PING_LIMIT) for link in asked))
+    return [link for link, has_answered in zip(asked, answers, strict=True) if not has_answered]

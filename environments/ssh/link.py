@@ -7,8 +7,6 @@ import contextlib
 import logging
 import signal
 import socket
-import threading
-import time
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,7 +16,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST
 from paramiko.packet import Packetizer
 
 from environments.errors import EnvironmentStartError
-from environments.loop import current, in_worker, spawn
+from environments.loop import current, done_within, in_worker, spawn
 from environments.ssh.advice import Login, explained
 from environments.ssh.config import Route
 from environments.ssh.host_keys import check_host_keys, lookup_name, lookup_port
@@ -33,8 +31,6 @@ KEEPALIVE = 5.0
 """Seconds of silence after which the server is asked for a sign of life."""
 MISSED = 4
 """How many times in a row it may stay silent that long before it counts as lost."""
-_LOOK_INTERVAL = 0.02
-"""Seconds between looks at whether a sign of life has come."""
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """The fastest of paramiko's, as they need no separate check sum. The others follow in its own order."""
 
@@ -96,22 +92,20 @@ class Link:
 
     def loss(self) -> str | None:
         """Say why the connection is gone, or None while it is there."""
-        if self.transport.is_active():
+        if self.transport.is_active() and not self._silence:
             return None
         return self._silence or f"the connection to {self.route} dropped"
 
-    def answers(self, seconds: float) -> bool:
-        """Ask the server for a sign of life, and return whether it gives one. Called in a worker thread."""
-        count, deadline = self._packets.count, time.monotonic() + seconds
-        threading.Thread(target=self._ping, name="hermes-ssh-ping", daemon=True).start()  # ends with the connection
-        while self._packets.count == count and self.transport.is_active() and time.monotonic() < deadline:
-            time.sleep(_LOOK_INTERVAL)
+    async def answers(self, seconds: float) -> bool:
+        """Ask the server for a sign of life, and return whether it gives one within so many seconds."""
+        count = self._packets.count
+        await done_within(self._asked(), seconds)
         return self._packets.count != count
 
     def give_up(self, seconds: float) -> None:
-        """Close the connection, as the server has given no sign of life. Called in a worker thread."""
+        """Close the connection, as the server has given no sign of life for so many seconds. On the loop."""
         self._silence = f"{self.route} has not answered for {seconds:.0f} s"
-        self.transport.close()
+        spawn(in_worker(self.transport.close))
 
     def open_channel(self) -> paramiko.Channel:
         """Open a channel for one process.
@@ -177,12 +171,17 @@ class Link:
             return
         silent = silent + 1 if count == self._packets.count else 0
         if silent > MISSED:
-            self._silence = f"{self.route} has not answered for {silent * KEEPALIVE:.0f} s"
-            spawn(in_worker(self.transport.close))
+            self.give_up(silent * KEEPALIVE)
             return
-        if silent and (self._pinging is None or self._pinging.done()):
-            self._pinging = spawn(in_worker(self._ping))
+        if silent:
+            self._asked()
         current().loop.call_later(KEEPALIVE, self._watch, self._packets.count, silent)
+
+    def _asked(self) -> asyncio.Task[None]:
+        """Return the task that waits for an answer, which the server gives in any case, or for the connection's end."""
+        if self._pinging is None or self._pinging.done():
+            self._pinging = spawn(in_worker(self._ping))
+        return self._pinging
 
     def _ping(self) -> None:
         with contextlib.suppress(*LINK_ERRORS):

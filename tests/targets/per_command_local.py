@@ -7,17 +7,27 @@ import contextlib
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from environments.errors import TerminalError
-from environments.loop import in_worker
+from environments.loop import done_within
+from environments.output import Channel
 from environments.result import CommandResult
+from environments.shell.child_stream import ChildStream
+from environments.shell.stream import Discard
 from environments.short_commands.environment import PerCommandEnvironment
 
 PIECE = 64 * 1024
+
+
+class _Said(Discard):
+    def __init__(self) -> None:
+        self.output = b""
+
+    def data_received(self, channel: Channel, data: bytes) -> None:
+        self.output += data
 
 
 class PerCommandLocal(PerCommandEnvironment):
@@ -54,28 +64,28 @@ class PerCommandLocal(PerCommandEnvironment):
     async def run_once(self, text: str, timeout: float) -> CommandResult:
         await asyncio.sleep(self.delay)
         self.texts.append(text)
-        result = await in_worker(self._run, text, timeout)
+        result = await self._run(text, timeout)
         if self.drop_answers_of and self.drop_answers_of in text and text not in self.dropped:
             self.dropped.add(text)
-            result = await in_worker(self._run, text, timeout)
+            result = await self._run(text, timeout)
         return result
 
-    def _run(self, text: str, timeout: float) -> CommandResult:
+    async def _run(self, text: str, timeout: float) -> CommandResult:
         self.commands += 1
         if self.is_lost:
             raise TerminalError("the service does not answer")
-        done = subprocess.run(
-            ["sh"],
-            input=f"{{ {text}\n}} </dev/null".encode("utf-8", "surrogateescape"),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": self.directory, "PATH": self.path},
-            timeout=timeout,
-            check=False,
-        )
-        if self.is_lost:
-            raise TerminalError("the service does not answer")
-        return CommandResult(done.stdout.decode("utf-8", "replace"), done.returncode)
+        stream = ChildStream(["sh"], env={**os.environ, "TMPDIR": self.directory, "PATH": self.path})
+        said = _Said()
+        stream.start(said)
+        try:
+            stream.write(f"exec 2>&1; {{ {text}\n}} </dev/null".encode("utf-8", "surrogateescape"))
+            stream.close_write()
+            code = await stream.exit_code(timeout)
+            if self.is_lost or not await done_within(stream.ended, timeout) or code is None:
+                raise TerminalError("the service does not answer")
+            return CommandResult(said.output.decode("utf-8", "replace"), code)
+        finally:
+            await stream.close()
 
     async def put_native(self, source: bytes | Path, path: str) -> None:
         if isinstance(source, bytes):

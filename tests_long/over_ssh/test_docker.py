@@ -176,7 +176,7 @@ def test_a_start_that_waits_for_the_engine_there_can_be_stopped(
     docker_environment: MakeDocker,
     tmp_path: Path,
 ) -> None:
-    programs = program("docker", f"touch {tmp_path}/begun; exec sleep 1000")
+    programs = program("docker", f"touch {tmp_path}/begun; exec cat >/dev/null")
     server = machine_where(f"PATH={programs}:$PATH")
     stop(docker_environment(**server.over), lambda: wait_until((tmp_path / "begun").exists))
     assert wait_until(lambda: not our_threads()), our_threads()

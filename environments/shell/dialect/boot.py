@@ -12,6 +12,7 @@ from environments.clean_environment import running_clean
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.bash import Bash
+from environments.shell.dialect.commands import branding, environment_of
 from environments.shell.dialect.posix import Posix
 from environments.shell.state import SessionState
 
@@ -44,6 +45,7 @@ def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> list[
         scrub: Whether of the target's variables it sees the harmless ones alone.
     """
     boot, best = (_BOOT_ON_TERMINAL, _BEST_ON_TERMINAL) if terminal else (_BOOT, _BEST)
+    boot = branding(environment_of(marker)) + boot
     if scrub:
         best = running_clean(f"/bin/sh -c {shlex.quote(best)}")
     return ["/bin/sh", "-c", boot + best, marker]

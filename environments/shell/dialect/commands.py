@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import zlib
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
@@ -21,6 +22,10 @@ fi"""
 """Prints when the process that runs it was started, which is now if that is one of its own."""
 TELL_TIME_ALONE = 'read -r now line </proc/uptime\necho "${now%.*}${now#*.}"'
 """Prints what time it is without starting a process; where /proc is made up, other than by the starts of processes."""
+BRANDS = 1_000_000
+"""Numbers of one environment, see `branding`."""
+_NAMES = 1800
+"""With these the numbers stay within 63 bits, which every shell can read."""
 # What carries the marker, and what all processes are. The second of each starts no process, and takes its time for it:
 # among many that run it would hardly get the processor, so that those are stopped first.
 _STOPPING = r"""
@@ -32,7 +37,7 @@ stop
 _BEARERS = r"""
 bearers=$(command -p grep -zlsF -- "$marker" /proc/[0-9]*/environ)
 if [ -n "$brand" ]; then
-  bearers="$bearers $(command -p grep -ls "^Max file locks  *$brand " /proc/[0-9]*/limits)"
+  bearers="$bearers $(command -p grep -ls "^Max file locks .* $brand " /proc/[0-9]*/limits)"
 fi"""
 _BEARERS_ALONE = rf"""bearers= strays=
 stop
@@ -47,7 +52,7 @@ for d in /proc/[0-9]*; do
   done <"$d/environ"
   if [ -n "$brand" ]; then
     while read -r w; do
-      case $w in "Max file locks "*" $brand "*) whose=bearers ;; esac
+      case $w in "Max file locks "*" "$brand" "*) whose=bearers ;; esac
     done <"$d/limits"
   fi
   case $whose in
@@ -233,7 +238,7 @@ def look(
     spare: int | None,
     wake: int | None,
     signal: str,
-    brand: int | None = None,
+    brand: str | None = None,
     freeze: Sequence[int] = (),
     thaw: bool = True,
     alone: bool = False,
@@ -255,7 +260,7 @@ def look(
         spare: A shell that is not to be found.
         wake: A shell that is to leave its command.
         signal: What to send to those with the marker or the leash; empty is nothing.
-        brand: The number of the command, if it was given one, see `branding`.
+        brand: The number of the processes, or a pattern for numbers, see `branding`.
         freeze: Groups of processes to stop meanwhile, but not the one of the shell that looks.
         thaw: Whether to let them go on then.
         alone: Whether to start no process.
@@ -320,19 +325,35 @@ def ending_with_program(call: str, marker: str, patience: float) -> str:
         patience: Seconds until it does so, in which it may be told that only the link has dropped.
     """
     mark = shlex.quote(f"{MARKER_VARIABLE}={marker}")
+    shell = shlex.quote(f"{MARKER_VARIABLE}={marker}[^/]*/")  # and no command behind it
     wait = f"command -p sleep {plain_number(patience)}\n" if patience else ""  # which a fork bomb may leave no room for
+    # Shells come last: two that do this would end each other before they have ended the rest. They do end a sleep.
     ending = f"""\
+if {_HAS_PROC}; then
+  shells() {{ command -p grep -zlsx -- {shell} /proc/[0-9]*/environ; }}
+  marked() {{
+    command -p grep -zlsF -- {mark} /proc/[0-9]*/environ
+    command -p grep -ls '^Max file locks .* {brands(environment_of(marker))} ' /proc/[0-9]*/limits
+  }}
+else
+  marked() {{
+    {_SHOW} | while read -r p w; do case $w in *{mark}*) w=${{w#*{mark}}}; echo "$p/${{w%% *}}" ;; esac; done
+  }}
+  shells() {{ marked | while read -r p; do case $p in */*/?*) ;; *) echo "$p" ;; esac; done; }}
+fi
+ours=
+for p in $(shells); do
+  p=${{p#/proc/}} p=${{p%%/*}}
+  if [ "$p" != $$ ]; then ours="$ours $p"; fi
+done 2>/dev/null
 {wait}for s in TERM KILL; do
-  if {_HAS_PROC}; then
-    found=$(command -p grep -zlsF -- {mark} /proc/[0-9]*/environ)
-  else
-    found=$({_bearers_by_ps([shlex.quote(marker)])})
-  fi
-  for p in $found; do
-    p=${{p%/environ}} p=${{p#/proc/}}
-    if [ "$p" != $$ ]; then kill -s $s "$p"; fi
+  seen="$$ $ours"
+  for p in $(marked); do
+    p=${{p#/proc/}} p=${{p%%/*}}
+    case " $seen " in *" $p "*) ;; *) seen="$seen $p"; kill -s $s "$p" ;; esac
   done 2>/dev/null
-  if [ $s = TERM ]; then command -p sleep 1; fi
+  if [ -n "$ours" ]; then kill -s $s $ours 2>/dev/null; fi
+  if [ $s = TERM ]; then command -p sleep 1 || command -p sleep 1; fi
 done"""
     return f"{call} trap : {SURVIVED}; {call} trap {shlex.quote(ending)} EXIT\n"
 
@@ -357,12 +378,35 @@ def not_ending_with_program(call: str) -> str:
     return f"{call} trap - EXIT\n"
 
 
-def branding(brand: int) -> str:
+def environment_of(marker: str) -> str:
+    """Return the name of the environment that a marker is of; the inner one, of two within each other."""
+    return marker.rpartition(":")[2].partition("/")[0]
+
+
+def branding(environment: str, command: int | None = None) -> str:
     """Return what gives a number to a shell and all that descends from it, which nothing can shed by accident.
 
     It is a limit of file locks, which Linux holds nobody to. A hard limit can be lowered, and not raised again.
+
+    Args:
+        environment: The name of the shell's environment.
+        command: Which of its commands it is that the shell runs from here on; None is not to tell them apart.
     """
+    brand = brand_of(environment, command)
     return f"\\command ulimit -x {brand} 2>/dev/null || \\command ulimit -w {brand} 2>/dev/null || :\n"
+
+
+def brand_of(environment: str, command: int | None = None) -> int:
+    """Return that number. Those of an environment's commands are below its own, and begin with the same digits."""
+    name, _, unique = environment.rpartition("-")
+    first = 10**12 + (zlib.crc32(name.encode()) % _NAMES << 32) + zlib.crc32(unique.encode())
+    return (first + 1) * BRANDS - 1 if command is None else first * BRANDS + command % (BRANDS - 1)
+
+
+def brands(environment: str) -> str:
+    """Return the pattern of all numbers of an environment, which grep understands as well as `case`."""
+    digits = str(brand_of(environment) // BRANDS)
+    return digits + "[0-9]" * (len(str(BRANDS)) - 1)
 
 
 def without_leash(children: Sequence[int], marker: str, leash: int) -> str:

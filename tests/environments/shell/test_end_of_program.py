@@ -12,18 +12,21 @@ from targets.processes import having
 from environments.conformance.check import unique, wait_until
 
 PROGRAM = """
-import sys, threading
+import sys, threading, time
 from environments import create_environment
 from code_execution import execute_code
 env, word = create_environment("local"), sys.argv[1]
 runs = "{}; echo on; exec -a %s sleep 1000" % word
 env.start(runs.format("trap '' TERM")).expect("on", 30)
 env.execute("(exec -a %s sleep 1000) >/dev/null 2>&1 &" % word)
+env.execute("env -i setsid bash -c 'exec -a %s sleep 1000' <&- >&- 2>&- 29>&- &" % word)
 script = "import subprocess, time; subprocess.Popen(['bash', '-c', 'exec -a %s sleep 1000']); print(1, flush=True)"
 script += "; time.sleep(1000)"
 begun = threading.Event()
 threading.Thread(target=lambda: execute_code(script % word, env=env, tools={}, on_output=lambda _: begun.set())).start()
 begun.wait(60)
+while not env.shells.control.idle:  # the shell that was ready runs the script
+    time.sleep(0.01)
 env.execute(runs.format(":"), on_output=lambda _: print("on", flush=True))
 """
 
@@ -34,7 +37,7 @@ def test_what_runs_on_this_machine_ends_with_the_program(how: signal.Signals) ->
     with subprocess.Popen([sys.executable, "-c", PROGRAM, word], stdout=subprocess.PIPE) as program:
         assert program.stdout
         assert program.stdout.readline() == b"on\n"
-        assert wait_until(lambda: len(having(word)) >= 5, 30)  # this program, and what it has started
+        assert wait_until(lambda: len(having(word)) >= 6, 30)  # this program, and what it has started
         program.send_signal(how)
         program.wait()
         assert wait_until(lambda: not having(word), 30)  # it takes 1.1 s

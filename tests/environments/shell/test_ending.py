@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from targets.local_shells import WAYS
 from targets.processes import all_gone, sleepers
 
 from environments import BaseEnvironment, EnvironmentLostError
-from environments.conformance.check import unique
+from environments.conformance.check import unique, wait_until
 from environments.shell.pool import Control
 
 
@@ -141,6 +145,33 @@ def test_a_child_of_the_shell_without_any_mark_is_ended_and_that_of_an_earlier_c
         assert not sleepers(program)
         assert not sleepers(loop)
     assert len(sleepers(earlier)) == 2
+
+
+BARE = (
+    "/bin/bash -c 'env -i setsid sleep {} <&- >&- 2>&- 6>&- 29>&- &'",
+    f'{sys.executable} -c "{DAEMON}" </dev/null >/dev/null 2>&1',
+    "/bin/bash -c 'cd /; ulimit -S -x 7; for i in 1 2; do env -i setsid sleep {} <&- >&- 2>&- 6>&- 29>&- & done'",
+)
+"""Commands that leave processes without our marker, without our leash and without a parent of ours."""
+
+
+@pytest.mark.parametrize("make", WAYS)
+def test_what_has_shed_all_marks_and_was_left_by_a_command_is_gone_after_cleanup(
+    tmp_path: Path, nap: str, make: Callable[[Path], BaseEnvironment]
+) -> None:
+    other = subprocess.Popen(["env", "-i", "sleep", nap], start_new_session=True)
+    with contextlib.ExitStack() as end, make(tmp_path) as env:
+        end.callback(other.wait)
+        end.callback(other.kill)
+        for command in BARE:
+            env.execute(command.format(nap))
+            env.execute_oneshot(command.format(nap))
+            env.start(command.format(nap)).wait(60)
+        with env.session("other") as session:
+            session.execute(BARE[0].format(nap))
+        assert wait_until(lambda: len(sleepers(nap)) == 14, 30)
+        env.cleanup()
+        assert wait_until(lambda: [process.pid for process in sleepers(nap)] == [other.pid], 2)
 
 
 def test_a_group_that_is_signalled_is_the_commands_own_end(env: BaseEnvironment) -> None:
