@@ -29,10 +29,10 @@ class SocketStream(Stream):
         self._is_closed = False
 
     def _begin(self) -> None:
-        self._loop = current().loop
+        self._poller = current().poller
         self._outgoing = Outgoing(self._socket.fileno(), self._shut)
         if self._early:
-            self._loop.call_soon(self._take, self._early)
+            self._poller.hand_in(self._take, self._early)  # in front of what is read
         self.resume()
 
     def _shut(self) -> None:
@@ -70,12 +70,12 @@ class SocketStream(Stream):
 
     def pause(self) -> None:
         """Stop reading, see `Stream`."""
-        self._loop.remove_reader(self._socket)
+        self._poller.watch_readable(self._socket.fileno(), None)
 
     def resume(self) -> None:
         """Read on, see `Stream`."""
         if not self.has_ended:
-            self._loop.add_reader(self._socket, self._readable)
+            self._poller.watch_readable(self._socket.fileno(), self._readable)
 
     async def close(self) -> None:
         """Close the socket, see `Stream`. What the process does about it is for the one at the other end."""

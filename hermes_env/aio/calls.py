@@ -8,7 +8,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -153,10 +153,9 @@ class Waiting:
         self._home = Home()
         ring = weakref.WeakMethod(self._ring)  # a stream that is dropped is collected while its command runs
         self.call: Call[Any] = Call(work, owner, lambda: (found := ring()) and found(), wants_pieces)
-        context = copy_context()
-        context.run(_home.set, self._home)
-        context.run(_library.set, None)  # the loop thread's own library is asyncio
-        self._thread.loop.call_soon_threadsafe(self._thread.begin, self.call, context=context)
+        self.call.context.run(_home.set, self._home)
+        self.call.context.run(_library.set, None)  # the loop thread's own library is asyncio
+        self._thread.soon(self._thread.begin, self.call)
 
     def _ring(self) -> None:  # on the loop thread
         if not self._is_rung:
