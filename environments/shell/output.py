@@ -7,7 +7,16 @@ import re
 from collections.abc import Callable
 
 from environments.loop import Pieces, in_worker, shielded, spawn
-from environments.output import BoundedCapture, Channel, LiveOutput, LiveText, OutputSink, channel_name
+from environments.output import (
+    BoundedCapture,
+    Channel,
+    Fed,
+    LiveOutput,
+    LiveText,
+    LoopSink,
+    OutputSink,
+    channel_name,
+)
 from environments.result import CommandResult
 from environments.shell.stream import Stream
 
@@ -108,6 +117,29 @@ class Delivery:
         """Wait until all has been handed over."""
         if self._delivering:
             await shielded(self._delivering)
+
+
+class Direct:
+    """Hands output to a sink that takes it on the loop thread, see `Delivery`."""
+
+    def __init__(self, sink: LoopSink, process: Fed, on_error: Callable[[], object]) -> None:
+        self.stream: Stream | None = None
+        """The stream that the output comes on."""
+        self.error: Exception | None = None
+        self._sink, self._on_error = sink, on_error
+        sink.attach(process)
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes of a channel, see `Sink`."""
+        try:
+            if self.error is None:
+                self._sink.add(channel, data)
+        except Exception as error:
+            self.error = error
+            self._on_error()
+
+    async def flush(self) -> None:
+        """Do nothing: all has been handed over."""
 
 
 class Teller:

@@ -60,6 +60,11 @@ class SocketStream(Stream):
         """Send bytes, see `Stream`."""
         self._outgoing.write(data)
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether all is sent, see `Stream`."""
+        return not self._outgoing
+
     async def drain(self) -> None:
         """Wait until all is sent, see `Stream`."""
         await self._outgoing.drain()
