@@ -517,12 +517,12 @@ class PersistentShellEnvironment(FileMethods, BaseEnvironment):
 
     async def _end_all(self) -> None:
         control = self.shells.control
+        control.give_up_reserve()
         self._abandon_all()
         try:
             if not self.stop_ends_all:
                 with contextlib.suppress(TerminalError):
                     await self._remove_scratch()
-                    control.give_up_reserve()
                     spare = control.idle[-1:]  # the one that is taken next: any other would be waited for
                     await self.shells.end_all(but=spare)
                     if survivors := await self._end_processes([shell.pid for shell in spare]):
