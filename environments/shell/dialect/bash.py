@@ -108,8 +108,10 @@ class Bash(BashState):
         aside = f"{end} >&{Fd.ERR}\n" if how == "separate" else ""
         look = self._look_for_leftovers()
         if where != Where.MAIN.value:
-            # A command that fails may not have read all of its input, which must not be taken for script.
-            leave = f'[[ "{code}" = 0 ]] || \\builtin exit\n' if where == Where.ATTACHED.value else ""
+            # A command that fails may not have read all of its input, which must not be taken for script. The shell may
+            # be one that ends all processes when it ends, see `keepers`.
+            leaving = f'[[ "{code}" = 0 ]] || {{ \\builtin trap - EXIT; \\builtin exit; }}\n'
+            leave = leaving if where == Where.ATTACHED.value else ""
             return f"{ended}{look}{aside}{end} >&{Fd.OUT}\n{leave}{self._next()}"
         said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{Fd.OUT}\n"
         return f"{ended}{look}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"

@@ -84,7 +84,8 @@ class Posix(Dialect):
         aside = f"{end} >&{_ERR}\n" if how == "separate" else ""
         if where != Where.MAIN.value:
             # A command that fails may not have read all of its input, which must not be taken for script.
-            leave = f'[ "{code}" = 0 ] || \\command exit\n' if where == Where.ATTACHED.value else ""
+            leaving = f'[ "{code}" = 0 ] || {{ \\command trap - EXIT; \\command exit; }}\n'
+            leave = leaving if where == Where.ATTACHED.value else ""
             return f"{first}{aside}{end} >&{_OUT}\n{leave}{self._next()}"
         said = f"{self._say(Kind.SESSION_END, number, code, left)} >&{_OUT}\n"
         return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self._next()}"
