@@ -26,6 +26,7 @@ from environments.cancellation import holding
 from environments.errors import TerminalError
 from environments.log import logger
 from environments.output import Channel
+from environments.poller import Delay, Poller
 
 T = TypeVar("T")
 _P = ParamSpec("_P")
@@ -151,17 +152,31 @@ class Call(Generic[T]):
     Args:
         work: A coroutine function, which is given this call.
         owner: The thread or task that waits, so that a session can tell a call from within its own callback.
-        wake: Wakes the caller. Called on the loop.
+        wake: Wakes the caller. Called on the loop, behind the tasks that have their turn.
         wants_pieces: Whether the caller has a callback for output.
     """
 
-    __slots__ = ("_wake", "done", "error", "left", "owner", "pieces", "session", "task", "undo", "value", "work")
+    __slots__ = (
+        "_wake",
+        "context",
+        "done",
+        "error",
+        "left",
+        "owner",
+        "pieces",
+        "session",
+        "task",
+        "undo",
+        "value",
+        "work",
+    )
 
     def __init__(
         self, work: Callable[[Call[T]], Awaitable[T]], owner: object, wake: Callable[[], object], wants_pieces: bool
     ) -> None:
         self.work, self.owner, self._wake = work, owner, wake
-        self.pieces = Pieces(wake) if wants_pieces else None
+        self.context = copy_context()
+        self.pieces = Pieces(self.wake) if wants_pieces else None
         self.session: object = None
         """The session in which the work has its turn."""
         self.task: asyncio.Task[None] | None = None
@@ -171,6 +186,10 @@ class Call(Generic[T]):
         self.error: BaseException | None = None
         self.done = self.left = False
 
+    def wake(self) -> None:
+        """Have the caller woken. On the loop."""
+        current().poller.wakes.append(self._wake)
+
     async def serve(self) -> None:
         """Do the work, and wake the caller. On the loop."""
         try:
@@ -179,7 +198,7 @@ class Call(Generic[T]):
             self.error = error
         self.task = None  # that the caller's thread does not have to see to its end
         self.done = True
-        self._wake()
+        self.wake()
         if self.left:
             self.undone()
 
@@ -203,7 +222,8 @@ class LoopThread:
     """The loop, its thread, and the threads of what can only block."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self.poller = Poller()
+        self.loop = asyncio.SelectorEventLoop(self.poller)
         self.loop.set_exception_handler(_log_failure)
         self.thread = 0
         """The thread's identifier, 0 before it runs."""
@@ -212,6 +232,7 @@ class LoopThread:
         self.has_ended = False
         """True once the program is at its end and the loop has stopped."""
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._delays: dict[float, Delay] = {}
         self._closings: list[Callable[[], Coroutine[Any, Any, object]]] = []
         self._workers = Workers(self)
         self._begun = _thread.allocate_lock()
@@ -243,6 +264,7 @@ class LoopThread:
                 pass
         finally:
             self.has_ended = True
+            self.poller.wake_others()
             self._ended.release()
 
     def _has_run(self) -> bool:
@@ -271,6 +293,10 @@ class LoopThread:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def delay(self, seconds: float) -> Delay:
+        """Return what calls functions so many seconds later, see `Delay`. It is for a few lengths of time."""
+        return self._delays.get(seconds) or self._delays.setdefault(seconds, Delay(self.loop, seconds))
+
     def at_end(self, closing: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Have something closed at the end of the program, behind all other work, such as a service's client."""
         self._closings.append(closing)
@@ -294,7 +320,7 @@ class LoopThread:
         if self.left:
             self.abandon()
         if not call.left:
-            call.task = self.loop.create_task(call.serve())
+            call.task = self.loop.create_task(call.serve(), context=call.context)
 
     def abandon(self) -> None:
         """Cancel the work of calls whose callers have left."""
@@ -315,8 +341,7 @@ class LoopThread:
 
     def soon(self, callback: Callable[..., object], *args: object) -> None:
         """Have the loop call a function. Without effect once the loop has ended."""
-        with contextlib.suppress(RuntimeError):
-            self.loop.call_soon_threadsafe(callback, *args)
+        self.poller.hand_in(callback, *args)
 
     def leave(self, call: Call[Any]) -> None:
         """Leave a call: its work is cancelled."""
@@ -502,7 +527,7 @@ def run(work: Callable[[Call[T]], Awaitable[T]], on_piece: Callable[[Any, bytes]
 
     call = Call(work, _thread.get_ident(), wake, on_piece is not None)
     try:
-        thread.loop.call_soon_threadsafe(thread.begin, call)
+        thread.soon(thread.begin, call)
         while True:
             ended, done = thread.has_ended, call.done  # in this order, before the pieces: what comes last is seen last
             if call.pieces and on_piece:

@@ -38,6 +38,38 @@ class OutputSink(Protocol):
         """Take the next bytes of one channel; without `separate` all come from STDOUT."""
 
 
+class Fed(Protocol):
+    """A process that a `LoopSink` may talk to. Everything is called on the loop thread."""
+
+    def feed(self, data: bytes) -> None:
+        """Send bytes to its standard input, as it reads.
+
+        Raises:
+            BrokenPipeError: It has ended, or reads no more.
+        """
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether all of that is sent."""
+
+    async def fed(self) -> None:
+        """Wait until all of that is sent, or cannot be."""
+
+    def pause(self) -> None:
+        """Have no output taken from it."""
+
+    def resume(self) -> None:
+        """Take its output again."""
+
+
+@runtime_checkable
+class LoopSink(OutputSink, Protocol):
+    """One that takes output on the loop thread, where it must return at once."""
+
+    def attach(self, process: Fed) -> None:
+        """Note whose output it takes."""
+
+
 @runtime_checkable
 class ReadableSink(OutputSink, Protocol):
     """One that the handle of a background process reads from, see `Process.read`."""

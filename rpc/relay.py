@@ -10,13 +10,14 @@ from functools import partial
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from environments.output import Channel
+from environments.loop import current, spawn
+from environments.output import Channel, Fed
 from environments.process import Process
 from rpc.dispatcher import Dispatcher
 from rpc.messages import MAX_MESSAGE_BYTES, Response, too_large
 from rpc.relay_lines import RelayedRequest, RelayLines
 from rpc.target_source import target_source
-from rpc.workers import Workers
+from rpc.workers import MAX_BYTES, MAX_JOBS, Workers
 
 CONNECT_SECONDS = 20.0
 """How long a script's first call waits for the relay, which starts at the same time as the script."""
@@ -28,7 +29,7 @@ RELAY_GRACE = 0.2
 class RelayTransport:
     """Takes requests from scripts in any environment that can run a process with a duplex stream.
 
-    A few threads answer them. While these are all busy, the stream is not read, and the script has to wait.
+    The loop thread takes them, a few threads answer, and the loop thread sends the answers.
     """
 
     def __init__(
@@ -59,9 +60,8 @@ class RelayTransport:
         self._waking = waking
         self._may_remove = False
         self._process: Process | None = None
-        self._sink = _Requests(dispatcher.prefix, self._take)
+        self._requests = _Requests(dispatcher.prefix, self._take)
         self._workers = Workers()
-        self._write_lock = threading.Lock()
         self._start_lock = threading.Lock()
         self._closing = threading.Event()
 
@@ -107,7 +107,7 @@ class RelayTransport:
         )
         # Without the site module, which the relay has no use for, Python starts in half the time.
         command = f"{self._before}exec {self._python} -IS -c {shlex.quote(f'{program}main()')}"
-        self._process = self._env.internal.start(command, stdin="consumed", sink=self._sink, grace=RELAY_GRACE)
+        self._process = self._env.internal.start(command, stdin="consumed", sink=self._requests, grace=RELAY_GRACE)
 
     def remove_directory(self) -> None:
         """Have the relay remove the directory as it ends, which is one round trip less. `removed` says if it has."""
@@ -116,7 +116,7 @@ class RelayTransport:
     @property
     def removed(self) -> bool:
         """Whether the relay has removed the directory."""
-        return self._sink.removed
+        return self._requests.removed
 
     def close(self) -> None:
         """End as `Transport.close` says."""
@@ -128,46 +128,84 @@ class RelayTransport:
         if process is None:
             return
         self._workers.close()
-        # A relay that was stopped takes nothing, and whoever tells it something waits until it is killed.
-        teller = threading.Thread(target=self._tell_to_end, args=(process,), name="hermes-rpc-call", daemon=True)
-        teller.start()
+        current().soon(self._requests.end, b"-\n" if self._may_remove else b"\n")
         with contextlib.suppress(TerminalError):
             if process.wait(CLOSE_GRACE_SECONDS) != 0:
                 process.kill()
-        teller.join(CLOSE_GRACE_SECONDS)
         self._workers.join(CLOSE_GRACE_SECONDS)
 
-    def _tell_to_end(self, process: Process) -> None:
-        with self._write_lock, contextlib.suppress(BrokenPipeError, TerminalError):
-            process.write(b"-\n" if self._may_remove else b"\n")
-
     def _take(self, request: RelayedRequest) -> None:
-        """Have a request answered. While there are too many, this waits, and with it the reading of the stream."""
-        self._workers.put(len(request.line) + request.dropped, partial(self._answer, request))
+        """Have a request answered. Called on the loop thread."""
+        self._workers.begin(partial(self._answer, request))
 
     def _answer(self, request: RelayedRequest) -> None:
         dispatcher, dropped = self._dispatcher, request.dropped
         answer = dispatcher.refusal(dropped) if dropped else dispatcher.dispatch(request.line)
-        # Nothing may be written behind the line that ends the relay: a shell would read it.
-        with self._write_lock, contextlib.suppress(BrokenPipeError):
-            if self._process is not None and not self._closing.is_set():
-                self._process.write(request.connection + b" " + answer)
+        current().soon(self._requests.answer, request, answer)
 
 
 class _Requests:
-    """Takes what the relay says. What is no relay's ends it."""
+    """Takes what the relay says, and sends it the answers, both on the loop thread. What is no relay's ends it.
+
+    While many requests are under way, or large ones, the relay is not read, and the script has to wait.
+    """
 
     separate = True
 
     def __init__(self, prefix: bytes, take: Callable[[RelayedRequest], None]) -> None:
         self._lines = RelayLines(prefix)
         self._take = take
+        self._relay: Fed
+        self._jobs = self._bytes = 0
+        self._is_paused = self._is_at_end = False
         self.removed = False
+
+    def attach(self, process: Fed) -> None:
+        """Note the relay, see `LoopSink`."""
+        self._relay = process
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes. On standard error is said that the directory is gone, and nothing else of any use."""
         if channel is Channel.STDERR:
             self.removed = data == b"-"
             return
-        for request in self._lines.feed(data):
+        for request in () if self._is_at_end else self._lines.feed(data):
+            self._jobs += 1
+            self._bytes += request.size
             self._take(request)
+        if self._is_full:
+            self._is_paused = True
+            self._relay.pause()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._jobs >= MAX_JOBS or self._bytes >= MAX_BYTES
+
+    def answer(self, request: RelayedRequest, answer: bytes) -> None:
+        """Send an answer. Nothing may be written behind the line that ends the relay: a shell would read it."""
+        if self._is_at_end:
+            return
+        with contextlib.suppress(BrokenPipeError):
+            self._relay.feed(request.connection + b" " + answer)
+        if self._relay.is_fed:
+            self._answered(request)
+        else:
+            spawn(self._answered_when_sent(request))
+
+    async def _answered_when_sent(self, request: RelayedRequest) -> None:
+        await self._relay.fed()
+        self._answered(request)
+
+    def _answered(self, request: RelayedRequest) -> None:
+        self._jobs -= 1
+        self._bytes -= request.size
+        if self._is_paused and not self._is_full:
+            self._is_paused = False
+            self._relay.resume()
+
+    def end(self, line: bytes) -> None:
+        """Send the line that ends the relay, and read on to its end."""
+        self._is_at_end, self._jobs, self._bytes = True, 0, 0
+        with contextlib.suppress(BrokenPipeError):
+            self._relay.feed(line)
+        self._relay.resume()

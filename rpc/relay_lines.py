@@ -23,6 +23,11 @@ class RelayedRequest(NamedTuple):
     dropped: int = 0
     """How many bytes it had if it did not begin with the token, and was dropped."""
 
+    @property
+    def size(self) -> int:
+        """How many bytes have come of it."""
+        return len(self.line) + self.dropped
+
 
 class RelayLines:
     """Cuts what the relay says into requests. Each stands on a line, behind the number of its connection.

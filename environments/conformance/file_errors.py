@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from environments.base import BaseEnvironment
-from environments.conformance.check import Check, Subject, expect, unique
+from environments.conformance.check import Check, Subject, expect, expect_output, unique
 from environments.errors import (
     TargetFileError,
     TargetFileExistsError,
@@ -17,6 +17,7 @@ from environments.errors import (
     TargetIsADirectoryError,
     TargetNotADirectoryError,
     TargetPermissionError,
+    TerminalError,
 )
 
 Act = Callable[[], object]
@@ -103,6 +104,26 @@ def what_a_user_may_not_do_is_told_by_type(subject: Subject) -> None:
         env.execute_oneshot(f"chmod -R u+rwx {name}; rm -rf {name}")
 
 
+def a_file_that_cannot_be_written_ends_nothing_else(subject: Subject) -> None:
+    """As what runs there ends with a shell of ours that ends with the program."""
+    env, name = subject.env, unique("/tmp/dir")
+    env.execute_oneshot(f"mkdir {name}; mkfifo {name}/pipe")
+    process = env.start("sleep 321")
+    with tempfile.TemporaryDirectory() as here:
+        source = Path(here, "file")
+        source.write_bytes(b"x" * 100_000)
+        try:
+            env.put_file(source, f"{name}/pipe")
+        except TerminalError:
+            pass
+        else:
+            expect(False, "it is not written")
+        expect_output(env, "sleep 2; echo on", "on\n")
+        expect(process.running, "what runs beside runs on", process.poll())
+    process.kill()
+    env.remove(name, recursive=True)
+
+
 def _expect_error(subject: Subject, kind: type[TargetFileError], number: int, path: str, act: Act) -> None:
     try:
         act()
@@ -118,5 +139,10 @@ def _expect_error(subject: Subject, kind: type[TargetFileError], number: int, pa
 
 
 CHECKS = tuple(
-    Check(5, run) for run in (what_is_in_a_files_way_is_told_by_type, what_a_user_may_not_do_is_told_by_type)
+    Check(5, run)
+    for run in (
+        what_is_in_a_files_way_is_told_by_type,
+        what_a_user_may_not_do_is_told_by_type,
+        a_file_that_cannot_be_written_ends_nothing_else,
+    )
 )

@@ -102,13 +102,13 @@ class _Joint:
         self._stream = stream
         self._ours = ours
         ours.setblocking(False)
-        self._loop = current().loop
+        self._loop, self._poller = current().loop, current().poller
         self._outgoing = Outgoing(ours.fileno(), lambda: ours.shutdown(socket.SHUT_WR))
         self._draining: asyncio.Task[None] | None = None
         self._said = b""
         self._has_answered = False
         stream.start(self)
-        self._loop.add_reader(ours, self._readable)
+        self._poller.watch_readable(ours.fileno(), self._readable)
 
     def _readable(self) -> None:
         """Hand on what the client asks."""
@@ -118,7 +118,7 @@ class _Joint:
             return
         except OSError:
             data = b""
-        self._loop.remove_reader(self._ours)
+        self._poller.watch_readable(self._ours.fileno(), None)
         self._sending = self._loop.create_task(self._send(data))
 
     async def _send(self, data: bytes) -> None:
@@ -129,7 +129,7 @@ class _Joint:
                 self._stream.write(data)
                 await self._stream.drain()
             if not self._stream.has_ended:
-                self._loop.add_reader(self._ours, self._readable)
+                self._poller.watch_readable(self._ours.fileno(), self._readable)
         elif _hung_up(self._ours):
             await self._stream.close()
         else:
@@ -163,7 +163,7 @@ class _Joint:
             self.trouble = _complaint(self._host, code, self._said.decode("utf-8", "replace").strip())
         await self._outgoing.drain()
         self._outgoing.close()
-        self._loop.remove_reader(self._ours)
+        self._poller.watch_readable(self._ours.fileno(), None)
         self._ours.close()
         await self._stream.close()
 

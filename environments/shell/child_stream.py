@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import IO, Protocol
 
 from environments.errors import EnvironmentStartError
@@ -27,7 +28,9 @@ hold 64 MB in all, beyond which new ones are tiny, so that none is large without
 LEAVE_LIMIT = 2.0
 """Seconds for a child to end by itself that may not be killed."""
 REST = 0.002
-"""Seconds for which standard error is left unread behind a command."""
+"""Seconds behind a command for which its report is left unread: then it is mostly there as a whole."""
+LONG_REST = 0.2
+"""Seconds behind a report for which standard error is not watched: the next command mostly comes before."""
 MOST_READS = 16
 """Reads in one turn of the loop, of what a child has left in its pipes."""
 _OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
@@ -75,7 +78,7 @@ class ChildStream(Stream):
         self._end_of_child = -1
         self._is_closed = self._is_paused = False
         self._size = PIPE_SIZE
-        self._resting: asyncio.TimerHandle | None = None
+        self._is_resting = False
         self._has_terminal = terminal is not None
         self._files: tuple[IO[bytes], ...] = ()
         try:
@@ -135,11 +138,13 @@ class ChildStream(Stream):
             self._end_of_child = os.pidfd_open(self._child.pid)
 
     def _begin(self) -> None:
-        self._loop = current().loop
+        thread = current()
+        self._loop, self._poller = thread.loop, thread.poller
+        self._look, self._rest = thread.delay(REST), thread.delay(LONG_REST)
         self._outgoing = Outgoing(self._input, self._end_input)
         self._code: asyncio.Future[int] = self._loop.create_future()
         if self._end_of_child >= 0:
-            self._loop.add_reader(self._end_of_child, self._child_ended)
+            self._poller.watch_readable(self._end_of_child, self._child_ended)
         else:
             threading.Thread(target=self._wait_for_child, name="hermes-child", daemon=True).start()
         self._read_all()
@@ -150,7 +155,7 @@ class ChildStream(Stream):
 
     def _child_ended(self) -> None:
         if self._end_of_child >= 0:
-            self._loop.remove_reader(self._end_of_child)
+            self._poller.watch_readable(self._end_of_child, None)
             os.close(self._end_of_child)
             self._end_of_child = -1
         code = self._child.wait()
@@ -162,26 +167,39 @@ class ChildStream(Stream):
 
     def _read_all(self) -> None:
         for descriptor in self._channels:
-            self._loop.add_reader(descriptor, self._readable, descriptor)
+            self._poller.watch_readable(descriptor, partial(self._readable, descriptor))
 
     def rest(self, *, reports: bool) -> None:
-        """Leave standard error unread for a moment: a report is read at once then, and wakes the loop once.
+        """Leave standard error unread for a moment behind a command, and unwatched for a while, see `Stream`.
 
-        A report comes in five writes. Each would wake the loop, and compete with the caller for the interpreter.
+        A report comes in many writes. Each would wake the loop, and compete with the caller for the interpreter.
         """
-        if not reports or self._has_terminal or self._is_paused:
+        if self._has_terminal or self._is_paused:
             return
         descriptor = self._files[2].fileno()
-        if self._resting:
+        if not reports:
+            if self._is_resting:
+                self._look.end(self)
+                self._rest.begin(self, self._watch_again)
+            return
+        if self._is_resting:
+            self._rest.end(self)
             self._readable(descriptor)  # the report before, so that the pipe never fills up
         elif descriptor in self._channels:
-            self._loop.remove_reader(descriptor)
-            self._resting = self._loop.call_later(REST, self._rested)
+            self._is_resting = True
+            self._poller.watch_readable(descriptor, None)
+        self._look.begin(self, partial(self._look_at_report, descriptor))
 
-    def _rested(self) -> None:
-        if self._resting:
-            self._resting.cancel()
-            self._resting = None
+    def _look_at_report(self, descriptor: int) -> None:
+        self._readable(descriptor)
+        if not self._rest.has(self):  # it is not all there
+            self._watch_again()
+
+    def _watch_again(self) -> None:
+        if self._is_resting:
+            self._is_resting = False
+            self._look.end(self)
+            self._rest.end(self)
             if not self._is_paused:
                 self._read_all()
 
@@ -189,11 +207,11 @@ class ChildStream(Stream):
         """Stop reading, see `Stream`."""
         self._is_paused = True
         for descriptor in self._channels:
-            self._loop.remove_reader(descriptor)
+            self._poller.watch_readable(descriptor, None)
 
     def resume(self) -> None:
         """Read on, see `Stream`."""
-        self._rested()
+        self._watch_again()
         if self._is_paused and not self._is_closed:
             self._is_paused = False
             self._read_all()
@@ -222,7 +240,7 @@ class ChildStream(Stream):
         return True
 
     def _drop(self, descriptor: int) -> None:
-        self._loop.remove_reader(descriptor)
+        self._poller.watch_readable(descriptor, None)
         del self._channels[descriptor]
         if self._code.done() and not self._channels:
             self._end()
@@ -250,6 +268,11 @@ class ChildStream(Stream):
     def write(self, data: bytes) -> None:
         """Send bytes, see `Stream`."""
         self._outgoing.write(data)
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether all is sent, see `Stream`."""
+        return not self._outgoing
 
     async def drain(self) -> None:
         """Wait until all is sent, see `Stream`."""

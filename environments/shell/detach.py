@@ -179,6 +179,11 @@ class Redirected(Stream):
             raise BrokenPipeError
         self.first.write(data)
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether all is sent, see `Stream`."""
+        return self.first.is_sent
+
     async def drain(self) -> None:
         """Wait until all is sent, see `Stream`."""
         await self.first.drain()

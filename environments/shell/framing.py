@@ -167,15 +167,12 @@ class FrameScanner:
         kind = _KINDS.get(letter)
         if kind is None:
             return data[start:position], position
-        fields: list[bytes] = []
-        for _ in range(_FIELD_COUNTS[kind]):
-            end = data.find(b"\0", position)
-            if end < 0:
-                self._missing = _FIELD_COUNTS[kind] - len(fields)
-                return None, start
-            fields.append(data[position:end])
-            position = end + 1
-        return Message(kind, tuple(fields)), position
+        count = _FIELD_COUNTS[kind]
+        *fields, rest = data[position:].split(b"\0", count)
+        if len(fields) < count:
+            self._missing = count - len(fields)
+            return None, start
+        return Message(kind, tuple(fields)), len(data) - len(rest)
 
     def _marker_prefix(self, data: bytes, position: int) -> int:
         """Return the index at which the end of `data` may begin a marker; its length if it can't."""

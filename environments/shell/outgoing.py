@@ -24,7 +24,7 @@ class Outgoing:
     def __init__(self, descriptor: int, end: Callable[[], object]) -> None:
         self._descriptor = descriptor
         self._end = end
-        self._loop = current().loop
+        self._poller = current().poller
         self._unsent = bytearray()
         self._room: asyncio.Event | None = None
         self.is_at_end = False
@@ -50,7 +50,7 @@ class Outgoing:
                 raise BrokenPipeError(error.errno, "the process does not read any more") from error
             if not data:
                 return
-            self._loop.add_writer(self._descriptor, self._writable)
+            self._poller.watch_writable(self._descriptor, self._writable)
         self._unsent += data
 
     def _writable(self) -> None:
@@ -66,7 +66,7 @@ class Outgoing:
                 self._end()
 
     def _done(self) -> None:
-        self._loop.remove_writer(self._descriptor)
+        self._poller.watch_writable(self._descriptor, None)
         if self._room:
             self._room.set()
 

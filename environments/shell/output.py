@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 
 from environments.loop import Pieces, in_worker, shielded, spawn
-from environments.output import BoundedCapture, Channel, OutputSink
+from environments.output import BoundedCapture, Channel, Fed, LoopSink, OutputSink
 from environments.result import CommandResult
 from environments.shell.stream import Stream
 
@@ -113,6 +113,34 @@ class Delivery:
         """Wait until all has been handed over."""
         if self._delivering:
             await shielded(self._delivering)
+
+
+class Direct:
+    """Hands output to a sink that takes it on the loop thread, see `Delivery`."""
+
+    def __init__(self, sink: LoopSink, process: Fed, on_error: Callable[[], object]) -> None:
+        self.stream: Stream | None = None
+        """The stream that the output comes on."""
+        self.error: Exception | None = None
+        self._sink, self._on_error = sink, on_error
+        self._is_dropped = False
+        sink.attach(process)
+
+    def add(self, channel: Channel, data: bytes) -> None:
+        """Take the next bytes of a channel, see `Sink`."""
+        try:
+            if self.error is None and not self._is_dropped:
+                self._sink.add(channel, data)
+        except Exception as error:
+            self.error = error
+            self._on_error()
+
+    def drop(self) -> None:
+        """Drop what follows."""
+        self._is_dropped = True
+
+    async def flush(self) -> None:
+        """Do nothing: all has been handed over."""
 
 
 class Outcome:

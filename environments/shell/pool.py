@@ -45,7 +45,9 @@ SLOT_LIMIT = 300.0
 CANCEL_POLL = 0.1
 """Seconds between looks at whether a call that waits for one was cancelled."""
 RESERVE_DELAY = 0.02
-"""Seconds until the shell in reserve is opened, so that it does not delay the command that was just sent."""
+"""Seconds behind a command until the shell in reserve is opened, if it still runs."""
+LONGEST_RESERVE_DELAY = 1.0
+"""Seconds behind the first command until it is opened anyhow: something may run that no command waits for."""
 CONTROL_LIMIT = 10.0
 """Seconds a command of our own may take: what does not answer by then is lost."""
 ALONE_LIMIT = 30.0
@@ -396,7 +398,7 @@ class Control(Pool):
         super().__init__(shells, user)
         self._reserving: asyncio.Task[None] | None = None
         self._replacing: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
+        self._is_due = False
 
     async def open(self, terminal: Terminal | None = None) -> Shell:
         """Open a shell, see `Pool`."""
@@ -408,16 +410,30 @@ class Control(Pool):
     # The shell in reserve.
 
     def reserve(self) -> None:
-        """Have a shell opened soon, without delaying the command that was just sent."""
-        if self._reserving is None:
+        """Have a shell opened, without delaying the command that was just sent, nor others that follow soon."""
+        if self._reserving or not self.shells.life.is_open:
+            return
+        thread = current()
+        thread.delay(RESERVE_DELAY).begin(self, self._reserve_if_busy)
+        if not self._is_due:
+            self._is_due = True
+            thread.delay(LONGEST_RESERVE_DELAY).begin(self, self._begin_reserve)
+
+    def _reserve_if_busy(self) -> None:
+        if self.shells.env.busy:
+            self._begin_reserve()
+
+    def _begin_reserve(self) -> None:
+        self._end_delays()
+        if self.shells.life.is_open:
             self._reserving = spawn(self._reserve())
 
+    def _end_delays(self) -> None:
+        self._is_due = False
+        for seconds in (RESERVE_DELAY, LONGEST_RESERVE_DELAY):
+            current().delay(seconds).end(self)
+
     async def _reserve(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(RESERVE_DELAY):
-                await self._wanted.wait()
-        if not self.shells.life.is_open:
-            return
         # What ends a command is imported before it is needed, too: then there may be no descriptor left to read it by.
         from environments.shell import fork_bomb, kill  # noqa: F401
 
@@ -425,6 +441,11 @@ class Control(Pool):
             self.give_back(await self.open())
         except TerminalError as error:
             self.shells.life.postpone(error)
+
+    def forget(self) -> None:
+        """Forget all shells, see `Pool`, and open none in reserve."""
+        self._end_delays()
+        super().forget()
 
     def lent_for_long(self) -> None:
         """Have another shell opened soon, as no shell that runs something can end what runs with this program."""
@@ -439,9 +460,10 @@ class Control(Pool):
                 self.give_back(await self.open())
 
     async def await_reserve(self) -> None:
-        """Wait until the shell that is being opened is there, if one is."""
+        """Wait until the shell that is or was to be opened is there, if one is."""
+        if self._is_due:
+            self._begin_reserve()
         if (task := self._reserving) and not task.done():
-            self._wanted.set()
             await asyncio.wait((task,))
 
     async def _idle_or_new(self) -> Shell:

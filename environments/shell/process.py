@@ -23,14 +23,14 @@ from environments.errors import (
 from environments.log import logger
 from environments.loop import Call, current, done_within, in_worker, on_loop, shielded, spawn
 from environments.options import Command, check_patience, check_text
-from environments.output import Channel, ReadableSink, incomplete_bytes
+from environments.output import Channel, LoopSink, OutputSink, ReadableSink, incomplete_bytes
 from environments.plain_number import plain_number
 from environments.process import Background, Process, Terminal
 from environments.result import KILLED_EXIT_CODE
 from environments.shell.dialect.base import Request, Where
 from environments.shell.dialect.commands import brand_of, branding
 from environments.shell.lifecycle import weakly
-from environments.shell.output import Delivery
+from environments.shell.output import Delivery, Direct
 from environments.shell.run import MOST_SECONDS, SIGNAL_LIMIT, Running
 from environments.shell.shell import Shell
 from environments.shell.stream import Stream
@@ -138,7 +138,7 @@ class ShellProcess(Process):
         self._grace, self._tap = background.grace, background.tap
         self._given_sink = background.sink
         self._unread = UnreadOutput(limit)
-        self._delivery = Delivery(background.sink, self._sink_failed) if background.sink else None
+        self._delivery = self._delivery_to(background.sink) if background.sink else None
         self._exit_code: int | None = None
         self._error: Exception | None = None
         self._callbacks: list[Callable[[int | None], object]] = []
@@ -146,6 +146,11 @@ class ShellProcess(Process):
         self._input_closed = False
 
     # On the loop.
+
+    def _delivery_to(self, sink: OutputSink) -> Delivery | Direct:
+        if isinstance(sink, LoopSink):
+            return Direct(sink, self, self._sink_failed)
+        return Delivery(sink, self._sink_failed)
 
     def send(self, shell: Shell, request: Request, ending: Control) -> None:
         """Send the request to its shell."""
@@ -210,6 +215,37 @@ class ShellProcess(Process):
         except Exception:  # of the caller's, in a thread that must go on
             log.exception("a callback for the end of a background process failed")
 
+    # What a sink may do that takes the output on the loop, see `Fed`.
+
+    def feed(self, data: bytes) -> None:
+        """Send bytes, see `Fed`."""
+        if self.running_command.ended or self._input_closed:
+            raise BrokenPipeError("the process has ended, or its input")
+        self._shell.stream.write(data)
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether all is sent, see `Fed`."""
+        return self._shell.stream.is_sent or self.done.done()
+
+    async def fed(self) -> None:
+        """Wait until all is sent, see `Fed`."""
+        if not self.is_fed:
+            draining = spawn(self._shell.stream.drain())
+            try:
+                await asyncio.wait((draining, self.done), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                draining.cancel()
+
+    def pause(self) -> None:
+        """Have no output taken, see `Fed`."""
+        self._shell.stream.pause()
+
+    def resume(self) -> None:
+        """Take the output again, see `Fed`."""
+        if not self.done.done():
+            self._shell.stream.resume()
+
     # The interface, see `Process`.
 
     def check_process(self) -> None:
@@ -257,11 +293,7 @@ class ShellProcess(Process):
         if self._input_closed:
             raise BrokenPipeError("its input was closed" if self._takes_input else _NO_INPUT)
         self._shell.stream.write(raw)
-        draining = spawn(self._shell.stream.drain())
-        try:
-            await asyncio.wait((draining, self.done), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            draining.cancel()
+        await self.fed()
 
     @on_loop
     async def close_stdin(self) -> None:

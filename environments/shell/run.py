@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING
 
 from environments.cancellation import current_scope
@@ -71,10 +72,11 @@ class Running:
         """The number that its text gives to its processes, see `dialect.commands.branding`."""
         self._sink, self._ending = sink, ending
         self._is_abandoned = self._is_late = False
-        self._loop = current().loop
+        self._thread = current()
+        self._loop = self._thread.loop
         self._woken: asyncio.Future[None] = self._loop.create_future()
         self._over: asyncio.Event | None = None
-        self._timer: asyncio.TimerHandle
+        self._timer: asyncio.TimerHandle | None = None
         self._poll: asyncio.TimerHandle | None = None
         self.began = time.monotonic()
         self.marker = shell.send(request, sink, self._end)
@@ -112,13 +114,16 @@ class Running:
         Raises:
             TerminalError: It could not be ended, or begun.
         """
-        first = max(0.0, min(limit, BEGIN_LIMIT))
-        self._timer = self._loop.call_later(first, self._look_at_time, limit, first)
+        looks = self._thread.delay(BEGIN_LIMIT)
+        if limit > BEGIN_LIMIT:
+            looks.begin(self, partial(self._look_at_time, limit, BEGIN_LIMIT))
+        else:
+            self._timer = self._loop.call_later(max(0.0, limit), self._look_at_time, limit, limit)
         if event:
             self._look_at(event)
         scope = current_scope()
         try:
-            with scope.calling(lambda: current().soon(self.interrupt)) if scope else nullcontext():
+            with scope.calling(lambda: self._thread.soon(self.interrupt)) if scope else nullcontext():
                 await self._woken
                 if self._is_late and self.ended is None and self.reason is None:
                     await self._until_over(limit)
@@ -128,7 +133,9 @@ class Running:
             await self._abandoned()
             raise
         finally:
-            self._timer.cancel()
+            looks.end(self)
+            if self._timer:
+                self._timer.cancel()
             if self._poll:
                 self._poll.cancel()
         return self.ended or Ended(None)

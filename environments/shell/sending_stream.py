@@ -84,6 +84,11 @@ class SendingStream(Stream):
         self._is_broken = True
         self._unsent.clear()
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether all is sent, see `Stream`."""
+        return self._sending is None
+
     async def drain(self) -> None:
         """Wait until all is sent, see `Stream`."""
         if self._sending:

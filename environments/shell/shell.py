@@ -311,7 +311,11 @@ class Shell:
 
     def _note_report(self, number: int) -> None:
         self.reported_number = number
-        if self._reported and self.has_reported:
+        if not self.has_reported:
+            return
+        if self.state is State.IDLE:
+            self.stream.rest(reports=False)
+        if self._reported:
             self._reported.set_result(None)
             self._reported = None
 

@@ -10,6 +10,8 @@ from environments.output import Channel
 from environments.shell.outgoing import Outgoing
 from environments.shell.stream import Stream
 
+REST = 0.002
+"""Seconds behind a command for which its report is left unread: then it is mostly there as a whole."""
 READ_SIZE = 256 * 1024
 """Bytes that are read at a time."""
 
@@ -29,10 +31,12 @@ class SocketStream(Stream):
         self._is_closed = False
 
     def _begin(self) -> None:
-        self._loop = current().loop
+        thread = current()
+        self._poller, self._rest = thread.poller, thread.delay(REST)
+        self._is_resting = False
         self._outgoing = Outgoing(self._socket.fileno(), self._shut)
         if self._early:
-            self._loop.call_soon(self._take, self._early)
+            self._poller.hand_in(self._take, self._early)  # in front of what is read
         self.resume()
 
     def _shut(self) -> None:
@@ -58,7 +62,14 @@ class SocketStream(Stream):
 
     def write(self, data: bytes) -> None:
         """Send bytes, see `Stream`."""
+        if self._is_resting:
+            self.resume()
         self._outgoing.write(data)
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether all is sent, see `Stream`."""
+        return not self._outgoing
 
     async def drain(self) -> None:
         """Wait until all is sent, see `Stream`."""
@@ -68,14 +79,30 @@ class SocketStream(Stream):
         """Close our half of the socket, see `Stream`."""
         self._outgoing.close_write()
 
+    def rest(self, *, reports: bool) -> None:
+        """Leave a report unread until the next command, or for a moment, see `Stream`.
+
+        It comes in many pieces. Each would wake the loop, and compete with the caller for the interpreter.
+        """
+        if reports:
+            self.pause()
+            self._is_resting = True
+            self._rest.begin(self, self.resume)
+
+    def _rested(self) -> None:
+        self._is_resting = False
+        self._rest.end(self)
+
     def pause(self) -> None:
         """Stop reading, see `Stream`."""
-        self._loop.remove_reader(self._socket)
+        self._rested()
+        self._poller.watch_readable(self._socket.fileno(), None)
 
     def resume(self) -> None:
         """Read on, see `Stream`."""
+        self._rested()
         if not self.has_ended:
-            self._loop.add_reader(self._socket, self._readable)
+            self._poller.watch_readable(self._socket.fileno(), self._readable)
 
     async def close(self) -> None:
         """Close the socket, see `Stream`. What the process does about it is for the one at the other end."""

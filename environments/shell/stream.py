@@ -103,6 +103,11 @@ class Stream(ABC):
             BrokenPipeError: The process no longer reads, or the link is gone.
         """
 
+    @property
+    def is_sent(self) -> bool:
+        """Whether what was written has been sent, as far as that is known."""
+        return False
+
     async def drain(self) -> None:  # noqa: B027
         """Wait until what was written has been sent, or cannot be."""
 

@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from functools import partial
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -57,10 +57,9 @@ class Waiting:
         self._is_over = False
         ring = weakref.WeakMethod(self._ring)  # what runs keeps neither a stream nor the task of a closed event loop
         self.call: Call[Any] = Call(work, owner, lambda: (found := ring()) and found(), wants_pieces)
-        context = copy_context()
-        context.run(_waiting.set, weakref.ref(self))
-        context.run(_library.set, None)  # the loop thread's own library is asyncio
-        self._thread.loop.call_soon_threadsafe(self._thread.begin, self.call, context=context)
+        self.call.context.run(_waiting.set, weakref.ref(self))
+        self.call.context.run(_library.set, None)  # the loop thread's own library is asyncio
+        self._thread.soon(self._thread.begin, self.call)
 
     def _ring(self) -> None:  # on the loop thread
         if not self._is_rung:

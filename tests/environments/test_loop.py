@@ -752,7 +752,7 @@ class TestCallersThatLeave:
             release.wait(LONG)
 
         places = raise_at(None, lambda: loop.run(things.make))
-        sent = next(place for place in places if place.endswith("socket.send returned"))
+        sent = next(place for place in places if "hand_in deque.append returned" in place)
         thread.soon(block)
         assert busy.wait(LONG)
         try:
@@ -1022,7 +1022,7 @@ class TestEachMoment:
 
     def test_nor_does_another_exception_after_it(self) -> None:
         moments = Moments(at_once)
-        assert moments.try_pairs() > 100
+        assert moments.try_pairs() > 50
         moments.end()
 
     def test_an_exception_in_the_first_call_of_a_process_leaves_no_second_loop(self) -> None:
@@ -1253,7 +1253,7 @@ class TestFaults:
 
         thread.soon(fail)
         assert loop.run(right) == "right"
-        assert [(record.name, record.levelname) for record in caplog.records] == [("environments.loop", "ERROR")]
+        assert [(record.name, record.levelname) for record in caplog.records] == [("environments.poller", "ERROR")]
         assert f"{kind.__name__}: of a callback" in caplog.text
 
     def test_a_task_beside_that_exits_ends_nothing_else(self, caplog: pytest.LogCaptureFixture) -> None:

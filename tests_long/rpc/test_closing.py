@@ -10,6 +10,7 @@ import pytest
 from targets.script_line import FaultyEnvironment
 
 from environments import EnvironmentLostError
+from environments.conformance.check import wait_until
 
 
 @pytest.mark.parametrize("transport", ["unix", "relay", "file"])
@@ -30,6 +31,24 @@ def test_closing_does_not_wait_for_a_handler_that_runs_on(open_line, local_env, 
     for thread in threading.enumerate():
         if thread.name == "hermes-rpc-call":
             thread.join(60)
+
+
+def test_a_relay_that_is_not_read_as_too_many_calls_run_ends_by_itself_all_the_same(open_line, local_env):
+    release = threading.Event()
+    line = open_line({"stuck": release.wait}, local_env, max_calls=1000, relay=True)
+    code = """
+    import threading
+    threads = [threading.Thread(target=h.stuck, daemon=True) for _ in range(100)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    """
+    with line.popen(code) as script:
+        assert wait_until(lambda: line.transport._requests._is_paused, 60)
+        line.close()
+        assert line.transport._process.poll() == 0
+        assert line.transport._process.running_command.reason is None  # and was not ended by us
+        script.kill()
+    release.set()
 
 
 def test_the_end_of_a_queue_that_is_gone_leaves_nothing_in_the_session_s_directory(open_line, local_env):

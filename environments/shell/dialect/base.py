@@ -147,6 +147,8 @@ class Dialect(ABC):
         self.nonce = nonce
         self.marker = marker
         self.words = words
+        self._usual: dict[str, bytes] = {}
+        """What evaluates the commands of usual requests, by `finishing_name`."""
 
     # What differs.
 
@@ -307,16 +309,21 @@ class Dialect(ABC):
         before += self._saying_begin(number, request.separate) if announced else ""
         if number == 1 and request.where in (Where.SUBSHELL, Where.ATTACHED):
             before += f"{self.call} trap : {SURVIVED};"
-        running = f"{self._running(request, number)}\n"
-        first, last = (text.encode("utf-8", "surrogateescape") for text in (before, running))
-        return first + self._loading(request) + last
+        first = before.encode("utf-8", "surrogateescape") + self._loading(request)
+        if request.cwd is not None or request.env or request.stdin_file or request.where.takes_input:
+            return first + self._running(request, number)
+        name = finishing_name(request)
+        if name not in self._usual:
+            self._usual[name] = self._running(request, number)
+        return first + self._usual[name]
 
-    def _running(self, request: Request, number: int) -> str:
+    def _running(self, request: Request, number: int) -> bytes:
+        """Return what evaluates the command, and what is behind that."""
         where = request.where
         command = f"{self._entering(request)}{self._with_variables(request)}{self._evaluating(request)}"
         redirections = self._redirections(request)
         if where.ends_shell:
-            return f"{self._last(request, number)};{command} {redirections};{self.call} exit"
+            return _line(f"{self._last(request, number)};{command} {redirections};{self.call} exit")
         finishing = self._finishing(request) + (f";\\exec {self.stdin}<&-" if request.stdin_file else "")
         if where is Where.MAIN:
             run = self._there_and_back(request, f"{command} {redirections};{finishing}")
@@ -324,7 +331,7 @@ class Dialect(ABC):
             begin = self._saying_begin(number) if where.takes_input else ""
             run = f"{begin}({command}) {redirections};{finishing}"
         # In braces, so that a request of which the end is cut off is an error, and nothing of it runs.
-        return f"{{ {run}; }}"
+        return _line(f"{{ {run}; }}")
 
     def _last(self, request: Request, number: int) -> str:
         """Return what comes before the last command of a shell, which ends it."""
@@ -391,9 +398,11 @@ class Dialect(ABC):
         first, end = f"{self._noting_end()}{self._look_for_leftovers()}", self._say(Kind.END, *ended)
         aside = f"{end} >&{self.err}\n" if how == "separate" else ""
         if where != Where.MAIN.value:
-            # A command that fails may not have read all of its input, which must not be taken for script.
+            # A command that fails may not have read all of its input, which must not be taken for script. The shell may
+            # be one that ends all processes when it ends, see `keepers`.
+            leaving = f"{{ {self.call} trap - EXIT; {self.call} exit; }}"
             code = f'{self.call} test "{self._value(Item.CODE)}" = 0'
-            leave = f"{code} || {self.call} exit\n" if where == Where.ATTACHED.value else ""
+            leave = f"{code} || {leaving}\n" if where == Where.ATTACHED.value else ""
             return f"{first}{aside}{end} >&{self.out}\n{leave}{self.next()}"
         said = f"{self._say(Kind.SESSION_END, *ended)} >&{self.out}\n"
         return f"{first}{self._here()}{aside}{said}{self._report(how)}{self._arm()}{self.next()}"
@@ -427,6 +436,10 @@ class Dialect(ABC):
 
     def _mark(self, number: str) -> str:
         return f'{self.call} export {MARKER_VARIABLE}="{self.marker}{number}/"'
+
+
+def _line(text: str) -> bytes:
+    return f"{text}\n".encode("utf-8", "surrogateescape")
 
 
 def directory_name(marker: str) -> str:

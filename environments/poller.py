@@ -1,0 +1,162 @@
+"""What the loop thread waits on: descriptors, and what other threads hand in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from _socket import socketpair  # its sockets are closed with the last reference, whatever is raised around them
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector, SelectorKey
+from typing import Any
+
+from environments.log import logger
+
+Action = Callable[[], object]
+
+log = logger(__name__)
+
+
+class Poller(DefaultSelector):
+    """The selector of the loop, which asyncio asks once in each turn, before the tasks have theirs.
+
+    What watches a descriptor is called right here, so that a task that it wakes goes on in the same turn; asyncio's own
+    way takes one turn more for that. Other threads are woken here, behind the tasks: earlier they would only wait for
+    the interpreter lock. All but `hand_in` is called on the loop thread.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wakes: list[Action] = []
+        """What wakes other threads once all tasks have had their turn."""
+        self._handed_in: deque[Action] = deque()
+        self._watchers: dict[int, dict[int, Action]] = {}
+        self._is_polling = False
+        self._bell, self._cord = socketpair()
+        self._cord.setblocking(False)
+        self.watch_readable(self._bell.fileno(), partial(self._bell.recv, 4096))
+
+    def hand_in(self, function: Callable[..., object], *args: object) -> None:
+        """Have the loop call a function soon. Called in any thread, which may be interrupted anywhere in it."""
+        self._handed_in.append(partial(function, *args))
+        if self._is_polling:  # the loop alone sets that, and looks for what was handed in behind it
+            with contextlib.suppress(OSError):  # full: it wakes; or closed
+                self._cord.send(b".")
+
+    def watch_readable(self, descriptor: int, on_readable: Action | None) -> None:
+        """Have a function called when there is something to read, until this is called again; None is no function."""
+        self._watch(descriptor, EVENT_READ, on_readable)
+
+    def watch_writable(self, descriptor: int, on_writable: Action | None) -> None:
+        """Do the same for when there is room to write."""
+        self._watch(descriptor, EVENT_WRITE, on_writable)
+
+    def _watch(self, descriptor: int, event: int, watcher: Action | None) -> None:
+        watchers = self._watchers.setdefault(descriptor, {})
+        before = sum(watchers)
+        if watcher:
+            watchers[event] = watcher
+        else:
+            watchers.pop(event, None)
+        events = sum(watchers)
+        if not events:
+            del self._watchers[descriptor]
+        if events and not before:
+            self.register(descriptor, events, watchers)
+        elif before and not events:
+            self.unregister(descriptor)
+        elif events != before:
+            self.modify(descriptor, events, watchers)
+
+    def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+        """Wake other threads, wait, and call what is due. Returns what asyncio watches."""
+        self.wake_others()
+        self._is_polling = True
+        if self._take_in() or self._handed_in:
+            timeout = 0
+        ready = super().select(timeout)
+        self._is_polling = False
+        others = []
+        for key, events in ready:
+            if isinstance(key.data, dict):
+                for event, watcher in list(key.data.items()):
+                    if events & event:
+                        _call(watcher)
+            else:
+                others.append((key, events))
+        self._take_in()
+        return others
+
+    def wake_others(self) -> None:
+        """Call what wakes other threads."""
+        wakes, self.wakes = self.wakes, []
+        for wake in wakes:
+            _call(wake)
+
+    def _take_in(self) -> bool:
+        """Call what was handed in. Returns whether anything was."""
+        count = len(self._handed_in)  # what these hand in themselves is for the next turn
+        for _ in range(count):
+            _call(self._handed_in.popleft())
+        return count > 0
+
+    def close(self) -> None:
+        """Free the descriptors."""
+        super().close()
+        self._bell.close()
+        self._cord.close()
+
+
+def _call(function: Action) -> None:
+    try:
+        function()
+    except BaseException:
+        log.exception("the loop thread met a fault")
+
+
+class Delay:
+    """Calls functions so many seconds later. Nearly all are taken back before, which costs next to nothing here.
+
+    Args:
+        loop: The loop.
+        seconds: The seconds.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self._loop, self._seconds = loop, seconds
+        self._due: dict[Any, tuple[float, Action]] = {}
+        """By key, the earliest first."""
+        self._is_set = False
+
+    def begin(self, key: object, function: Action) -> None:
+        """Have a function called, in place of the one of the same key."""
+        self._due.pop(key, None)
+        self._due[key] = (self._loop.time() + self._seconds, function)
+        if not self._is_set:
+            self._set(self._seconds)
+
+    def has(self, key: object) -> bool:
+        """Return whether a function is still to be called."""
+        return key in self._due
+
+    def end(self, key: object) -> None:
+        """Take a function back, if it was not called yet."""
+        self._due.pop(key, None)
+
+    def _set(self, seconds: float) -> None:
+        self._is_set = True
+        self._loop.call_later(seconds, self._call_due)
+
+    def _call_due(self) -> None:
+        self._is_set = False
+        now = self._loop.time()
+        due = []
+        for key, (when, function) in self._due.items():
+            if when > now:
+                self._set(when - now)
+                break
+            due.append((key, function))
+        for key, function in due:
+            if self._due.pop(key, None):
+                _call(function)
