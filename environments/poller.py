@@ -7,6 +7,7 @@ import contextlib
 from _socket import socketpair  # its sockets are closed with the last reference, whatever is raised around them
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector, SelectorKey
 from typing import Any
@@ -16,6 +17,7 @@ from environments.log import logger
 Action = Callable[[], object]
 
 log = logger(__name__)
+_NO_CONTEXT = Context()
 
 
 class Poller(DefaultSelector):
@@ -146,7 +148,7 @@ class Delay:
 
     def _set(self, seconds: float) -> None:
         self._is_set = True
-        self._loop.call_later(seconds, self._call_due)
+        self._loop.call_later(seconds, self._call_due, context=_NO_CONTEXT)  # that of a call would keep it alive
 
     def _call_due(self) -> None:
         self._is_set = False

@@ -314,6 +314,8 @@ class ChildStream(Stream):
         if not self._is_closed:
             self.pause()
             self._is_closed = True
+            self._look.end(self)
+            self._rest.end(self)
             self._outgoing.close()
             may_kill = True
             if not self._code.done():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import cached_property
@@ -297,8 +298,8 @@ class PersistentShellEnvironment(BaseEnvironment):
         await self._file_calls.end()
         await self.life.close(lambda: end_all(self))
 
-    def __del__(self) -> None:
-        if life := getattr(self, "life", None):
+    def __del__(self, is_at_end: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_at_end() and (life := getattr(self, "life", None)):  # there, names of modules may be gone
             life.abandoned(self)
 
     # What backends and our own parts ask.
