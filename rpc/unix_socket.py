@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import socket
 import tempfile
 import threading
@@ -14,6 +13,7 @@ from environments.local_files import remove_tree
 from environments.owner import Owner
 from rpc.connection import Connection, Connections
 from rpc.dispatcher import Dispatcher
+from rpc.ready import Ready, ready
 from rpc.target_source import target_source
 from rpc.workers import MAX_THREADS, join_all
 
@@ -22,8 +22,6 @@ CLOSE_GRACE_SECONDS = 2.0
 FREE_REFUSALS = 64
 """Connections without the token that are closed at once; further ones have to wait for their turn."""
 REFUSAL_PAUSE = 0.02
-
-_ONCE = select.EPOLLIN | select.EPOLLONESHOT
 
 
 class UnixSocketTransport:
@@ -43,7 +41,7 @@ class UnixSocketTransport:
         self._refused = 0
         self._directory: Path | None = None
         self._listener: socket.socket | None = None
-        self._poll: select.epoll | None = None
+        self._ready: Ready | None = None
         self._wake: tuple[int, int] | None = None
 
     @property
@@ -66,10 +64,10 @@ class UnixSocketTransport:
             listener.bind(str(self._directory / "socket"))
             listener.listen(BACKLOG)
             listener.setblocking(False)
-            self._poll = poll = select.epoll()
+            self._ready = watched = ready()
             self._wake = os.pipe()
-            poll.register(self._wake[0], select.EPOLLIN)
-            poll.register(listener, _ONCE)
+            watched.watch(self._wake[0], once=False)
+            watched.watch(listener.fileno())
         except OSError:
             self.close()
             raise
@@ -95,10 +93,10 @@ class UnixSocketTransport:
         """Close every descriptor, once no thread uses them. A handler that never ends is the last to do so."""
         with self._lock:
             descriptors, self._wake = self._wake or (), None
-            poll, self._poll = self._poll, None
+            watched, self._ready = self._ready, None
             listener, self._listener = self._listener, None
-        if poll:
-            poll.close()
+        if watched:
+            watched.close()
         if listener:
             listener.close()
         for descriptor in descriptors:
@@ -122,19 +120,19 @@ class UnixSocketTransport:
                 self._threads.remove(thread)
 
     def _serve(self) -> None:
-        poll, listener = self._poll, self._listener
-        assert poll and listener and self._wake
+        watched, listener = self._ready, self._listener
+        assert watched and listener and self._wake
         wake = self._wake[0]
         try:
             while not self._closing.is_set():
-                ((descriptor, _),) = poll.poll(maxevents=1) or ((wake, 0),)
+                descriptor = watched.next()
                 with self._lock:
                     self._idle -= 1
                 try:
                     if descriptor == listener.fileno():
-                        self._accept(listener, poll)
-                    elif descriptor != wake:
-                        self._read(descriptor, poll)
+                        self._accept(listener, watched)
+                    elif descriptor is not None and descriptor != wake:
+                        self._read(descriptor, watched)
                 finally:
                     with self._lock:
                         self._idle += 1
@@ -148,20 +146,20 @@ class UnixSocketTransport:
 
     # What they do.
 
-    def _accept(self, listener: socket.socket, poll: select.epoll) -> None:
+    def _accept(self, listener: socket.socket, watched: Ready) -> None:
         if self._refused > FREE_REFUSALS:
             self._closing.wait(REFUSAL_PAUSE)
         with contextlib.suppress(OSError):  # it has left again, or there is no descriptor for it
             if self._connections.make_room():
                 connected, _ = listener.accept()
                 connection = self._connections.add(connected)
-                poll.register(connection.descriptor, _ONCE)
+                watched.watch(connection.descriptor)
         if self._closing.is_set() or self._connections.are_full:
             return  # the next one is taken when one of these is free
         with contextlib.suppress(OSError):
-            poll.modify(listener.fileno(), _ONCE)
+            watched.watch(listener.fileno())
 
-    def _read(self, descriptor: int, poll: select.epoll) -> None:
+    def _read(self, descriptor: int, watched: Ready) -> None:
         connection = self._connections.taken(descriptor)
         if connection is None:  # it was closed, or another thread is at it, since this was told
             return
@@ -171,9 +169,9 @@ class UnixSocketTransport:
         finally:
             waiting = [self._listener.fileno()] if self._listener and self._connections.are_many else []
             self._connections.released(connection, goes_on=goes_on)
-            for ready in (*waiting, *self._connections.ready()):
+            for waits in (*waiting, *self._connections.ready()):
                 with contextlib.suppress(OSError, ValueError):  # of what is being closed
-                    poll.modify(ready, _ONCE)
+                    watched.watch(waits)
 
     def _answer(self, connection: Connection) -> bool:
         """Answer what has come on a connection, and return whether it goes on."""

@@ -47,6 +47,7 @@ from environments import create_environment
 from environments.conformance import CHECKS, Subject
 from environments.conformance.suite import run_checks
 from environments.shell.dialect import base, commands
+from code_execution import execute_code
 
 base.LEAVE_SIGNAL = commands.LEAVE_SIGNAL = 70  # which is none here, either
 
@@ -71,6 +72,9 @@ for check in checks:
         failed += 1
         print(f"{check.name}: {type(error).__name__}: {error}")
 subject.close()
+with create_environment("local") as env:
+    said = execute_code("from hermes_tools import add; print(add(1, 2))", env=env, tools={"add": lambda a, b: a + b})
+    assert said.output == "3\n", said
 left = [name for name in os.listdir(os.environ["TMPDIR"]) if name.endswith("-leash")]
 print(f"{len(checks)} checks, {failed} failed, left: {left}")
 """

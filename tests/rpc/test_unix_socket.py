@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import stat
 from pathlib import Path
@@ -11,6 +12,12 @@ import pytest
 from targets.script_line import socket_path
 
 from rpc import Request, Response
+
+
+@pytest.fixture(params=["epoll", "poll"], autouse=True)
+def waiting(request, monkeypatch):
+    if request.param == "poll":
+        monkeypatch.delattr(select, "epoll")
 
 
 @pytest.fixture
