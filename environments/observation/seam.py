@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from environments.cancellation import holding
 from environments.observation.observation import (
     CURRENT,
     NO_FACTS,
@@ -54,11 +52,6 @@ def observed(
 def current_observation() -> Observation:
     """Return what the current thread is at."""
     return CURRENT.get() or UNOBSERVED
-
-
-def unobserved() -> AbstractContextManager[None]:
-    """Have nobody look at what the current thread does in the block: it is business of our own."""
-    return holding(CURRENT, UNOBSERVED)
 
 
 def _telemetry() -> Observer | None:
