@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from calendar import timegm
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -147,6 +146,8 @@ def _rows(lines: Iterable[str]) -> Iterable[tuple[int, Row]]:
 
 def _ticks(words: Sequence[str]) -> str:
     """Return the second that `ps` tells as `Sat Feb 29 09:05:59 2020`, in ticks."""
+    from calendar import timegm  # which no other system needs
+
     try:
         _, month, day, clock, year = words
         moment = timegm((int(year), _MONTHS.index(month) + 1, int(day), *map(int, clock.split(":"))))
