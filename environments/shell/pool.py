@@ -447,15 +447,22 @@ class Control(Pool):
         self._end_delays()
         super().forget()
 
-    def lent_for_long(self) -> None:
-        """Have another shell opened soon, as no shell that runs something can end what runs with this program."""
-        is_needed = self.shells.env.ends_with_program and not self._idle
-        if is_needed and (self._replacing is None or self._replacing.done()):
-            self._replacing = spawn(self._replace())
+    async def before_long(self) -> None:
+        """See to it that a shell is left when one is lent for long: one that runs something ends nothing.
 
-    async def _replace(self) -> None:
-        await asyncio.sleep(RESERVE_DELAY)
-        if self.shells.life.is_open and not self._idle:
+        Where a script could stop all processes, that is opened before it begins: what is being started in a container
+        when that happens holds up the engine. Elsewhere it is opened soon, and delays nothing.
+        """
+        env = self.shells.env
+        if not env.ends_with_program or len(self._idle) > 1 or (self._replacing and not self._replacing.done()):
+            return
+        self._replacing = spawn(self._replace(0.0 if env.is_alone else RESERVE_DELAY))
+        if env.is_alone:
+            await asyncio.wait((self._replacing,))
+
+    async def _replace(self, delay: float) -> None:
+        await asyncio.sleep(delay)
+        if self.shells.life.is_open and (not delay or not self._idle):
             with contextlib.suppress(TerminalError):  # what it is opened for meets that, too
                 self.give_back(await self.open())
 

@@ -87,9 +87,9 @@ class Processes:
         if terminal:
             shell, release = await shells.pool_of(user).open(terminal), shells.end_soon
         else:
-            shell, release = await pool.take(), pool.give_back
             if command.is_own:
-                shells.control.lent_for_long()
+                await shells.control.before_long()
+            shell, release = await pool.take(), pool.give_back
         process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
         try:
             process.send(shell, request, shells.control_of(user))
