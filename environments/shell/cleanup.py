@@ -89,13 +89,20 @@ async def _end_processes(
 
     dialect = env.shells.dialect or Bash  # only other users had a shell
     numbers = None if env.is_alone else brands(env.id)
+    failed: TerminalError | None = None
     for each in of_users:
-        await each.tree(Quarry(marker, dialect, brand=numbers)).end(GRACE)
-    if await answered(env.has_no_process, marker, but):
-        return ()
-    # What `service` or `su -` starts sheds its environment, and all marks of ours.
-    quarry = Quarry(marker, dialect, since=since, brand=numbers, takes_strays=takes_strays)
-    return await control.tree(quarry).end(GRACE)
+        try:
+            await each.tree(Quarry(marker, dialect, brand=numbers)).end(GRACE)
+        except TerminalError as error:  # the other users' are ended all the same
+            failed = error
+    survivors: tuple[int, ...] = ()
+    if not await answered(env.has_no_process, marker, but):
+        # What `service` or `su -` starts sheds its environment, and all marks of ours.
+        quarry = Quarry(marker, dialect, since=since, brand=numbers, takes_strays=takes_strays)
+        survivors = await control.tree(quarry).end(GRACE)
+    if failed:
+        raise failed
+    return survivors
 
 
 async def _close(env: PersistentShellEnvironment) -> None:
