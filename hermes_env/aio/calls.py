@@ -33,7 +33,6 @@ T = TypeVar("T")
 _P = ParamSpec("_P")
 Work = Callable[[Call[T]], Awaitable[T]]
 """A coroutine function for the loop thread."""
-_OVER = "a coroutine of a callback was cancelled, as its call is over"
 
 
 class Waiting:
@@ -142,7 +141,7 @@ class Waiting:
                     _close(awaitable)
                     del self._callbacks[scope]
                     over.set()
-            return None, CallCancelledError(_OVER)
+            return None, _over()
 
         result, error = anyio.from_thread.run(settle, token=self._token)
         if error is not None:
@@ -152,6 +151,10 @@ class Waiting:
 
 _waiting: ContextVar[weakref.ref[Waiting] | None] = ContextVar("hermes_waiting", default=None)
 """The call that the current thread or task works or calls back for, if it is not over."""
+
+
+def _over() -> CallCancelledError:
+    return CallCancelledError("a coroutine of a callback was cancelled, as its call is over")
 
 
 def _close(awaitable: object) -> None:
@@ -173,7 +176,7 @@ def awaited_at_home(callback: Callable[_P, object]) -> Callable[_P, object]:
             return waiting.result_of(result)
         _close(result)
         if found and not found():
-            raise CallCancelledError(_OVER)
+            raise _over()
         raise TypeError(f"{callback!r} has to be awaited, and was called by a call that is not awaited itself")
 
     return call
