@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
@@ -30,24 +29,18 @@ async def renew(env: PersistentShellEnvironment) -> None:
     _abandon_all(env)
     earlier, env.session_of_execute = env.session_of_execute, Session(env, env.shells)
     await env.scratch.remove()
-    spare = env.shells.control.idle[-1:]  # the one that is taken next: any other would be waited for
-    await env.shells.end_all(but=spare)
-    pids = [shell.pid for shell in spare]
-    if survivors := await _end_processes(env, pids, env.ready_since, takes_strays=True):
+    if survivors := await _end_processes(env, env.ready_since, takes_strays=True):
         raise TerminalError(f"processes of an earlier use could not be ended: {survivors}")
     await earlier.close()
 
 
 async def end_all(env: PersistentShellEnvironment) -> None:
     """End all that was started, and take the target down."""
-    control = env.shells.control
     _abandon_all(env)
     try:
         if not env.stop_ends_all:
             with contextlib.suppress(TerminalError):
-                spare = control.idle[-1:]  # the one that is taken next: any other would be waited for
-                await env.shells.end_all(but=spare)
-                if survivors := await _end_processes(env, [shell.pid for shell in spare]):
+                if survivors := await _end_processes(env):
                     log.warning("backend %r: processes could not be ended: %s", env.settings.env, survivors)
             with contextlib.suppress(TerminalError):
                 await env.scratch.remove()
@@ -79,9 +72,11 @@ def _abandon_all(env: PersistentShellEnvironment) -> None:
 
 
 async def _end_processes(
-    env: PersistentShellEnvironment, but: Collection[int], since: int | None = None, takes_strays: bool = False
+    env: PersistentShellEnvironment, since: int | None = None, takes_strays: bool = False
 ) -> tuple[int, ...]:
-    """End all processes of an environment, and return those that could not be ended."""
+    """End all shells and processes of an environment, and return those that could not be ended."""
+    spare = env.shells.control.idle[-1:]  # the one that is taken next: any other would be waited for
+    await env.shells.end_all(but=spare)
     (*of_users, control), marker = env.shells.controls(), f"{env.id}/"
     if env.shells.dialect is None and not of_users:
         return ()
@@ -96,7 +91,7 @@ async def _end_processes(
         except TerminalError as error:  # the other users' are ended all the same
             failed = error
     survivors: tuple[int, ...] = ()
-    if not await answered(env.has_no_process, marker, but):
+    if not await answered(env.has_no_process, marker, [shell.pid for shell in spare]):
         # What `service` or `su -` starts sheds its environment, and all marks of ours.
         quarry = Quarry(marker, dialect, since=since, brand=numbers, takes_strays=takes_strays)
         survivors = await control.tree(quarry).end(GRACE)
