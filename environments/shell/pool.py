@@ -443,8 +443,10 @@ class Control(Pool):
             self.shells.life.postpone(error)
 
     def forget(self) -> None:
-        """Forget all shells, see `Pool`, and open none in reserve."""
+        """Forget all shells, see `Pool`, and open no more."""
         self._end_delays()
+        if self._replacing:
+            self._replacing.cancel()
         super().forget()
 
     async def before_long(self) -> None:

@@ -34,6 +34,7 @@ def env(traffic: Traffic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     with create_environment("local", cwd=str(tmp_path)) as made:
         made.execute("true")
         made.execute_oneshot("true")
+        made.prepare()  # which waits until each of them can be used
         assert wait_until(lambda: traffic.streams == SHELLS, 60)
         yield made
 

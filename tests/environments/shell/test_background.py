@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from targets.processes import all_gone
 
-from environments import BaseEnvironment, CallCancelledError, CancelScope
+from environments import BaseEnvironment, CallCancelledError, CancelScope, create_environment
 from environments.loop import in_worker
 from environments.output import Channel
 from environments.shell.process import Processes
@@ -120,3 +121,13 @@ def test_an_option_that_start_does_not_have_is_an_error_that_names_those_it_has(
         with pytest.raises(TypeError, match=r"unexpected keyword argument 'timeout'; start has cwd, env, .*, grace"):
             start("true", timeout=5)
     assert not env.busy
+
+
+def test_an_environment_that_ends_right_behind_a_script_leaves_no_task(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(5):
+        with create_environment("local") as env:
+            env.internal.start("sleep 0.003", stdin="none").wait(60)
+        del env
+    time.sleep(0.2)  # in which the shell that is opened soon would be
+    gc.collect()
+    assert caplog.messages == []
