@@ -50,5 +50,5 @@ def test_a_script_that_stops_all_processes_ends_in_time_and_the_session_goes_on(
     assert execute_code(code, env=env, tools={}, timeout=LIMIT).duration_seconds < SURELY
     after = env.execute("echo $KEPT $PWD; cat /tmp/kept", timeout=30)
     assert (after.output, after.exit_code) == ("yes /usr\nfile\n", 0)
-    left = "grep -alE '[s]cript-|S[I]GSTOP' /proc/[0-9]*/cmdline"
+    left = "grep -aslE '[s]cript-|S[I]GSTOP' /proc/[0-9]*/cmdline"
     assert env.execute_oneshot(left, timeout=30).output == ""

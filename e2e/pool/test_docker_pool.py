@@ -70,7 +70,7 @@ def test_one_that_is_used_again_is_the_same_container_without_the_processes_of_t
             ).output
         with pool.environment() as env:
             assert env.execute("hostname").output in first
-            assert env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline").output == ""
+            assert env.execute(f"grep -ls '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline").output == ""
             assert env.cwd != "/"
 
 
@@ -82,7 +82,7 @@ def test_what_ran_before_an_environment_was_first_ready_stays_when_it_begins_ane
         env.execute(f"until {is_there}; do sleep 0.02; done; sleep 0.1")
         env.prepare()
         env.renew()
-        found = env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline")
+        found = env.execute(f"grep -ls '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline")
         assert found.output.count("\n") == 1
 
 
@@ -99,7 +99,7 @@ def test_what_was_started_first_is_ended_also_by_a_look_that_comes_late(engine, 
 
         monkeypatch.setattr(Control, "run_alone", late)
         env.renew()
-        assert env.execute(f"grep -l '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline").output == ""
+        assert env.execute(f"grep -ls '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline").output == ""
 
 
 def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch) -> None:

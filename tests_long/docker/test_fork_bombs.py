@@ -95,7 +95,7 @@ def test_a_script_that_leaves_a_fork_bomb_behind_does_not_outlive_its_call(env):
     execute_code(LATE, env=env, tools={}, timeout=30)
     assert forks_again(env)
     assert env.execute("pwd; (echo forked); ls -d /proc/[0-9]* | wc -l").output.split()[:2] == ["/opt", "forked"]
-    assert not env.execute("grep -l os._exit /proc/[0-9]*/cmdline").output
+    assert not env.execute("grep -ls os._exit /proc/[0-9]*/cmdline").output
 
 
 WAITING = """
