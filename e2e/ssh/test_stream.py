@@ -7,11 +7,14 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 
 import paramiko
 import psutil
 import pytest
+from paramiko.common import cMSG_CHANNEL_CLOSE, cMSG_CHANNEL_DATA, cMSG_CHANNEL_EOF
 from targets.heard import LIMIT, Heard, converse
 from targets.ssh_server import SSHServer
 from targets.threads import running_threads
@@ -226,6 +229,38 @@ def test_input_that_cannot_be_sent_ends_the_stream(env: SSHEnvironment, monkeypa
             await heard.until(lambda: heard.ends)
 
     talk(env, "cat", conversation)
+
+
+@pytest.mark.parametrize("what", [cMSG_CHANNEL_DATA, cMSG_CHANNEL_EOF], ids=["data", "end"])
+def test_nothing_follows_what_closes_a_channel(
+    env: SSHEnvironment, monkeypatch: pytest.MonkeyPatch, what: bytes
+) -> None:
+    """An OpenSSH server ends the whole connection for that, and all that runs over it."""
+    original = paramiko.Transport._send_user_message  # type: ignore[attr-defined]
+    held, closed = threading.Event(), threading.Event()
+
+    def late(transport: paramiko.Transport, message: paramiko.Message) -> None:
+        kind = message.asbytes()[:1]
+        if kind == what and not held.is_set() and threading.current_thread() is sender:
+            held.set()
+            closed.wait(1)
+            time.sleep(0.3)  # the server forgets the channel
+        original(transport, message)
+        if kind == cMSG_CHANNEL_CLOSE:
+            closed.set()
+
+    env.execute("export KEPT=yes")
+    channel = env._open_channel()
+    channel.exec_command("exec cat")
+    sender = threading.Thread(
+        target=channel.shutdown_write if what == cMSG_CHANNEL_EOF else partial(channel.send, b"x")
+    )
+    monkeypatch.setattr(paramiko.Transport, "_send_user_message", late)
+    sender.start()
+    assert held.wait(LIMIT)
+    channel.close()
+    sender.join()
+    assert env.execute("echo $KEPT").output == "yes\n"
 
 
 def test_a_server_that_was_not_told_what_was_read_is_told_later(

@@ -7,12 +7,13 @@ import contextlib
 import logging
 import signal
 import socket
+import threading
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import paramiko
-from paramiko.common import MSG_CHANNEL_REQUEST
+from paramiko.common import MSG_CHANNEL_REQUEST, cMSG_CHANNEL_CLOSE
 from paramiko.packet import Packetizer
 
 from environments.errors import EnvironmentStartError
@@ -64,6 +65,43 @@ def _exit_status(channel: int, name: str) -> paramiko.Message:
     message.add_int(128 + signal.Signals.__members__.get(f"SIG{name}", signal.SIGKILL))
     message.rewind()
     return message
+
+
+class _Transport(paramiko.Transport):
+    """Opens channels on which nothing follows what closes them, see `_Order`."""
+
+    def open_channel(self, *args: Any, **options: Any) -> paramiko.Channel:  # noqa: ANN401
+        """Open a channel, see `paramiko.Transport`, whose stubs say what is given."""
+        channel = super().open_channel(*args, **options)
+        channel.transport = cast("paramiko.Transport", _Order(self, channel))
+        return channel
+
+
+class _Order:
+    """What a channel sends its messages by, in place of the transport: one after another, and none behind CLOSE.
+
+    A paramiko channel puts a message together under its lock and sends it behind that, so that another thread's CLOSE
+    may overtake it. An OpenSSH server that gets anything for a channel that is no more ends the whole connection, and
+    where another channel has that number meanwhile, this gets it.
+
+    Args:
+        transport: What sends them.
+        channel: The channel.
+    """
+
+    def __init__(self, transport: paramiko.Transport, channel: paramiko.Channel) -> None:
+        self._transport = transport
+        self._lock = threading.Lock()
+        self._is_closed = channel.closed
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._transport, name)
+
+    def _send_user_message(self, message: paramiko.Message) -> None:
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = message.asbytes()[:1] == cMSG_CHANNEL_CLOSE
+                self._transport._send_user_message(message)  # type: ignore[attr-defined]
 
 
 class Link:
@@ -215,7 +253,7 @@ def _disconnect(client: paramiko.SSHClient) -> None:
 
 
 def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
-    transport = paramiko.Transport(sock, packetizer_class=_Packets)
+    transport = _Transport(sock, packetizer_class=_Packets)
     options = transport.get_security_options()
     options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
     return transport
