@@ -27,160 +27,167 @@ from environments import loop
 from environments.loop import Call, LoopThread
 
 
-class TestCallersThatLeave:
-    def test_before_it_began(self, thread: LoopThread) -> None:
-        things = Things()
+def test_before_it_began(thread: LoopThread) -> None:
+    things = Things()
 
-        async def scene(_: Call[None]) -> None:
-            before_begin, before_a_step, unheard = (alone(things.make) for _ in range(3))
-            thread.leave(before_begin)
-            thread.begin(before_begin)
-            assert before_begin.left and before_begin.task is None
-            thread.begin(before_a_step)
-            thread.left.append(before_a_step)
-            thread.abandon()
-            thread.left.append(unheard)  # without a word to the loop: another exception came then
-            thread.begin(unheard)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert before_a_step.task and before_a_step.task.cancelled()
-            assert unheard.task is None
-            assert not thread.left
+    async def scene(_: Call[None]) -> None:
+        before_begin, before_a_step, unheard = (alone(things.make) for _ in range(3))
+        thread.leave(before_begin)
+        thread.begin(before_begin)
+        assert before_begin.left and before_begin.task is None
+        thread.begin(before_a_step)
+        thread.left.append(before_a_step)
+        thread.abandon()
+        thread.left.append(unheard)  # without a word to the loop: another exception came then
+        thread.begin(unheard)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert before_a_step.task and before_a_step.task.cancelled()
+        assert unheard.task is None
+        assert not thread.left
 
-        loop.run(scene)
-        assert vars(things) == vars(Things())
+    loop.run(scene)
+    assert vars(things) == vars(Things())
 
-    def test_before_it_began_while_the_loop_was_busy(self, thread: LoopThread) -> None:
-        things, busy, release = Things(), threading.Event(), threading.Event()
 
-        def block() -> None:
-            busy.set()
-            release.wait(LONG)
+def test_before_it_began_while_the_loop_was_busy(thread: LoopThread) -> None:
+    things, busy, release = Things(), threading.Event(), threading.Event()
 
-        places = raise_at(None, lambda: loop.run(things.make))
-        sent = next(place for place in places if "hand_in deque.append returned" in place)
-        thread.soon(block)
-        assert busy.wait(LONG)
-        try:
-            assert raise_at(sent, lambda: loop.run(things.make))[-1] == sent
-        finally:
-            release.set()
-        assert loop.run(right) == "right"
-        assert (things.made, things.undone) == ([0], [])
+    def block() -> None:
+        busy.set()
+        release.wait(LONG)
 
-    def test_while_it_runs(self) -> None:
-        undone: list[object] = []
+    places = raise_at(None, lambda: loop.run(things.make))
+    sent = next(place for place in places if "hand_in deque.append returned" in place)
+    thread.soon(block)
+    assert busy.wait(LONG)
+    try:
+        assert raise_at(sent, lambda: loop.run(things.make))[-1] == sent
+    finally:
+        release.set()
+    assert loop.run(right) == "right"
+    assert (things.made, things.undone) == ([0], [])
 
-        async def undo(value: object) -> None:
-            undone.append(value)
 
-        work = Abandoned(wait_for_ever)
+def test_while_it_runs() -> None:
+    undone: list[object] = []
 
-        async def offer_and_wait(call: Call[None]) -> None:
-            call.undo = undo
-            offer(call, OUT, b"x")
-            await work(call)
+    async def undo(value: object) -> None:
+        undone.append(value)
 
-        with pytest.raises(Gone):
-            loop.run(offer_and_wait, leave_by(Gone, work.waits))
-        assert work.ended.wait(LONG)
-        loop.run(right)
-        assert undone == []
+    work = Abandoned(wait_for_ever)
 
-    def test_just_as_it_was_done(self) -> None:
-        things, done, undone = Things(), threading.Event(), threading.Event()
+    async def offer_and_wait(call: Call[None]) -> None:
+        call.undo = undo
+        offer(call, OUT, b"x")
+        await work(call)
 
-        async def undo(thing: int) -> None:
-            await things.undo(thing)
-            undone.set()
+    with pytest.raises(Gone):
+        loop.run(offer_and_wait, leave_by(Gone, work.waits))
+    assert work.ended.wait(LONG)
+    loop.run(right)
+    assert undone == []
 
-        async def work(call: Call[int]) -> int:
-            offer(call, OUT, b"x")
-            asyncio.get_running_loop().call_soon(done.set)  # when the task has ended
-            made = await things.make(call)
-            call.undo = undo
-            return made
 
-        with pytest.raises(Gone):
-            loop.run(work, leave_by(Gone, done))
-        assert undone.wait(LONG)
-        assert things.undone == [0]
+def test_just_as_it_was_done() -> None:
+    things, done, undone = Things(), threading.Event(), threading.Event()
 
-    def test_a_result_is_undone_once(self, thread: LoopThread) -> None:
-        things = Things()
+    async def undo(thing: int) -> None:
+        await things.undo(thing)
+        undone.set()
 
-        async def scene(_: Call[None]) -> None:
-            call = alone(things.make)
-            thread.begin(call)
-            await asyncio.sleep(0)
-            assert call.done
-            for _times in range(3):
-                thread.leave(call)
-            await asyncio.sleep(0)
-            assert await others_that_stay() == []
+    async def work(call: Call[int]) -> int:
+        offer(call, OUT, b"x")
+        asyncio.get_running_loop().call_soon(done.set)  # when the task has ended
+        made = await things.make(call)
+        call.undo = undo
+        return made
 
-        loop.run(scene)
-        assert things.undone == [0]
+    with pytest.raises(Gone):
+        loop.run(work, leave_by(Gone, done))
+    assert undone.wait(LONG)
+    assert things.undone == [0]
 
-    def test_a_result_in_spite_of_a_cancellation_is_undone_once(self, thread: LoopThread) -> None:
-        things = Things()
 
-        async def stubborn(call: Call[int]) -> int:
-            with contextlib.suppress(asyncio.CancelledError):
-                await wait_for_ever()
-            return await things.make(call)
+def test_a_result_is_undone_once(thread: LoopThread) -> None:
+    things = Things()
 
-        async def scene(_: Call[None]) -> None:
-            call = alone(stubborn)
-            thread.begin(call)
-            await asyncio.sleep(0)
+    async def scene(_: Call[None]) -> None:
+        call = alone(things.make)
+        thread.begin(call)
+        await asyncio.sleep(0)
+        assert call.done
+        for _times in range(3):
             thread.leave(call)
-            await asyncio.sleep(0)
-            thread.leave(call)
-            assert await others_that_stay() == []
-            assert call.done
+        await asyncio.sleep(0)
+        assert await others_that_stay() == []
 
-        loop.run(scene)
-        assert things.undone == [0]
+    loop.run(scene)
+    assert things.undone == [0]
 
-    def test_an_error_is_not_undone(self, thread: LoopThread) -> None:
-        things = Things()
 
-        async def fail(call: Call[int]) -> int:
-            call.undo = things.undo
-            raise Gone
+def test_a_result_in_spite_of_a_cancellation_is_undone_once(thread: LoopThread) -> None:
+    things = Things()
 
-        async def scene(_: Call[None]) -> None:
-            call = alone(fail)
-            thread.begin(call)
-            await asyncio.sleep(0)
-            thread.leave(call)
-            await asyncio.sleep(0)
+    async def stubborn(call: Call[int]) -> int:
+        with contextlib.suppress(asyncio.CancelledError):
+            await wait_for_ever()
+        return await things.make(call)
 
-        loop.run(scene)
-        assert things.undone == []
+    async def scene(_: Call[None]) -> None:
+        call = alone(stubborn)
+        thread.begin(call)
+        await asyncio.sleep(0)
+        thread.leave(call)
+        await asyncio.sleep(0)
+        thread.leave(call)
+        assert await others_that_stay() == []
+        assert call.done
 
-    def test_a_result_that_the_caller_got_is_not_undone(self) -> None:
-        things = Things()
-        for _ in range(3):
-            things.got.append(loop.run(things.make))
-        assert loop.run(lambda _: others_that_stay()) == []
-        assert (things.got, things.undone) == ([0, 1, 2], [])
+    loop.run(scene)
+    assert things.undone == [0]
 
-    def test_an_undo_that_fails_is_logged(self, caplog: pytest.LogCaptureFixture, thread: LoopThread) -> None:
-        async def fail(value: str) -> None:
-            raise Gone("not undone")
 
-        async def scene(_: Call[None]) -> None:
-            call = alone(right)
-            call.undo = fail
-            thread.begin(call)
-            await asyncio.sleep(0)
-            thread.leave(call)
-            await asyncio.sleep(0)
-            assert await others_that_stay() == []
+def test_an_error_is_not_undone(thread: LoopThread) -> None:
+    things = Things()
 
-        loop.run(scene)
-        gc.collect()
-        assert "not undone" in caplog.text
-        assert loop.run(right) == "right"
+    async def fail(call: Call[int]) -> int:
+        call.undo = things.undo
+        raise Gone
+
+    async def scene(_: Call[None]) -> None:
+        call = alone(fail)
+        thread.begin(call)
+        await asyncio.sleep(0)
+        thread.leave(call)
+        await asyncio.sleep(0)
+
+    loop.run(scene)
+    assert things.undone == []
+
+
+def test_a_result_that_the_caller_got_is_not_undone() -> None:
+    things = Things()
+    for _ in range(3):
+        things.got.append(loop.run(things.make))
+    assert loop.run(lambda _: others_that_stay()) == []
+    assert (things.got, things.undone) == ([0, 1, 2], [])
+
+
+def test_an_undo_that_fails_is_logged(caplog: pytest.LogCaptureFixture, thread: LoopThread) -> None:
+    async def fail(value: str) -> None:
+        raise Gone("not undone")
+
+    async def scene(_: Call[None]) -> None:
+        call = alone(right)
+        call.undo = fail
+        thread.begin(call)
+        await asyncio.sleep(0)
+        thread.leave(call)
+        await asyncio.sleep(0)
+        assert await others_that_stay() == []
+
+    loop.run(scene)
+    gc.collect()
+    assert "not undone" in caplog.text
+    assert loop.run(right) == "right"

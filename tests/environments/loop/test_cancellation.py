@@ -106,140 +106,6 @@ WAITS = [
 ]
 
 
-class TestCancellation:
-    @pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait.__name__)
-    def test_an_exception_in_the_callers_thread_cancels_the_work_wherever_it_waits(
-        self, wait: Callable[[threading.Event], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(loop, "SLICE", 0.01)  # such an exception does not end a wait for a lock
-        release = threading.Event()
-        work = Abandoned(lambda: wait(release))
-        raised: list[BaseException] = []
-
-        def call() -> None:
-            try:
-                loop.run(work)
-            except Gone as error:
-                raised.append(error)
-
-        caller = threading.Thread(target=call)
-        caller.start()
-        assert work.waits.wait(LONG)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(caller.ident or 0), ctypes.py_object(Gone))
-        caller.join(LONG)
-        assert len(raised) == 1
-        assert work.ended.wait(LONG)
-        release.set()
-        assert work.steps == WHOLE
-        assert loop.run(right) == "right"
-
-    def test_a_signal_that_raises_cancels_the_work(self) -> None:
-        work = Abandoned(wait_for_ever)
-
-        async def send_and_wait(call: Call[None]) -> None:
-            asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGUSR1)
-            await work(call)
-
-        with raising_at(signal.SIGUSR1), pytest.raises(Gone):
-            loop.run(send_and_wait)
-        assert work.ended.wait(LONG)
-        assert work.steps == WHOLE
-
-    def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(loop, "SLICE", 0.01)
-        work = Abandoned(wait_for_ever)
-
-        class LateLock:
-            """A lock of which Python learns when its wait is over that a signal came just before it."""
-
-            def __init__(self) -> None:
-                self._lock = threading.Lock()
-                self.locked, self.release = self._lock.locked, self._lock.release
-
-            def acquire(self, *how: Any) -> bool:
-                if not how:
-                    return self._lock.acquire()
-                assert work.waits.wait(LONG)
-                # Both are written in C, and map calls them without a look for signals in between.
-                ring = partial(ctypes.PyDLL(None)["raise"], signal.SIGUSR1)
-                return bool(list(map(call_it, (ring, partial(self._lock.acquire, *how))))[1])
-
-        module = SimpleNamespace(get_ident=threading.get_ident, allocate_lock=LateLock)
-        monkeypatch.setattr(loop, "_thread", module)
-        with raising_at(signal.SIGUSR1), pytest.raises(Gone):
-            loop.run(work)
-        assert work.ended.wait(LONG)
-        assert work.steps == WHOLE
-
-    def test_an_alarm_in_the_main_thread_cancels_the_work(self) -> None:
-        script = """
-            import asyncio, signal, threading
-            from environments import loop
-
-            class Alarm(Exception): pass
-
-            def ring(*_): raise Alarm
-
-            ended = threading.Event()
-
-            async def work(call):
-                asyncio.get_running_loop().call_soon(signal.setitimer, signal.ITIMER_REAL, 0.001)
-                try:
-                    await asyncio.sleep(1000)
-                finally:
-                    await asyncio.sleep(0)
-                    ended.set()
-
-            signal.signal(signal.SIGALRM, ring)
-            for _ in range(20):
-                ended.clear()
-                try:
-                    loop.run(work)
-                except Alarm:
-                    print(ended.wait(60), end=" ")
-        """
-        assert output_of(script).split() == ["True"] * 20
-
-    def test_it_is_cancelled_once_however_often_its_caller_leaves(self, thread: LoopThread) -> None:
-        work = Abandoned(wait_for_ever)
-
-        async def scene(_: Call[None]) -> None:
-            call = alone(work)
-            thread.begin(call)
-            await loop.in_worker(work.waits.wait, LONG)
-            for _times in range(3):
-                thread.leave(call)
-                await asyncio.sleep(0)
-            assert await others_that_stay() == []
-
-        loop.run(scene)
-        assert work.steps == WHOLE
-
-    def test_a_function_whose_caller_has_left_ends_alone_and_its_thread_works_on(
-        self, thread: LoopThread, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        release, began = threading.Event(), threading.Event()
-        names: list[str] = []
-
-        def block() -> None:
-            names.append(threading.current_thread().name)
-            began.set()
-            release.wait(LONG)
-
-        async def work(call: Call[None]) -> None:
-            offer(call, OUT, b"x")
-            await loop.in_worker(block)
-
-        with pytest.raises(Gone):
-            loop.run(work, leave_by(Gone, began))
-        release.set()
-        assert wait_until(lambda: len(thread._workers._idle) == 1, LONG)
-        assert loop.run(lambda _: loop.in_worker(threading.current_thread)).name == names[0]
-        assert not caplog.records
-
-
 @contextlib.contextmanager
 def raising_at(number: int) -> Iterator[None]:
     """Have a signal raise `Gone` in the main thread."""
@@ -252,3 +118,139 @@ def raising_at(number: int) -> Iterator[None]:
         yield
     finally:
         signal.signal(number, before)
+
+
+@pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait.__name__)
+def test_an_exception_in_the_callers_thread_cancels_the_work_wherever_it_waits(
+    wait: Callable[[threading.Event], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "SLICE", 0.01)  # such an exception does not end a wait for a lock
+    release = threading.Event()
+    work = Abandoned(lambda: wait(release))
+    raised: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            loop.run(work)
+        except Gone as error:
+            raised.append(error)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    assert work.waits.wait(LONG)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(caller.ident or 0), ctypes.py_object(Gone))
+    caller.join(LONG)
+    assert len(raised) == 1
+    assert work.ended.wait(LONG)
+    release.set()
+    assert work.steps == WHOLE
+    assert loop.run(right) == "right"
+
+
+def test_a_signal_that_raises_cancels_the_work() -> None:
+    work = Abandoned(wait_for_ever)
+
+    async def send_and_wait(call: Call[None]) -> None:
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGUSR1)
+        await work(call)
+
+    with raising_at(signal.SIGUSR1), pytest.raises(Gone):
+        loop.run(send_and_wait)
+    assert work.ended.wait(LONG)
+    assert work.steps == WHOLE
+
+
+def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "SLICE", 0.01)
+    work = Abandoned(wait_for_ever)
+
+    class LateLock:
+        """A lock of which Python learns when its wait is over that a signal came just before it."""
+
+        def __init__(self) -> None:
+            self._lock = threading.Lock()
+            self.locked, self.release = self._lock.locked, self._lock.release
+
+        def acquire(self, *how: Any) -> bool:
+            if not how:
+                return self._lock.acquire()
+            assert work.waits.wait(LONG)
+            # Both are written in C, and map calls them without a look for signals in between.
+            ring = partial(ctypes.PyDLL(None)["raise"], signal.SIGUSR1)
+            return bool(list(map(call_it, (ring, partial(self._lock.acquire, *how))))[1])
+
+    module = SimpleNamespace(get_ident=threading.get_ident, allocate_lock=LateLock)
+    monkeypatch.setattr(loop, "_thread", module)
+    with raising_at(signal.SIGUSR1), pytest.raises(Gone):
+        loop.run(work)
+    assert work.ended.wait(LONG)
+    assert work.steps == WHOLE
+
+
+def test_an_alarm_in_the_main_thread_cancels_the_work() -> None:
+    script = """
+        import asyncio, signal, threading
+        from environments import loop
+
+        class Alarm(Exception): pass
+
+        def ring(*_): raise Alarm
+
+        ended = threading.Event()
+
+        async def work(call):
+            asyncio.get_running_loop().call_soon(signal.setitimer, signal.ITIMER_REAL, 0.001)
+            try:
+                await asyncio.sleep(1000)
+            finally:
+                await asyncio.sleep(0)
+                ended.set()
+
+        signal.signal(signal.SIGALRM, ring)
+        for _ in range(20):
+            ended.clear()
+            try:
+                loop.run(work)
+            except Alarm:
+                print(ended.wait(60), end=" ")
+    """
+    assert output_of(script).split() == ["True"] * 20
+
+
+def test_it_is_cancelled_once_however_often_its_caller_leaves(thread: LoopThread) -> None:
+    work = Abandoned(wait_for_ever)
+
+    async def scene(_: Call[None]) -> None:
+        call = alone(work)
+        thread.begin(call)
+        await loop.in_worker(work.waits.wait, LONG)
+        for _times in range(3):
+            thread.leave(call)
+            await asyncio.sleep(0)
+        assert await others_that_stay() == []
+
+    loop.run(scene)
+    assert work.steps == WHOLE
+
+
+def test_a_function_whose_caller_has_left_ends_alone_and_its_thread_works_on(
+    thread: LoopThread, caplog: pytest.LogCaptureFixture
+) -> None:
+    release, began = threading.Event(), threading.Event()
+    names: list[str] = []
+
+    def block() -> None:
+        names.append(threading.current_thread().name)
+        began.set()
+        release.wait(LONG)
+
+    async def work(call: Call[None]) -> None:
+        offer(call, OUT, b"x")
+        await loop.in_worker(block)
+
+    with pytest.raises(Gone):
+        loop.run(work, leave_by(Gone, began))
+    release.set()
+    assert wait_until(lambda: len(thread._workers._idle) == 1, LONG)
+    assert loop.run(lambda _: loop.in_worker(threading.current_thread)).name == names[0]
+    assert not caplog.records

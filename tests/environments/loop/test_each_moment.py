@@ -148,55 +148,54 @@ def after_an_error(things: Things) -> None:
     at_once(things)
 
 
-class TestEachMoment:
-    @pytest.mark.parametrize("act", [at_once, after_a_worker, with_pieces, within_a_callback, after_an_error])
-    def test_an_exception_at_it_leaves_nothing(
-        self, act: Callable[[Things], object], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(loop, "KEPT_WORKERS", 0)
-        monkeypatch.setattr(loop, "IDLE_LIMIT", 0.0)
-        before = set(threading.enumerate())
-        moments = Moments(act)
-        assert moments.try_all() > 10
-        moments.end()
-        assert wait_until(lambda: set(threading.enumerate()) <= before, LONG)
+@pytest.mark.parametrize("act", [at_once, after_a_worker, with_pieces, within_a_callback, after_an_error])
+def test_an_exception_at_it_leaves_nothing(act: Callable[[Things], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "KEPT_WORKERS", 0)
+    monkeypatch.setattr(loop, "IDLE_LIMIT", 0.0)
+    before = set(threading.enumerate())
+    moments = Moments(act)
+    assert moments.try_all() > 10
+    moments.end()
+    assert wait_until(lambda: set(threading.enumerate()) <= before, LONG)
 
-    def test_nor_does_another_exception_after_it(self) -> None:
-        moments = Moments(at_once)
-        assert moments.try_pairs() > 50
-        moments.end()
 
-    def test_an_exception_in_the_first_call_of_a_process_leaves_no_second_loop(self) -> None:
-        script = """
-            import gc, itertools, os
-            from environments import loop
-            from environments.conformance.check import wait_until
-            from targets.trial import raise_at
+def test_nor_does_another_exception_after_it() -> None:
+    moments = Moments(at_once)
+    assert moments.try_pairs() > 50
+    moments.end()
 
-            async def right(call):
-                return "right"
 
-            def threads():
-                return len(os.listdir("/proc/self/task"))
+def test_an_exception_in_the_first_call_of_a_process_leaves_no_second_loop() -> None:
+    script = """
+        import gc, itertools, os
+        from environments import loop
+        from environments.conformance.check import wait_until
+        from targets.trial import raise_at
 
-            def descriptors():
-                gc.collect()
-                return len(os.listdir("/proc/self/fd"))
+        async def right(call):
+            return "right"
 
-            gc.disable()  # what it ends is no part of the call
-            before = descriptors()
-            for number in itertools.count():
-                passed = raise_at(number, lambda: loop.run(right))
-                assert loop.run(right) == "right", passed[-1]
-                loop._current.stop()
-                loop._current.loop.close()
-                loop._current = None
-                assert wait_until(lambda: threads() == 1, 60), (passed[-1], threads())
-                if "socketpair" in passed[-1]:  # the standard library's loses descriptors
-                    before = descriptors()
-                assert descriptors() == before, (passed[-1], descriptors(), before)
-                if len(passed) <= number:
-                    break
-            print(number)
-        """
-        assert int(output_of(script, may_complain=True)) > 50  # it complains of loops that are half made
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+
+        def descriptors():
+            gc.collect()
+            return len(os.listdir("/proc/self/fd"))
+
+        gc.disable()  # what it ends is no part of the call
+        before = descriptors()
+        for number in itertools.count():
+            passed = raise_at(number, lambda: loop.run(right))
+            assert loop.run(right) == "right", passed[-1]
+            loop._current.stop()
+            loop._current.loop.close()
+            loop._current = None
+            assert wait_until(lambda: threads() == 1, 60), (passed[-1], threads())
+            if "socketpair" in passed[-1]:  # the standard library's loses descriptors
+                before = descriptors()
+            assert descriptors() == before, (passed[-1], descriptors(), before)
+            if len(passed) <= number:
+                break
+        print(number)
+    """
+    assert int(output_of(script, may_complain=True)) > 50  # it complains of loops that are half made

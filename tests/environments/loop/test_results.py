@@ -16,132 +16,126 @@ from environments import TerminalError, loop
 from environments.loop import Call, LoopThread
 
 
-class TestResults:
-    def test_a_value_comes_back(self) -> None:
-        value = object()
+def test_a_value_comes_back() -> None:
+    value = object()
 
-        async def work(call: Call[object]) -> object:
-            await asyncio.sleep(0)
-            return value
+    async def work(call: Call[object]) -> object:
+        await asyncio.sleep(0)
+        return value
 
-        assert loop.run(work) is value
+    assert loop.run(work) is value
 
-    @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
-    def test_the_same_error_comes_back_once(self, kind: type[BaseException]) -> None:
-        error = kind("once")
 
-        async def work(call: Call[None]) -> None:
-            await asyncio.sleep(0)
-            raise error
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
+def test_the_same_error_comes_back_once(kind: type[BaseException]) -> None:
+    error = kind("once")
 
-        with pytest.raises(kind) as raised:
-            loop.run(work)
-        assert raised.value is error
+    async def work(call: Call[None]) -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    with pytest.raises(kind) as raised:
+        loop.run(work)
+    assert raised.value is error
+    assert loop.run(right) == "right"
+
+
+def test_an_error_is_raised_once_and_not_kept() -> None:
+    async def work(call: Call[None]) -> None:
+        raise ValueError
+
+    call = alone(work)
+    loop.run(lambda _: call.serve())
+    with pytest.raises(ValueError):  # noqa: PT011  # it has no text
+        call.result()
+    assert call.error is None
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_an_error_that_was_handled_keeps_nothing_alive() -> None:
+    class Held:
+        pass
+
+    references: list[weakref.ref[Held]] = []
+
+    async def work(call: Call[None]) -> None:
+        held = Held()
+        references.append(weakref.ref(held))
+        await asyncio.sleep(0)
+        raise ValueError
+
+    with contextlib.suppress(ValueError):
+        loop.run(work)
+    loop.run(right)  # the loop lets go of a call in the turn after it
+    assert references[0]() is None
+
+
+def test_what_work_returns_is_the_callers_alone() -> None:
+    class Held:
+        pass
+
+    async def work(call: Call[Held]) -> Held:
+        return Held()
+
+    gc.collect()
+    reference = weakref.ref(loop.run(work))
+    loop.run(right)
+    assert reference() is None
+
+
+def test_a_coroutine_function_that_raises_before_it_has_a_coroutine() -> None:
+    def work(call: Call[None]) -> Awaitable[None]:
+        raise Gone
+
+    with pytest.raises(Gone):
+        loop.run(work)
+
+
+def test_a_call_on_the_loops_own_thread_is_refused(thread: LoopThread) -> None:
+    async def work(call: Call[str]) -> str:
+        assert thread.is_mine
+        return loop.run(right)
+
+    assert not thread.is_mine
+    with pytest.raises(TerminalError, match="own thread"):
+        loop.run(work)
+
+
+def test_the_first_calls_at_once_have_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "_current", None)
+    barrier = threading.Barrier(8)
+    loops: list[LoopThread] = []
+
+    def call() -> None:
+        barrier.wait(LONG)
         assert loop.run(right) == "right"
+        loops.append(loop.current())
 
-    def test_an_error_is_raised_once_and_not_kept(self) -> None:
-        async def work(call: Call[None]) -> None:
-            raise ValueError
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(LONG)
+    assert loops == [loop.current()] * 8
+    end(loop.current())
 
-        call = alone(work)
-        loop.run(lambda _: call.serve())
-        with pytest.raises(ValueError):  # noqa: PT011  # it has no text
-            call.result()
-        assert call.error is None
 
-    @pytest.mark.usefixtures("without_collector")
-    def test_an_error_that_was_handled_keeps_nothing_alive(self) -> None:
-        class Held:
-            pass
+def test_many_threads_call_at_once() -> None:
+    together = asyncio.Event()
+    here: list[int] = []
 
-        references: list[weakref.ref[Held]] = []
+    async def work(call: Call[int]) -> int:
+        here.append(len(here))
+        if len(here) == 20:
+            together.set()
+        mine = len(here)
+        await together.wait()
+        return mine
 
-        async def work(call: Call[None]) -> None:
-            held = Held()
-            references.append(weakref.ref(held))
-            await asyncio.sleep(0)
-            raise ValueError
-
-        with contextlib.suppress(ValueError):
-            loop.run(work)
-        loop.run(right)  # the loop lets go of a call in the turn after it
-        assert references[0]() is None
-
-    def test_what_work_returns_is_the_callers_alone(self) -> None:
-        class Held:
-            pass
-
-        async def work(call: Call[Held]) -> Held:
-            return Held()
-
-        gc.collect()
-        reference = weakref.ref(loop.run(work))
-        loop.run(right)
-        assert reference() is None
-
-    def test_a_function_in_a_worker_returns_and_raises(self) -> None:
-        error = KeyError("worker")
-
-        def fail() -> None:
-            raise error
-
-        assert loop.run(lambda _: loop.in_worker(divmod, 17, 5)) == (3, 2)
-        with pytest.raises(KeyError) as raised:
-            loop.run(lambda _: loop.in_worker(fail))
-        assert raised.value is error
-        with pytest.raises(RuntimeError, match="StopIteration"):
-            loop.run(lambda _: loop.in_worker(next, iter(())))
-
-    def test_a_coroutine_function_that_raises_before_it_has_a_coroutine(self) -> None:
-        def work(call: Call[None]) -> Awaitable[None]:
-            raise Gone
-
-        with pytest.raises(Gone):
-            loop.run(work)
-
-    def test_a_call_on_the_loops_own_thread_is_refused(self, thread: LoopThread) -> None:
-        async def work(call: Call[str]) -> str:
-            assert thread.is_mine
-            return loop.run(right)
-
-        assert not thread.is_mine
-        with pytest.raises(TerminalError, match="own thread"):
-            loop.run(work)
-
-    def test_the_first_calls_at_once_have_one_loop(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(loop, "_current", None)
-        barrier = threading.Barrier(8)
-        loops: list[LoopThread] = []
-
-        def call() -> None:
-            barrier.wait(LONG)
-            assert loop.run(right) == "right"
-            loops.append(loop.current())
-
-        threads = [threading.Thread(target=call) for _ in range(8)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join(LONG)
-        assert loops == [loop.current()] * 8
-        end(loop.current())
-
-    def test_many_threads_call_at_once(self) -> None:
-        together = asyncio.Event()
-        here: list[int] = []
-
-        async def work(call: Call[int]) -> int:
-            here.append(len(here))
-            if len(here) == 20:
-                together.set()
-            mine = len(here)
-            await together.wait()
-            return mine
-
-        results: list[int] = []
-        threads = [threading.Thread(target=lambda: results.append(loop.run(work))) for _ in range(20)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join(LONG)
-        assert sorted(results) == list(range(1, 21))
+    results: list[int] = []
+    threads = [threading.Thread(target=lambda: results.append(loop.run(work))) for _ in range(20)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(LONG)
+    assert sorted(results) == list(range(1, 21))
