@@ -89,26 +89,6 @@ def test_while_it_runs() -> None:
     assert undone == []
 
 
-def test_just_as_it_was_done() -> None:
-    things, done, undone = Things(), threading.Event(), threading.Event()
-
-    async def undo(thing: int) -> None:
-        await things.undo(thing)
-        undone.set()
-
-    async def work(call: Call[int]) -> int:
-        offer(call, OUT, b"x")
-        asyncio.get_running_loop().call_soon(done.set)  # when the task has ended
-        made = await things.make(call)
-        call.undo = undo
-        return made
-
-    with pytest.raises(Gone):
-        loop.run(work, leave_by(Gone, done))
-    assert undone.wait(LONG)
-    assert things.undone == [0]
-
-
 def test_a_result_is_undone_once(thread: LoopThread) -> None:
     things = Things()
 
@@ -146,32 +126,6 @@ def test_a_result_in_spite_of_a_cancellation_is_undone_once(thread: LoopThread) 
 
     loop.run(scene)
     assert things.undone == [0]
-
-
-def test_an_error_is_not_undone(thread: LoopThread) -> None:
-    things = Things()
-
-    async def fail(call: Call[int]) -> int:
-        call.undo = things.undo
-        raise Gone
-
-    async def scene(_: Call[None]) -> None:
-        call = alone(fail)
-        thread.begin(call)
-        await asyncio.sleep(0)
-        thread.leave(call)
-        await asyncio.sleep(0)
-
-    loop.run(scene)
-    assert things.undone == []
-
-
-def test_a_result_that_the_caller_got_is_not_undone() -> None:
-    things = Things()
-    for _ in range(3):
-        things.got.append(loop.run(things.make))
-    assert loop.run(lambda _: others_that_stay()) == []
-    assert (things.got, things.undone) == ([0, 1, 2], [])
 
 
 def test_an_undo_that_fails_is_logged(caplog: pytest.LogCaptureFixture, thread: LoopThread) -> None:

@@ -26,7 +26,6 @@ from targets.loop_calls import (
     leave_by,
     offer,
     others_that_stay,
-    output_of,
     right,
     wait_for_ever,
 )
@@ -59,16 +58,6 @@ async def at_wait_for(release: threading.Event) -> None:
     await asyncio.wait_for(wait_for_ever(), NEVER)
 
 
-async def at_a_lock(release: threading.Event) -> None:
-    lock = asyncio.Lock()
-    await lock.acquire()
-    await lock.acquire()
-
-
-async def at_an_event(release: threading.Event) -> None:
-    await asyncio.Event().wait()
-
-
 async def in_a_group(release: threading.Event) -> None:
     async with asyncio.TaskGroup() as group:
         for _ in range(3):
@@ -79,30 +68,14 @@ async def at_gather(release: threading.Event) -> None:
     await asyncio.gather(wait_for_ever(), asyncio.sleep(NEVER))
 
 
-async def in_done_within(release: threading.Event) -> None:
-    await loop.done_within(asyncio.get_running_loop().create_future(), NEVER)
-
-
-async def in_shielded(release: threading.Event) -> None:
-    other = loop.spawn(loop.in_worker(release.wait, LONG))
-    try:
-        await loop.shielded(other)
-    finally:
-        assert not other.cancelling() and not other.done()
-
-
 WAITS = [
     at_a_future,
     at_sleep,
     in_worker,
     in_timeout,
     at_wait_for,
-    at_a_lock,
-    at_an_event,
     in_a_group,
     at_gather,
-    in_done_within,
-    in_shielded,
 ]
 
 
@@ -185,36 +158,6 @@ def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(mon
         loop.run(work)
     assert work.ended.wait(LONG)
     assert work.steps == WHOLE
-
-
-def test_an_alarm_in_the_main_thread_cancels_the_work() -> None:
-    script = """
-        import asyncio, signal, threading
-        from environments import loop
-
-        class Alarm(Exception): pass
-
-        def ring(*_): raise Alarm
-
-        ended = threading.Event()
-
-        async def work(call):
-            asyncio.get_running_loop().call_soon(signal.setitimer, signal.ITIMER_REAL, 0.001)
-            try:
-                await asyncio.sleep(1000)
-            finally:
-                await asyncio.sleep(0)
-                ended.set()
-
-        signal.signal(signal.SIGALRM, ring)
-        for _ in range(20):
-            ended.clear()
-            try:
-                loop.run(work)
-            except Alarm:
-                print(ended.wait(60), end=" ")
-    """
-    assert output_of(script).split() == ["True"] * 20
 
 
 def test_it_is_cancelled_once_however_often_its_caller_leaves(thread: LoopThread) -> None:

@@ -51,23 +51,6 @@ def test_a_call_under_way_in_a_daemon_thread_is_told() -> None:
     assert told_by(script) == [loop.AT_THE_END]
 
 
-def test_a_call_under_way_in_a_daemon_thread_does_not_keep_the_program() -> None:
-    script = """
-        from environments import loop
-
-        begun = threading.Event()
-
-        async def work(call):
-            begun.set()
-            await asyncio.sleep(1000)
-
-        threading.Thread(target=loop.run, args=(work,), daemon=True).start()
-        begun.wait()
-        say("end")
-    """
-    assert told_by(script) == ["end"]
-
-
 def test_work_beside_ends_before_the_program() -> None:
     script = """
         from environments import loop

@@ -10,20 +10,10 @@ import weakref
 from collections.abc import Awaitable
 
 import pytest
-from targets.loop_calls import LONG, Gone, alone, end, right
+from targets.loop_calls import LONG, Gone, end, right
 
 from environments import TerminalError, loop
 from environments.loop import Call, LoopThread
-
-
-def test_a_value_comes_back() -> None:
-    value = object()
-
-    async def work(call: Call[object]) -> object:
-        await asyncio.sleep(0)
-        return value
-
-    assert loop.run(work) is value
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError])
@@ -38,17 +28,6 @@ def test_the_same_error_comes_back_once(kind: type[BaseException]) -> None:
         loop.run(work)
     assert raised.value is error
     assert loop.run(right) == "right"
-
-
-def test_an_error_is_raised_once_and_not_kept() -> None:
-    async def work(call: Call[None]) -> None:
-        raise ValueError
-
-    call = alone(work)
-    loop.run(lambda _: call.serve())
-    with pytest.raises(ValueError):  # noqa: PT011  # it has no text
-        call.result()
-    assert call.error is None
 
 
 @pytest.mark.usefixtures("without_collector")
