@@ -21,7 +21,6 @@ LONG = 60.0
 """Seconds that a test waits for what comes at once, also on a loaded machine."""
 NEVER = 100_000.0
 """Seconds to wait for what never comes."""
-TESTS = Path(__file__).parents[1]
 OUT, ERR = Channel.STDOUT, Channel.STDERR
 
 Work = Callable[[Call[Any]], Awaitable[Any]]
@@ -52,8 +51,25 @@ async def wait_for_ever() -> None:
 
 
 def alone(work: Work) -> Call[Any]:
-    """A call that nobody waits for."""
+    """A call without a caller."""
     return Call(work, None, lambda: None, wants_pieces=False)
+
+
+async def begun(work: Work) -> Call[Any]:
+    """Return a call without a caller, whose work has come to its first wait or to its end. On the loop."""
+    call = alone(work)
+    loop.current().begin(call)
+    await asyncio.sleep(0)
+    return call
+
+
+def in_threads(*functions: Callable[[], object]) -> None:
+    """Call functions at the same time, each in a thread of its own, and wait for all of them."""
+    threads = [threading.Thread(target=function) for function in functions]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(LONG)
 
 
 class Stream:
@@ -82,22 +98,22 @@ class Gone(Exception):
     """What is raised in the thread of a caller that leaves."""
 
 
-def leave_by(error: type[BaseException] = Gone, after: threading.Event | None = None) -> Callable[..., None]:
-    """A callback for output that raises, once an event is set."""
+def leaving(after: threading.Event) -> Callable[..., None]:
+    """Return a callback for output that raises `Gone` once an event is set."""
 
     def leave(channel: Channel, data: bytes) -> None:
-        assert after is None or after.wait(LONG)
-        raise error
+        assert after.wait(LONG)
+        raise Gone
 
     return leave
 
 
-def output_of(script: str, may_complain: bool = False) -> str:
-    """Run a script in an interpreter of its own, which is to end well and has to say nothing on stderr."""
-    beside = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+def output_of(*parts: str, may_complain: bool = False) -> str:
+    """Run a script in a Python of its own, and return what it prints. It has to end with 0, with nothing on stderr."""
+    tests = Path(__file__).parents[1]
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        env={**os.environ, "PYTHONPATH": beside},
+        [sys.executable, "-c", "".join(map(textwrap.dedent, parts))],
+        env={**os.environ, "PYTHONPATH": f"{tests}{os.pathsep}{tests.parent}"},
         capture_output=True,
         text=True,
         timeout=LONG,
@@ -135,8 +151,14 @@ class Abandoned:
                 self.steps.append("ended")
                 self.ended.set()
 
+    def all_steps(self) -> list[str]:
+        """Wait until the work has ended, and return what it came to."""
+        assert self.ended.wait(LONG)
+        return self.steps
+
 
 WHOLE = ["cancelled", "slept", "worked", "ended"]
+"""The steps of abandoned work that was cancelled and has cleaned up."""
 
 
 class Things:
@@ -180,6 +202,6 @@ def try_a_call(name):
 """
 
 
-def told_by(script: str, end: str = "") -> list[str]:
+def told_by(*parts: str) -> list[str]:
     """Run a script after `BEGINNING`, and return the lines that it prints."""
-    return output_of(BEGINNING + textwrap.dedent(script) + textwrap.dedent(end)).splitlines()
+    return output_of(BEGINNING, *parts).splitlines()

@@ -15,7 +15,8 @@ from targets.loop_calls import (
     Gone,
     Things,
     alone,
-    leave_by,
+    begun,
+    leaving,
     offer,
     others_that_stay,
     right,
@@ -83,7 +84,7 @@ def test_while_it_runs() -> None:
         await work(call)
 
     with pytest.raises(Gone):
-        loop.run(offer_and_wait, leave_by(Gone, work.waits))
+        loop.run(offer_and_wait, leaving(work.waits))
     assert work.ended.wait(LONG)
     loop.run(right)
     assert undone == []
@@ -93,9 +94,7 @@ def test_a_result_is_undone_once(thread: LoopThread) -> None:
     things = Things()
 
     async def scene(_: Call[None]) -> None:
-        call = alone(things.make)
-        thread.begin(call)
-        await asyncio.sleep(0)
+        call = await begun(things.make)
         assert call.done
         for _times in range(3):
             thread.leave(call)
@@ -115,9 +114,7 @@ def test_a_result_in_spite_of_a_cancellation_is_undone_once(thread: LoopThread) 
         return await things.make(call)
 
     async def scene(_: Call[None]) -> None:
-        call = alone(stubborn)
-        thread.begin(call)
-        await asyncio.sleep(0)
+        call = await begun(stubborn)
         thread.leave(call)
         await asyncio.sleep(0)
         thread.leave(call)
@@ -133,10 +130,8 @@ def test_an_undo_that_fails_is_logged(caplog: pytest.LogCaptureFixture, thread: 
         raise Gone("not undone")
 
     async def scene(_: Call[None]) -> None:
-        call = alone(right)
+        call = await begun(right)
         call.undo = fail
-        thread.begin(call)
-        await asyncio.sleep(0)
         thread.leave(call)
         await asyncio.sleep(0)
         assert await others_that_stay() == []
@@ -144,4 +139,3 @@ def test_an_undo_that_fails_is_logged(caplog: pytest.LogCaptureFixture, thread: 
     loop.run(scene)
     gc.collect()
     assert "not undone" in caplog.text
-    assert loop.run(right) == "right"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+from functools import partial
 
-from targets.loop_calls import LONG, WHO
+from targets.loop_calls import WHO, in_threads
 
 from environments import loop
 from environments.loop import Call
@@ -57,9 +57,5 @@ def test_two_callers_at_once_have_each_their_own() -> None:
         WHO.set(name)
         loop.run(work)
 
-    threads = [threading.Thread(target=call_as, args=(name,)) for name in ("a", "b")]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(LONG)
+    in_threads(*(partial(call_as, name) for name in ("a", "b")))
     assert seen == {"a": ["a"], "b": ["b"]}

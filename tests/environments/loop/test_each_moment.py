@@ -149,7 +149,9 @@ def after_an_error(things: Things) -> None:
 
 
 @pytest.mark.parametrize("act", [at_once, after_a_worker, with_pieces, within_a_callback, after_an_error])
-def test_an_exception_at_it_leaves_nothing(act: Callable[[Things], object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_at_each_moment_leaves_nothing(
+    act: Callable[[Things], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(loop, "KEPT_WORKERS", 0)
     monkeypatch.setattr(loop, "IDLE_LIMIT", 0.0)
     before = set(threading.enumerate())
@@ -159,7 +161,7 @@ def test_an_exception_at_it_leaves_nothing(act: Callable[[Things], object], monk
     assert wait_until(lambda: set(threading.enumerate()) <= before, LONG)
 
 
-def test_nor_does_another_exception_after_it() -> None:
+def test_another_exception_after_the_first_leaves_nothing() -> None:
     moments = Moments(at_once)
     assert moments.try_pairs() > 50
     moments.end()

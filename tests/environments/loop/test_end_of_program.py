@@ -123,10 +123,7 @@ def test_a_host_is_looked_up_at_the_end_where_workers_are_lent() -> None:
         from environments import loop
 
         async def look_up(call):
-            return len(await call_loop().getaddrinfo("127.0.0.1", 80)) > 0
-
-        def call_loop():
-            return loop.current().loop
+            return len(await asyncio.get_running_loop().getaddrinfo("127.0.0.1", 80)) > 0
 
         loop.current().lend_workers()
         say(loop.run(look_up))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from targets.loop_calls import told_by
 
 from environments import loop
@@ -73,29 +74,19 @@ def test_a_child_of_a_child() -> None:
     assert told_by(FORKED, script) == lines
 
 
-def test_a_child_that_ends_as_programs_do_leaves_its_parents_loop_alone() -> None:
-    script = """
+@pytest.mark.parametrize("calls", [True, False])
+def test_a_child_that_ends_as_programs_do_leaves_its_parents_loop_alone(calls: bool) -> None:
+    script = f"""
         loop.run(right)
         child = os.fork()
         if child == 0:
-            say("child", loop.run(right))
+            if {calls}:
+                say("child", loop.run(right))
             sys.exit(7)
         say("exit code", ended(child))
         say("parent", loop.run(right))
     """
-    assert told_by(FORKED, script) == ["child right", "exit code 7", "parent right"]
-
-
-def test_a_child_that_never_calls_leaves_its_parents_loop_alone() -> None:
-    script = """
-        loop.run(right)
-        child = os.fork()
-        if child == 0:
-            sys.exit(7)
-        say("exit code", ended(child))
-        say("parent", loop.run(right))
-    """
-    assert told_by(FORKED, script) == ["exit code 7", "parent right"]
+    assert told_by(FORKED, script) == ["child right"] * calls + ["exit code 7", "parent right"]
 
 
 def test_a_child_forked_while_another_thread_of_its_parent_waits() -> None:

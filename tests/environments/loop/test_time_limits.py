@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from targets.loop_calls import alone, wait_for_ever
+from targets.loop_calls import begun, wait_for_ever
 
 from environments import loop
 from environments.loop import Call, LoopThread
 
 
-@pytest.mark.parametrize("first", ["result", "limit"])
-def test_a_limit_in_the_same_turn_as_a_result_is_a_time_out_and_leaves_no_cancellation(first: str) -> None:
+@pytest.mark.parametrize("order", [1, -1], ids=["result", "limit"])
+def test_a_limit_in_the_same_turn_as_a_result_is_a_time_out_and_leaves_no_cancellation(order: int) -> None:
     async def work(call: Call[str]) -> str:
         turn = asyncio.get_running_loop()
         future = turn.create_future()
@@ -28,7 +28,7 @@ def test_a_limit_in_the_same_turn_as_a_result_is_a_time_out_and_leaves_no_cancel
                     lambda: turn.call_soon(answer),
                     lambda: scope.reschedule(turn.time()),
                 ]
-                for act in acts if first == "result" else reversed(acts):
+                for act in acts[::order]:
                     act()
                 await future
 
@@ -55,9 +55,9 @@ def test_a_result_before_the_limit_is_a_result() -> None:
     assert loop.run(work) == "in time"
 
 
-@pytest.mark.parametrize("first", ["leave", "limit"])
+@pytest.mark.parametrize("order", [1, -1], ids=["leave", "limit"])
 def test_a_caller_that_leaves_in_the_same_turn_as_a_limit_cancels_all_of_the_work(
-    first: str, thread: LoopThread
+    order: int, thread: LoopThread
 ) -> None:
     met: list[str] = []
 
@@ -74,14 +74,12 @@ def test_a_caller_that_leaves_in_the_same_turn_as_a_limit_cancels_all_of_the_wor
             await asyncio.sleep(0)
             met.append("it went on")
 
-        call = alone(work)
-        thread.begin(call)
-        await asyncio.sleep(0)
+        call = await begun(work)
         acts: list[Callable[[], object]] = [
             lambda: thread.leave(call),
             lambda: scopes[0].reschedule(asyncio.get_running_loop().time()),
         ]
-        for act in acts if first == "leave" else reversed(acts):
+        for act in acts[::order]:
             act()
         assert call.task
         await asyncio.wait({call.task})
