@@ -1,0 +1,24 @@
+"""A loop thread for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from targets.loop_calls import end, others_that_stay, right
+
+from environments import loop
+from environments.loop import LoopThread
+
+
+@pytest.fixture(autouse=True)
+def thread() -> Iterator[LoopThread]:
+    """A loop thread of the test's own, on which nothing is left in the end."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loop, "_current", None)
+        assert loop.run(right) == "right"
+        made = loop.current()
+        yield made
+        left = loop.run(lambda _: others_that_stay())
+    end(made)
+    assert left == []

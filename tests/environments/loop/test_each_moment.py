@@ -1,0 +1,203 @@
+"""An exception at each moment of a call leaves nothing on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import FrameType
+
+import pytest
+from targets.loop_calls import ERR, LONG, OUT, Gone, Things, offer, others_that_stay, output_of, right
+from targets.trial import Caller, Place, Raised, raise_at
+
+from environments import loop
+from environments.conformance.check import wait_until
+from environments.loop import Call
+from environments.output import Channel
+
+
+def raise_twice(first: int, second: int, call: Callable[[], object]) -> tuple[list[Place], bool]:
+    """Raise at a moment of a call as `raise_at` does, and again at the start of a later function.
+
+    Returns:
+        The places of the moments that passed before the first, and whether there was a second.
+    """
+    starts, raised = itertools.count(), []
+
+    def trace(frame: FrameType, event: str, argument: object) -> None:
+        if sys.getprofile() is None and next(starts) == second:  # `raise_at` has raised
+            raised.append(True)
+            raise Raised
+
+    def traced() -> None:
+        try:
+            sys.settrace(trace)
+            call()
+        finally:
+            sys.settrace(None)
+
+    return raise_at(first, traced), bool(raised)
+
+
+class Moments:
+    """Calls that are left at each moment of theirs, and what has to be right after each.
+
+    Args:
+        act: Makes a call, in the caller's thread. The things that it makes are those of `things`.
+    """
+
+    def __init__(self, act: Callable[[Things], object]) -> None:
+        self._act = act
+        self._here, self._there = Caller(), Caller()
+        for caller in (self._here, self._there):
+            caller.call(lambda: loop.run(right))
+
+    def try_all(self) -> int:
+        """Raise at each moment of a call, and return how many there are."""
+        for number in itertools.count():
+            things = Things()
+            passed = self._here.call(partial(raise_at, number, partial(self._act, things)))
+            assert not (wrong := self._wrong(things)), f"at {number}, {passed[-1]}: {wrong}"
+            if len(passed) <= number:
+                assert things.got == [0]
+                return number
+        raise AssertionError
+
+    def try_pairs(self) -> int:
+        """Raise at each moment of a call, and at each start of a function from there on."""
+        pairs = 0
+        for number in itertools.count():
+            for second in itertools.count():
+                things = Things()
+                twice = partial(raise_twice, number, second, partial(self._act, things))
+                passed, was_second = self._here.call(twice)
+                assert not (wrong := self._wrong(things)), f"at {number}, {passed[-1]}, and {second}: {wrong}"
+                if len(passed) <= number:
+                    return pairs
+                pairs += 1
+                if not was_second:
+                    break
+        raise AssertionError
+
+    def end(self) -> None:
+        """End the threads that call."""
+        self._here.end()
+        self._there.end()
+
+    def _wrong(self, things: Things) -> str:
+        for name, caller in (("here", self._here), ("there", self._there)):
+            if (value := caller.call(lambda: loop.run(right))) != "right":
+                return f"the next call {name} gives {value}"
+        if left := self._there.call(lambda: loop.run(lambda _: others_that_stay())):
+            return f"left on the loop: {left}"
+        return things.lost()
+
+
+def at_once(things: Things) -> None:
+    things.got.append(loop.run(things.make))
+
+
+def after_a_worker(things: Things) -> None:
+    async def work(call: Call[int]) -> int:
+        await loop.in_worker(sum, (1, 2))
+        return await things.make(call)
+
+    things.got.append(loop.run(work))
+
+
+def with_pieces(things: Things) -> None:
+    pieces: list[tuple[Channel, bytes]] = []
+    got_first = asyncio.Event()
+
+    def take(channel: Channel, data: bytes) -> None:
+        pieces.append((channel, data))
+        loop.current().soon(got_first.set)
+
+    async def work(call: Call[int]) -> int:
+        offer(call, OUT, b"first")
+        await got_first.wait()
+        offer(call, OUT, b"second")
+        offer(call, ERR, b"third")
+        return await things.make(call)
+
+    things.got.append(loop.run(work, take))
+    assert pieces == [(OUT, b"first"), (OUT, b"second"), (ERR, b"third")]
+
+
+def within_a_callback(things: Things) -> None:
+    async def work(call: Call[int]) -> int:
+        offer(call, OUT, b"piece")
+        await asyncio.sleep(0)
+        return 0
+
+    loop.run(work, lambda channel, data: at_once(things))
+
+
+def after_an_error(things: Things) -> None:
+    async def fail(call: Call[int]) -> int:
+        call.undo = things.undo
+        raise Gone
+
+    with contextlib.suppress(Gone):
+        loop.run(fail)
+    at_once(things)
+
+
+@pytest.mark.parametrize("act", [at_once, after_a_worker, with_pieces, within_a_callback, after_an_error])
+def test_an_exception_at_each_moment_leaves_nothing(
+    act: Callable[[Things], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "KEPT_WORKERS", 0)
+    monkeypatch.setattr(loop, "IDLE_LIMIT", 0.0)
+    before = set(threading.enumerate())
+    moments = Moments(act)
+    assert moments.try_all() > 10
+    moments.end()
+    assert wait_until(lambda: set(threading.enumerate()) <= before, LONG)
+
+
+def test_another_exception_after_the_first_leaves_nothing() -> None:
+    moments = Moments(at_once)
+    assert moments.try_pairs() > 50
+    moments.end()
+
+
+def test_an_exception_in_the_first_call_of_a_process_leaves_no_second_loop() -> None:
+    script = """
+        import gc, itertools, os
+        from environments import loop
+        from environments.conformance.check import wait_until
+        from targets.trial import raise_at
+
+        async def right(call):
+            return "right"
+
+        def threads():
+            return len(os.listdir("/proc/self/task"))
+
+        def descriptors():
+            gc.collect()
+            return len(os.listdir("/proc/self/fd"))
+
+        gc.disable()  # what it ends is no part of the call
+        before = descriptors()
+        for number in itertools.count():
+            passed = raise_at(number, lambda: loop.run(right))
+            assert loop.run(right) == "right", passed[-1]
+            loop._current.stop()
+            loop._current.loop.close()
+            loop._current = None
+            assert wait_until(lambda: threads() == 1, 60), (passed[-1], threads())
+            if "socketpair" in passed[-1]:  # the standard library's loses descriptors
+                before = descriptors()
+            assert descriptors() == before, (passed[-1], descriptors(), before)
+            if len(passed) <= number:
+                break
+        print(number)
+    """
+    assert int(output_of(script, may_complain=True)) > 50  # it complains of loops that are half made

@@ -1,0 +1,207 @@
+"""Calls on the loop thread: what they do there, how their callers leave, and programs of their own that make them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from environments import loop
+from environments.loop import Call, LoopThread
+from environments.output import Channel
+
+LONG = 60.0
+"""Seconds that a test waits for what comes at once, also on a loaded machine."""
+NEVER = 100_000.0
+"""Seconds to wait for what never comes."""
+OUT, ERR = Channel.STDOUT, Channel.STDERR
+
+Work = Callable[[Call[Any]], Awaitable[Any]]
+WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+
+
+def end(thread: LoopThread) -> None:
+    """End a loop thread, and the workers that wait on it."""
+    thread.stop()
+    assert thread.has_ended
+    for worker in thread._workers._idle:
+        worker.wake.release()
+    thread.loop.close()
+
+
+async def others_that_stay() -> list[asyncio.Task[Any]]:
+    """Return the other tasks of the loop that do not end."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    return list((await asyncio.wait(others, timeout=LONG))[1]) if others else []
+
+
+async def right(_: Call[str]) -> str:
+    return "right"
+
+
+async def wait_for_ever() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
+def alone(work: Work) -> Call[Any]:
+    """A call without a caller."""
+    return Call(work, None, lambda: None, wants_pieces=False)
+
+
+async def begun(work: Work) -> Call[Any]:
+    """Return a call without a caller, whose work has come to its first wait or to its end. On the loop."""
+    call = alone(work)
+    loop.current().begin(call)
+    await asyncio.sleep(0)
+    return call
+
+
+def in_threads(*functions: Callable[[], object]) -> None:
+    """Call functions at the same time, each in a thread of its own, and wait for all of them."""
+    threads = [threading.Thread(target=function) for function in functions]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(LONG)
+
+
+class Stream:
+    """A stream that is told to pause and to resume, which sets an event."""
+
+    def __init__(self, resumed: asyncio.Event | None = None) -> None:
+        self.told: list[str] = []
+        self._resumed = resumed
+
+    def pause(self) -> None:
+        self.told.append("pause")
+
+    def resume(self) -> None:
+        self.told.append("resume")
+        if self._resumed:
+            self._resumed.set()
+
+
+def offer(call: Call[Any], channel: Channel, data: bytes, stream: Stream | None = None) -> None:
+    """Offer a piece of output to the callback of a call, as work does."""
+    assert call.pieces is not None
+    call.pieces.offer(channel, data, stream or Stream())
+
+
+class Gone(Exception):
+    """What is raised in the thread of a caller that leaves."""
+
+
+def leaving(after: threading.Event) -> Callable[..., None]:
+    """Return a callback for output that raises `Gone` once an event is set."""
+
+    def leave(channel: Channel, data: bytes) -> None:
+        assert after.wait(LONG)
+        raise Gone
+
+    return leave
+
+
+def output_of(*parts: str, may_complain: bool = False) -> str:
+    """Run a script in a Python of its own, and return what it prints. It has to end with 0, with nothing on stderr."""
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", "".join(map(textwrap.dedent, parts))],
+        env={**os.environ, "PYTHONPATH": f"{tests}{os.pathsep}{tests.parent}"},
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=False,
+    )
+    assert done.returncode == 0, done
+    assert not done.stderr or may_complain, done
+    return done.stdout
+
+
+class Abandoned:
+    """Work that waits for ever, cleans up in several awaits, and notes what it comes to."""
+
+    def __init__(self, wait: Callable[[], Awaitable[None]]) -> None:
+        self._wait = wait
+        self.waits, self.ended = threading.Event(), threading.Event()
+        self.steps: list[str] = []
+
+    async def __call__(self, call: Call[None]) -> None:
+        # The loop comes to this in its next turn, when the task waits.
+        asyncio.get_running_loop().call_soon(self.waits.set)
+        try:
+            await self._wait()
+        except asyncio.CancelledError:
+            self.steps.append("cancelled")
+            raise
+        finally:
+            try:
+                await asyncio.sleep(0)
+                self.steps.append("slept")
+            finally:
+                self.steps.append(await loop.in_worker(str, "worked"))
+                async with asyncio.timeout(NEVER):
+                    await loop.done_within(loop.spawn(asyncio.sleep(0)), NEVER)
+                self.steps.append("ended")
+                self.ended.set()
+
+    def all_steps(self) -> list[str]:
+        """Wait until the work has ended, and return what it came to."""
+        assert self.ended.wait(LONG)
+        return self.steps
+
+
+WHOLE = ["cancelled", "slept", "worked", "ended"]
+"""The steps of abandoned work that was cancelled and has cleaned up."""
+
+
+class Things:
+    """What work makes, each of which is somebody's in the end."""
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+        self.got: list[int] = []
+        self.undone: list[int] = []
+
+    async def undo(self, thing: int) -> None:
+        await asyncio.sleep(0)
+        self.undone.append(thing)
+
+    async def make(self, call: Call[int]) -> int:
+        """Work that makes one at its end."""
+        call.undo = self.undo
+        self.made.append(len(self.made))
+        return self.made[-1]
+
+    def lost(self) -> str:
+        """Say what was lost, or had by two; an empty text if nothing."""
+        return "" if sorted(self.got + self.undone) == self.made else f"{vars(self)}"
+
+
+BEGINNING = """
+import asyncio, atexit, os, signal, sys, threading
+
+async def right(call):
+    return "right"
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\\n").encode())
+
+def try_a_call(name):
+    from environments import TerminalError, loop
+    try:
+        say(name, loop.run(right))
+    except TerminalError as error:
+        say(name, error)
+"""
+
+
+def told_by(*parts: str) -> list[str]:
+    """Run a script after `BEGINNING`, and return the lines that it prints."""
+    return output_of(BEGINNING, *parts).splitlines()
