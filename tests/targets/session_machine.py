@@ -315,7 +315,8 @@ class SessionMachine(RuleBasedStateMachine):
         self, result: CommandResult, output: str, exit_code: int = 0, reason: str = "", cwd: str | None = None
     ) -> None:
         found = (result.output, result.exit_code, result.timed_out, result.interrupted, result.cwd)
-        assert found == (output, exit_code, reason == "timeout", reason == "interrupt", cwd or self.held.cwd)
+        expected = (output, exit_code, reason == "timeout", reason == "interrupt", cwd or self.held.cwd)
+        assert found == expected, f"{found} is not {expected}; {result}"  # pytest shows nothing of this module's
 
     def changed(self, change: Change, place: str | None) -> tuple[str, str]:
         """Note what a command changes, and return its text and the directory it ends in."""

@@ -68,6 +68,10 @@ done 2>/dev/null"""
 # Only builtins, grep and cat, as a target may lack ps, pgrep and find. Set in front are the arguments of `look`. The
 # table of all processes comes first, as the parents of what is ended cannot be told afterwards.
 _LOOK = r"""
+children() { if [ -n "$wake" ]; then read -r pids <"/proc/$wake/task/$wake/children"; fi; } 2>/dev/null
+pids=
+children
+earlier=$pids
 read -r self rest </proc/self/stat
 set -- $rest
 frozen=
@@ -111,9 +115,13 @@ echo "$strays"
 if [ -n "$found$held$said$known" ]; then
 @TABLE@
 fi
+# What the shell has started meanwhile it would wait for before it leaves.
+pids= late=
+children
+for p in $pids; do case " $earlier " in *" $p "*) ;; *) late="$late $p" ;; esac; done
 if [ -n "$wake" ]; then kill -s "$leave" "$wake" 2>/dev/null; fi
 # A fork of the shell holds the leash alone, and comes first: it would go on with what stands behind its child.
-if [ -n "$signal" ] && [ -n "$found$held" ]; then kill -s "$signal" $held $found 2>/dev/null; fi
+if [ -n "$signal" ] && [ -n "$found$held$late" ]; then kill -s "$signal" $held $found $late 2>/dev/null; fi
 if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
 :
 """

@@ -18,6 +18,7 @@ from targets.processes import all_gone, sleepers
 
 from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import unique, wait_until
+from environments.shell.dialect import commands
 from environments.shell.pool import Control
 
 
@@ -52,6 +53,17 @@ def test_a_time_out_that_ends_a_child_leaves_the_shell(env: BaseEnvironment) -> 
         if not result.timed_out or "never" in result.output or after != f"{pid}1 b\n0027\n":
             failed.append((command, result, after))
     assert failed == []
+
+
+def test_a_child_that_is_started_while_others_are_looked_for_gets_term_as_they_do(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was left alone until KILL, of which bash says something in the command's output."""
+    looked = tmp_path / "looked"
+    monkeypatch.setattr(commands, "_TABLE", f"{commands._TABLE}; touch {looked}; sleep .5")
+    result = env.execute(f"until [ -e {looked} ]; do :; done; sleep 1000; echo never", timeout=0.1)
+    assert result.timed_out
+    assert result.output == ""
 
 
 def test_usr1_is_no_end_of_a_command_but_a_signal_like_others(bash_or_sh: BaseEnvironment) -> None:
