@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope, start_limit
+from environments.errors import CallCancelledError
 from environments.loop import run
 from environments.observation.observation import Observation, Status
 from environments.options import Command, checked
@@ -104,7 +105,12 @@ class StreamedCommand:
         with self._scope.active(), start_limit(self._timeout or math.inf) as clock:
             if not environment.gate.permits(call, lambda: environment.settings.cwd, "session"):
                 return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
-            process = run(lambda waiting: environment.internal.run_in_background(waiting, call, background))
+            try:
+                process = run(lambda waiting: environment.internal.run_in_background(waiting, call, background))
+            except CallCancelledError:
+                if self.interrupted:
+                    return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
+                raise
             seen.target_told()
             ended = self._attend(process, output, limit if self._timeout is None else clock.left)
         if ended.timed_out:
