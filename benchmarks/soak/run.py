@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
@@ -17,6 +18,7 @@ from benchmarks.soak.figures import SLACK, Figures, left_behind, look, open_file
 from benchmarks.soak.places import place
 from benchmarks.soak.work import SoakError, Work
 from environments import BaseEnvironment
+from environments.loop import run
 from environments.owner import MARKER_VARIABLE
 
 _T = TypeVar("_T")
@@ -70,6 +72,7 @@ class Soak:
             SoakError: Something was not as it has to be, or has grown, or was left.
         """
         began = time.monotonic()
+        run(lambda _: asyncio.sleep(0))  # the loop thread stays, with its descriptors
         with place(self._backend) as env:
             threads, descriptors = set(threading.enumerate()), len(open_files())
             work = self.work = _begun(env, self._chance)

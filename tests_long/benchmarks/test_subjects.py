@@ -43,6 +43,8 @@ def test_this_machine_is_measured_in_commands_tool_calls_and_scripts() -> None:
     rows = {row.what: row for row in local.rows()}
     assert set(rows) == {
         'execute("true"), local',
+        'execute("true"), state reported, local',
+        'execute("true"), beside a thread that computes, local',
         'execute_oneshot("true"), local',
         "tool call, local, socket",
         "tool call, local, file queue",
@@ -103,7 +105,7 @@ def test_a_container_is_measured_in_use_and_in_its_life(monkeypatch: pytest.Monk
     assert rows['execute("true"), Docker'].beside.keys() == {"`docker exec`"}
     by_cat, by_python = rows["tool call, Docker, relay, beside a `cat`"], rows["tool call, Docker, relay"]
     assert by_cat.ours == by_python.ours and by_cat.raw != by_python.raw
-    assert rows["put_file of 100 MB, Docker"].raw_is == "a tar to put_archive"
+    assert rows["put_file of 100 MB, Docker"].raw_is == "`docker cp`"
     assert rows["create, first command, cleanup, Docker"].missing == ENDED
     assert rows["first command from a pool, Docker"].limit == 0.02
 

@@ -48,7 +48,8 @@ view = {
     "orig_argv": getattr(sys, "orig_argv", None), "variables": dict(os.environ), "main": names,
     "shown variables": sorted(shown("environ")), "shown arguments": shown("cmdline"),
     "shown name": open("/proc/self/comm").read(), "cwd": os.getcwd(), "umask": os.umask(0o22),
-    "limits": [resource.getrlimit(number) for number in range(16)],
+    # But for that of file locks, which tells the processes of one script from those of others.
+    "limits": [resource.getrlimit(number) for number in range(16) if number != 10],
     "handlers": [str(signal.getsignal(number)) for number in range(1, 32)],
     "files": {n: os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in range(300)
         if os.path.exists(f"/proc/self/fd/{n}")},
