@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from targets.engines import PYTHON_IMAGE
 from targets.podman_service import podman_service
 
 from code_execution import execute_code
 from environments import create_environment
+from environments.docker.waiting_shell import WaitingShell
 
 LIMIT = 3
 LIMITS = ("container_cpu", "container_memory", "container_pids")
@@ -52,3 +55,21 @@ def test_a_script_that_stops_all_processes_ends_in_time_and_the_session_goes_on(
     assert (after.output, after.exit_code) == ("yes /usr\nfile\n", 0)
     left = "grep -aslE '[s]cript-|S[I]GSTOP' /proc/[0-9]*/cmdline"
     assert env.execute_oneshot(left, timeout=30).output == ""
+
+
+def test_texts_that_are_run_in_rescue_at_once_share_a_shell_and_are_not_mixed_up(docker_environment, monkeypatch):
+    made = []
+    begin = WaitingShell.__init__
+
+    def noted(shell: WaitingShell, *args: object) -> None:
+        made.append(shell)
+        begin(shell, *args)
+
+    monkeypatch.setattr(WaitingShell, "__init__", noted)
+    env = docker_environment()
+    env.execute("true")
+    texts = [f"echo {number}" for number in range(20)]
+    with ThreadPoolExecutor(4) as threads:
+        said = list(threads.map(env.run_in_rescue, texts))
+    assert said == [f"{number}\n" for number in range(20)]
+    assert len(made) == 1, "the others would stay open"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ class DockerEnvironment(ContainerEnvironment):
         self._creation = Creation(settings, self._options)
         self._memory = Memory(settings, self._options)
         self._waiting_shell: WaitingShell | None = None
+        self._rescuing = threading.Lock()
 
     @classmethod
     def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
@@ -182,8 +184,12 @@ class DockerEnvironment(ContainerEnvironment):
         """Run text in the shell that the container waits in, see `PersistentShellEnvironment`.
 
         A process that is started may be stopped on its way, and then the engine answers nothing about the container any
-        more. The container is killed where that shell does not answer either.
+        more. The container is killed where that shell does not answer either. That shell runs one text at a time.
         """
+        with self._rescuing:
+            return self._run_waiting(text)
+
+    def _run_waiting(self, text: str) -> str:
         api, container = self._target()
         with reported("the container does not answer"):
             if loss := self.loss_in(container[:12], api.inspect_container(container)["State"]):
