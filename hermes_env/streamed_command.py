@@ -132,9 +132,10 @@ class StreamedCommand:
         return Ending(TIMEOUT_EXIT_CODE, timed_out=True)
 
     def _await_end(self, process: Process, deadline: float) -> int | None:
-        """Return the exit code, or None if the command is to be ended first."""
-        while not self.interrupted and (left := deadline - time.monotonic()) > 0:
+        """Return the exit code, or None if the command is to be ended first, or has ended as it was interrupted."""
+        code = None
+        while not self.interrupted and code is None and (left := deadline - time.monotonic()) > 0:
             code = process.wait(min(_POLL, left))
-            if code is not None:
-                return code
-        return process.poll()
+        if self.interrupted:
+            return None
+        return process.poll() if code is None else code

@@ -19,6 +19,7 @@ from targets.streamed import (
 )
 
 from environments import BaseEnvironment, UnsupportedError
+from hermes_env import streamed_command
 from hermes_env.interactive.session import InteractiveSession
 from hermes_env.streamed_command import Ending, StreamedCommand
 
@@ -64,6 +65,19 @@ def test_an_interrupt_ends_a_command(environment: BaseEnvironment, pipe: tuple[i
     assert command.run(environment, sink) == Ending(130, interrupted=True)
     thread.join()
     assert all_gone(nap)
+
+
+def test_a_command_that_has_ended_as_it_was_interrupted_is_interrupted(
+    environment: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not one that has ended with 143, which it was when its end was met before the interrupt."""
+    monkeypatch.setattr(streamed_command, "_POLL", 60)
+    sink = Sink()
+    command = StreamedCommand(f"echo begun; sleep {nap}", None, None)
+    thread = threading.Thread(target=lambda: (sink.shows(b"begun"), command.interrupt()))
+    thread.start()
+    assert command.run(environment, sink) == Ending(130, interrupted=True)
+    thread.join()
 
 
 def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from docker.errors import NotFound
+from docker.errors import APIError
 from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
 from targets.processes import having
 from targets.ssh_server import SSHServer
@@ -33,7 +33,7 @@ env.execute(["bash", "-c", runs.format(":")], on_output=lambda _: print("on", fl
 
 def docker(left: str | None = None) -> dict[str, str]:
     """Return the settings, once what a program has left is removed."""
-    with contextlib.closing(require_docker()) as engine, contextlib.suppress(NotFound):  # by a gc of another test
+    with contextlib.closing(require_docker()) as engine, contextlib.suppress(APIError):  # a gc of another test does it
         if left:
             engine.containers.get(left).remove(force=True)
     return {"env": "docker", "image": PYTHON_IMAGE}
