@@ -117,7 +117,7 @@ class InteractiveSession:
                     raw.enforce()
                 size = size_of(self._terminal)  # which may have changed, too, while we were stopped
                 process.resize(size.rows, size.columns)
-            if (code := process.poll()) is not None:
+            if not self.interrupted and (code := process.poll()) is not None:
                 return code
             screen.freeze()
             process.kill()

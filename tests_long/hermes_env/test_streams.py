@@ -19,6 +19,8 @@ from targets.streamed import (
 )
 
 from environments import BaseEnvironment, UnsupportedError
+from environments.conformance.check import wait_until
+from environments.shell.process import ShellProcess
 from hermes_env import streamed_command
 from hermes_env.interactive.session import InteractiveSession
 from hermes_env.streamed_command import Ending, StreamedCommand
@@ -57,9 +59,9 @@ def test_a_time_out_ends_a_command_that_does_not_read(environment: BaseEnvironme
     check_a_time_out_ends_a_command_that_does_not_read(environment, nap, timeout=1)
 
 
-def test_an_interrupt_ends_a_command(environment: BaseEnvironment, pipe: tuple[int, int], nap: str) -> None:
+def check_an_interrupt_ends_a_command(environment: BaseEnvironment, nap: str, source: int | None) -> None:
     sink = Sink()
-    command = StreamedCommand(f"echo begun; sleep {nap}", None, pipe[0])
+    command = StreamedCommand(f"echo begun; sleep {nap}", None, source)
     thread = threading.Thread(target=lambda: (sink.shows(b"begun"), command.interrupt()))
     thread.start()
     assert command.run(environment, sink) == Ending(130, interrupted=True)
@@ -67,17 +69,39 @@ def test_an_interrupt_ends_a_command(environment: BaseEnvironment, pipe: tuple[i
     assert all_gone(nap)
 
 
+def test_an_interrupt_ends_a_command(environment: BaseEnvironment, pipe: tuple[int, int], nap: str) -> None:
+    check_an_interrupt_ends_a_command(environment, nap, pipe[0])
+
+
 def test_a_command_that_has_ended_as_it_was_interrupted_is_interrupted(
     environment: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not one that has ended with 143, which it was when its end was met before the interrupt."""
     monkeypatch.setattr(streamed_command, "_POLL", 60)
-    sink = Sink()
-    command = StreamedCommand(f"echo begun; sleep {nap}", None, None)
-    thread = threading.Thread(target=lambda: (sink.shows(b"begun"), command.interrupt()))
+    check_an_interrupt_ends_a_command(environment, nap, None)
+
+
+def test_a_person_whose_command_has_ended_as_it_was_interrupted_has_interrupted_it(
+    environment: BaseEnvironment, nap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not environment.capabilities.pty:
+        return
+    poll, here = ShellProcess.poll, threading.current_thread()
+
+    def late(process: ShellProcess) -> int | None:
+        if threading.current_thread() is here:
+            wait_until(lambda: poll(process) is not None)
+        return poll(process)
+
+    monkeypatch.setattr(ShellProcess, "poll", late)
+    sink, ends = Sink(), os.openpty()
+    session = InteractiveSession(ends[1])
+    thread = threading.Thread(target=lambda: (sink.shows(b"begun"), session.interrupt()))
     thread.start()
-    assert command.run(environment, sink) == Ending(130, interrupted=True)
+    assert session.run(environment, f"echo begun; sleep {nap}", sink) == 130
     thread.join()
+    for end in ends:
+        os.close(end)
 
 
 def test_a_person_is_at_a_terminal_there(environment: BaseEnvironment, nap: str) -> None:
