@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -46,6 +45,9 @@ class Ending:
         return "success" if self.exit_code == 0 else "error"
 
 
+_INTERRUPTED = Ending(INTERRUPT_EXIT_CODE, interrupted=True)
+
+
 class StreamedCommand:
     """Runs one command.
 
@@ -61,17 +63,15 @@ class StreamedCommand:
         self._timeout = timeout
         self._source = source
         self._scope = CancelScope()
-        self._ended_by_us = threading.Event()
 
     def interrupt(self) -> None:
         """End the command, or the start of its target, from any thread. It need not have ended when this returns."""
-        self._ended_by_us.set()
         self._scope.cancel()
 
     @property
     def interrupted(self) -> bool:
         """Whether it was to be ended."""
-        return self._ended_by_us.is_set()
+        return self._scope.cancelled
 
     def run(self, environment: BaseEnvironment, output: LiveOutput | CapturedOutput) -> Ending:
         """Run the command to its end, or until it is ended.
@@ -104,13 +104,11 @@ class StreamedCommand:
         limit = environment.settings.timeout
         with self._scope.active(), start_limit(self._timeout or math.inf) as clock:
             if not environment.gate.permits(call, lambda: environment.settings.cwd, "session"):
-                return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
+                return _INTERRUPTED
             try:
                 process = run(lambda waiting: environment.internal.run_in_background(waiting, call, background))
             except CallCancelledError:
-                if self.interrupted:
-                    return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
-                raise
+                return _INTERRUPTED
             seen.target_told()
             ended = self._attend(process, output, limit if self._timeout is None else clock.left)
         if ended.timed_out:
@@ -128,7 +126,7 @@ class StreamedCommand:
             output.freeze()
             process.kill()
         if self.interrupted:
-            return Ending(INTERRUPT_EXIT_CODE, interrupted=True)
+            return _INTERRUPTED
         return Ending(TIMEOUT_EXIT_CODE, timed_out=True)
 
     def _await_end(self, process: Process, deadline: float) -> int | None:
