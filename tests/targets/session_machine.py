@@ -316,7 +316,7 @@ class SessionMachine(RuleBasedStateMachine):
     ) -> None:
         found = (result.output, result.exit_code, result.timed_out, result.interrupted, result.cwd)
         expected = (output, exit_code, reason == "timeout", reason == "interrupt", cwd or self.held.cwd)
-        assert found == expected, f"{found} is not {expected}; {result}"  # pytest shows nothing of this module's
+        assert found == expected, f"{result} is not {expected}"  # pytest shows nothing of this module's
 
     def changed(self, change: Change, place: str | None) -> tuple[str, str]:
         """Note what a command changes, and return its text and the directory it ends in."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import os
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from operator import call as call_it
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,6 +27,7 @@ from targets.loop_calls import (
     others_that_stay,
     wait_for_ever,
 )
+from targets.signals import raising_at
 
 from environments import loop
 from environments.conformance.check import wait_until
@@ -70,20 +70,6 @@ async def at_gather(release: threading.Event) -> None:
 WAITS = [at_a_future, at_sleep, in_worker, in_timeout, at_wait_for, in_a_group, at_gather]
 
 
-@contextlib.contextmanager
-def raising_at(number: int) -> Iterator[None]:
-    """Have a signal raise `Gone` in the main thread."""
-
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise Gone
-
-    before = signal.signal(number, ring)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
 @pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait.__name__)
 def test_an_exception_in_the_callers_thread_cancels_the_work_wherever_it_waits(
     wait: Callable[[threading.Event], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
@@ -116,7 +102,7 @@ def test_a_signal_that_raises_cancels_the_work() -> None:
         asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGUSR1)
         await work(call)
 
-    with raising_at(signal.SIGUSR1), pytest.raises(Gone):
+    with raising_at(signal.SIGUSR1, Gone), pytest.raises(Gone):
         loop.run(send_and_wait)
     assert work.all_steps() == WHOLE
 
@@ -142,7 +128,7 @@ def test_a_signal_that_comes_just_before_the_wait_for_the_lock_ends_the_call(mon
 
     module = SimpleNamespace(get_ident=threading.get_ident, allocate_lock=LateLock)
     monkeypatch.setattr(loop, "_thread", module)
-    with raising_at(signal.SIGUSR1), pytest.raises(Gone):
+    with raising_at(signal.SIGUSR1, Gone), pytest.raises(Gone):
         loop.run(work)
     assert work.all_steps() == WHOLE
 

@@ -14,6 +14,7 @@ from targets.borrowing import LONG, Borrower, all_lent, until
 from targets.moody_environment import MoodyEnvironment
 from targets.per_command_local import PerCommandLocal
 from targets.processes import all_gone
+from targets.signals import raising_at
 from targets.threads import running_threads
 
 from environments import CallCancelledError, CancelScope, Pool, TerminalError
@@ -215,16 +216,10 @@ def test_a_close_goes_on_when_its_caller_is_cut_short(moody, mood, monkeypatch: 
     cleanup = MoodyEnvironment.cleanup
     monkeypatch.setattr(MoodyEnvironment, "cleanup", lambda env: may_end.wait(LONG) and cleanup(env))
 
-    def rings(*_: object) -> None:
-        raise Alarm
-
-    before = signal.signal(signal.SIGALRM, rings)
-    try:
+    with raising_at(signal.SIGALRM, Alarm):
         signal.setitimer(signal.ITIMER_REAL, 0.2)
         with pytest.raises(Alarm):
             pool.close()
-    finally:
-        signal.signal(signal.SIGALRM, before)
     assert mood.up == 1
     may_end.set()
     assert until(lambda: mood.up == 0), "nobody has called it again"

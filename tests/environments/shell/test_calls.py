@@ -7,9 +7,9 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from types import FrameType
 
 import pytest
+from targets.signals import raising_at
 
 from environments import (
     BaseEnvironment,
@@ -129,20 +129,14 @@ def start_and_wait(env: BaseEnvironment) -> None:
 def test_an_exception_at_any_moment_takes_none_of_few_shells(
     one_beside: BaseEnvironment, call: Callable[[BaseEnvironment], object]
 ) -> None:
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise Alarm
-
     call(one_beside)
-    before = signal.signal(signal.SIGALRM, ring)
-    try:
+    with raising_at(signal.SIGALRM, Alarm):
         for milliseconds in range(1, 50, 3):
             with contextlib.suppress(Alarm):
                 signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
                 call(one_beside)
             signal.setitimer(signal.ITIMER_REAL, 0)
             assert one_beside.execute_oneshot("echo on", timeout=60).output == "on\n"
-    finally:
-        signal.signal(signal.SIGALRM, before)
 
 
 def test_a_process_of_a_scope_goes_on_when_that_is_cancelled(env: BaseEnvironment) -> None:

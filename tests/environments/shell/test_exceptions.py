@@ -11,9 +11,10 @@ import time
 from functools import partial
 from operator import call
 from pathlib import Path
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
+from targets.signals import raising_at
 
 from environments import BaseEnvironment, create_environment, loop
 
@@ -36,15 +37,8 @@ def test_an_error_of_the_callback_that_looks_like_a_dead_shells_runs_nothing_twi
 
 
 def test_a_signal_that_raises_while_a_command_runs_ends_it(env: BaseEnvironment) -> None:
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise Alarm
-
-    before = signal.signal(signal.SIGUSR1, ring)
-    try:
-        with pytest.raises(Alarm):
-            env.execute(f"echo $$ >pid; kill -USR1 {os.getpid()}; sleep 1000; echo never >after")
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    with raising_at(signal.SIGUSR1, Alarm), pytest.raises(Alarm):
+        env.execute(f"echo $$ >pid; kill -USR1 {os.getpid()}; sleep 1000; echo never >after")
     assert env.execute("echo y; ls").output == "y\npid\n"
     assert not env.busy
 
@@ -74,25 +68,18 @@ class LateLock:
 def test_a_signal_that_comes_just_before_a_wait_in_the_kernel_ends_the_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def ring(number: int, frame: FrameType | None) -> None:
-        raise Alarm
-
     armed = threading.Event()
     module = SimpleNamespace(**{**vars(_thread), "allocate_lock": lambda: LateLock(armed)})
-    before = signal.signal(signal.SIGUSR1, ring)
-    try:
-        with create_environment("local") as env:
-            env.prepare()
-            monkeypatch.setattr(loop, "_thread", module)
-            for execute in (env.execute, env.execute_oneshot):
-                armed.set()
-                with pytest.raises(Alarm):
-                    execute(f"sleep 1000 && echo ran >>{tmp_path}/ran")
-                assert not armed.is_set()
-                assert execute("echo on").output == "on\n"
-        assert not list(tmp_path.iterdir())
-    finally:
-        signal.signal(signal.SIGUSR1, before)
+    with raising_at(signal.SIGUSR1, Alarm), create_environment("local") as env:
+        env.prepare()
+        monkeypatch.setattr(loop, "_thread", module)
+        for execute in (env.execute, env.execute_oneshot):
+            armed.set()
+            with pytest.raises(Alarm):
+                execute(f"sleep 1000 && echo ran >>{tmp_path}/ran")
+            assert not armed.is_set()
+            assert execute("echo on").output == "on\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_time_out_beyond_what_the_kernel_takes_is_no_time_out(env: BaseEnvironment) -> None:
