@@ -185,7 +185,7 @@ class AsyncEnvironment(Commands):
         if not (env.gate.asks_about_commands or is_observed(env) or current_scope()):
             return await self._started(*checked_start(command, **options))
         start = partial(env.start, command, **options)
-        return AsyncProcess(await in_thread(start, "commands", undo=Process.kill))
+        return AsyncProcess(await in_thread(start, "commands", undo=lambda process: process.kill()))
 
     async def start_own(self, command: str, **options: Unpack[StartOptions]) -> AsyncProcess:
         """Do the same for a command of a hook, see `BaseEnvironment.internal`."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +78,25 @@ async def test_a_start_that_is_cancelled_leaves_no_process(env: AsyncEnvironment
         assert not having(nap)
 
 
+@pytest.mark.parametrize("seconds", [0, 0.3], ids=["before its end", "behind its end"])
 async def test_a_start_that_is_recorded_and_cancelled_at_its_end_leaves_no_process(
-    tmp_path: Path, nap: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, nap: str, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     token, scope, observed_by = current_token(), anyio.CancelScope(), Process.observed_by
 
+    def cancel_and_block() -> None:
+        scope.cancel()
+        time.sleep(seconds)
+
     def cancel(*args: Any) -> Process:
-        anyio.from_thread.run_sync(scope.cancel, token=token)
+        cancelled = other.submit(anyio.from_thread.run_sync, cancel_and_block, token=token)
+        if not seconds:
+            cancelled.result()
         return observed_by(*args)
 
     monkeypatch.setattr(Process, "observed_by", cancel)
     async with AsyncEnvironment("local", record=str(tmp_path / "record.jsonl")) as env:
-        with scope:
+        with ThreadPoolExecutor() as other, scope:
             await env.start(f"sleep {nap}")
         assert scope.cancelled_caught
         assert all_gone(nap)
