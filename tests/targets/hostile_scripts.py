@@ -10,6 +10,7 @@ from pathlib import Path
 from code_execution import ExecutionResult, execute_code
 from code_execution.ending import SCRIPT_GRACE
 from environments import BaseEnvironment
+from targets.renewal import having
 
 LONG = 60.0
 """Seconds for a loaded machine, beyond what is promised."""
@@ -22,7 +23,7 @@ def scripts_directories(env: BaseEnvironment) -> list[str]:
 
 def running(env: BaseEnvironment, word: str) -> str:
     """Return the processes of the target that have a word as an argument."""
-    return env.execute_oneshot(f"grep -lsa -e '[{word[0]}]{word[1:]}' /proc/[0-9]*/cmdline; :").output
+    return env.execute_oneshot(having(word)).output
 
 
 def run_within_limits(env: BaseEnvironment, code: str, timeout: float = 5.0, **options: object) -> ExecutionResult:

@@ -12,9 +12,9 @@ LEAVE = "export LEFT=export; LEFT_VARIABLE=variable; left() { :; }; cd /; trap '
 LOOK = 'echo "${LEFT-none} ${LEFT_VARIABLE-none}"; command -v left; pwd'
 
 
-def having(nap: str) -> str:
-    """Return a command that prints the processes with a number among their arguments, and does not print itself."""
-    return f"grep -ls '[{nap[0]}]{nap[1:]}' /proc/[0-9]*/cmdline"
+def having(word: str) -> str:
+    """Return a command that prints the processes with a word among their arguments, and does not print itself."""
+    return f"grep -ls '[{word[0]}]{word[1:]}' /proc/[0-9]*/cmdline"
 
 
 def check_that_a_used_environment_begins_anew(subject: Subject, nap: str) -> None:
