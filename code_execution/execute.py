@@ -1,25 +1,40 @@
-"""`execute_code`: its arguments, and what they are when they are not given."""
+"""`execute_code`: its arguments, who has a say before the script, and what is told of it."""
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
+import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, get_args
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from code_execution.interruption import Interruption
-from code_execution.mcp.for_script import called_by
-from code_execution.mcp.server_settings import servers_of
-from code_execution.observed_script import came_of_script, observed_script
-from code_execution.result import ExecutionResult
-from code_execution.script_call import Callbacks, ScriptCall, checked_tools, not_run
-from code_execution.script_run import Limits, Tools, TransportName
-from code_execution.settings import Mode, load_code_execution_settings
+from code_execution.limits import (
+    Interruption,
+    Limits,
+    OutOfTimeError,
+    Preparation,
+    Tools,
+    TransportName,
+    checked_code,
+    checked_tools,
+)
+from code_execution.mcp.for_script import called_by, running_servers
+from code_execution.mcp.server_settings import McpServer, servers_of
+from code_execution.output import Shown
+from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
+from code_execution.run import Script, run_script
+from code_execution.settings import Mode
 from environments.base import BaseEnvironment
-from environments.loop import Worker, in_worker, run, shielded, spawn
+from environments.errors import DENIED, EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
+from environments.loop import run
 from environments.manager import get_environment
+from environments.observation.fitting import byte_size
+from environments.observation.observation import UNOBSERVED, Facts, Observation
+from environments.observation.watched import interruption as kind_of_interruption
 from environments.output import TextCallback
 from hermes_tools import script_tools
 from rpc import ToolCallCallback, ToolErrors
@@ -63,11 +78,11 @@ def execute_code(
             own directory with our Python. None is the setting, `"project"` by default.
         transport: How its calls travel: `"socket"`, `"relay"`, `"file"`, or `"auto"` for the fastest that works there.
         interrupt: Ends the script when it is set, as a cancelled `CancelScope` does that it was called in.
-        on_output: Called with each piece of its standard output as it arrives, in another thread.
+        on_output: Called with each piece of its standard output as it arrives, in the thread that calls this.
         on_tool_call: Called with a `ToolCall` after each tool call, before the script has the answer; in the call's
             thread, and so several times at once. What it raises is logged and passed over.
-        tool_errors: What a refused tool call does in the script: `"return"` `{"error": ...}`, as a tool that fails
-            does, or `"raise"` `ToolError`. None is the setting, `"return"` by default.
+        tool_errors: What a refused tool call does in the script: `"raise"` `ToolError`, or `"return"`
+            `{"error": ...}`, as a tool that fails does. None is the setting, `"raise"` by default.
         argv: The script's arguments, `sys.argv[1:]`.
         session_env: Whether it sees what the session has exported, too, as its last command left it. Of that it does
             not see what is named as secrets are, unless it is allowed by name; see docs/scripts.md.
@@ -92,32 +107,95 @@ def execute_code(
     """
     if sys.platform == "win32":
         return not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
-    limits = _checked(code, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
+    limits = Limits.checked(timeout, max_tool_calls, mode, transport, tool_errors, session_env)
     env = get_environment() if env is None else _checked_environment(env)
     handlers = script_tools(env) if tools is None else checked_tools(tools)
     with_servers = tools is None if mcp_servers is None else mcp_servers
     servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
-    callbacks = Callbacks(before_script, before_tool_call, on_output, on_tool_call)
-    interruption = Interruption(interrupt)
-    call = ScriptCall(env, code, argv, limits, handlers, servers, interruption, callbacks)
+    asked = Asked(
+        Script(
+            env,
+            checked_code(code),
+            argv,
+            limits,
+            handlers,
+            Interruption(interrupt),
+            env.gate.tool_call_check(before_tool_call),
+            on_tool_call,
+        ),
+        servers,
+        before_script,
+        on_output,
+    )
+    with _observed(asked.script, tools, record) as seen:
+        return _came_of(seen, asked.result())
 
-    def result() -> ExecutionResult:
-        with observed_script(env, code, limits, tools, argv, record) as seen:
-            return came_of_script(seen, call.result())
 
-    if isinstance(threading.current_thread(), Worker):  # where nothing is raised from outside
-        return result()
-    return run(lambda _: _in_worker(result, interruption))
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A script that was asked for, with arguments that are in order."""
+
+    script: Script
+    servers: Mapping[str, McpServer]
+    """The MCP servers that it calls, by what their tools' names begin with."""
+    before_script: ScriptHook | None
+    on_output: TextCallback | None
+
+    def result(self) -> ExecutionResult:
+        """Run the script, and return for a result what is raised, but for what is not the script's doing."""
+        began = time.monotonic()
+        with errors_as_results(self.script.env, began) as failed:
+            return self._if_allowed(began)
+        return failed[0]
+
+    def _if_allowed(self, asked: float) -> ExecutionResult:
+        script = self.script
+        interrupted = script.interruption.has_come
+        gate = script.env.gate
+        if not gate.permits_script(script.code, script.limits.mode, self.before_script, interrupted) or interrupted():
+            seconds = time.monotonic() - asked
+            return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
+        began = time.monotonic()  # whoever was asked has taken time that is not the script's
+        if not self.servers:
+            return self._run(script, began)
+        before = Preparation(script.limits.timeout, began, script.interruption)
+        with contextlib.ExitStack() as stack:
+            try:
+                found = stack.enter_context(running_servers(self.servers, before, script.tools.keys()))
+            except (OutOfTimeError, TerminalError) as error:
+                if result := before.result_of(error):
+                    return result
+                raise
+            return self._run(replace(script, tools=checked_tools({**script.tools, **found})), began)
+
+    def _run(self, script: Script, began: float) -> ExecutionResult:
+        shown = Shown(self.on_output, script.env.model_view()) if self.on_output else None
+        made = run(lambda call: run_script(call, script, began), shown)
+        if shown:
+            shown.finish()
+        return made()
 
 
-async def _in_worker(work: Callable[[], ExecutionResult], interruption: Interruption) -> ExecutionResult:
-    """Run a script from a worker thread. What is raised in the thread that waits for it interrupts the script."""
-    running = spawn(in_worker(work))
+@contextlib.contextmanager
+def errors_as_results(env: BaseEnvironment, began: float) -> Iterator[list[ExecutionResult]]:
+    """Have a TerminalError in the block be a result, the one item of the list, but for what is not the script's doing.
+
+    Raises:
+        EnvironmentLostError, EnvironmentStartError, UnsupportedError: As they are.
+    """
+    failed: list[ExecutionResult] = []
     try:
-        return await shielded(running)
-    except asyncio.CancelledError:
-        interruption.come()
-        raise
+        yield failed
+    except TerminalError as error:
+        env.model_view().hide_in(error)
+        if isinstance(error, EnvironmentLostError | EnvironmentStartError | UnsupportedError):
+            raise
+        failed.append(not_run(str(error), time.monotonic() - began))
+
+
+def not_run(why: str, seconds: float = 0.0) -> ExecutionResult:
+    """Return the result of a script that was not run, or whose end is not known."""
+    return ExecutionResult("error", why, 0, seconds, None, why)
 
 
 def _checked_environment(env: object) -> BaseEnvironment:
@@ -129,40 +207,43 @@ def _checked_environment(env: object) -> BaseEnvironment:
     return env
 
 
-def _checked(
-    code: str,
-    timeout: float | None,
-    max_tool_calls: int | None,
-    mode: Mode | None,
-    transport: TransportName,
-    tool_errors: ToolErrors | None,
-    session_env: bool,
-) -> Limits:
-    settings = load_code_execution_settings()
-    limits = Limits(
-        settings,
-        settings.timeout if timeout is None else timeout,
-        settings.max_tool_calls if max_tool_calls is None else max_tool_calls,
-        settings.mode if mode is None else mode,
-        transport,
-        settings.tool_errors if tool_errors is None else tool_errors,
-        bool(session_env),
-    )
-    if not isinstance(code, str):
-        raise TypeError(f"code is of type {type(code).__name__}; give the script's source as text")
-    try:
-        code.encode()
-    except UnicodeEncodeError as error:
-        raise ValueError(f"code holds a lone surrogate at character {error.start}, which is not text") from None
-    if not limits.timeout > 0:
-        raise ValueError(f"timeout is {limits.timeout} s; give a positive number")
-    if limits.max_tool_calls < 0:
-        raise ValueError(f"max_tool_calls is {limits.max_tool_calls}; give 0 or more")
-    for name, value, allowed in (
-        ("mode", limits.mode, get_args(Mode)),
-        ("transport", limits.transport, get_args(TransportName)),
-        ("tool_errors", limits.tool_errors, get_args(ToolErrors)),
-    ):
-        if value not in allowed:
-            raise ValueError(f"{name} is {value!r}; allowed: {', '.join(allowed)}")
-    return limits
+# What those who look on are told.
+
+
+def _observed(script: Script, tools: Tools | None, record: str | os.PathLike[str] | None) -> Observation:
+    """Return what tells of a script that is about to be run.
+
+    Raises:
+        SettingsError: The record cannot be written.
+    """
+    limits = script.limits
+
+    def facts() -> Facts:
+        return {
+            "script": script.code,
+            "arguments": list(script.argv),
+            "mode": limits.mode,
+            "transport": limits.transport,
+            "timeout": limits.timeout if math.isfinite(limits.timeout) else None,
+            "max_tool_calls": limits.max_tool_calls,
+            "tools": None if tools is None else sorted(tools),
+        }
+
+    return script.env.observation.observed("script", script.code, facts, record)
+
+
+def _came_of(seen: Observation, result: ExecutionResult) -> ExecutionResult:
+    """Tell what came of a script, and return it."""
+    if seen is not UNOBSERVED:
+        denied = result.exit_code is None and (result.error or "").startswith(DENIED)
+        seen.tell(
+            status="denied" if denied else kind_of_interruption() if result.status == "interrupted" else result.status,
+            exit_code=result.exit_code,
+            output=result.output,
+            stderr=result.stderr or None,
+            output_bytes=byte_size(result.output),
+            error=result.error,
+            tool_calls=result.tool_calls_made,
+            ran=result.duration_seconds,
+        )
+    return result

@@ -34,6 +34,8 @@ class ExecutionResult:
     """The standard error of a script that failed. It is part of `output` too."""
     tool_calls: tuple[ToolCall, ...] = ()
     """The tool calls that were accepted, in the order in which they came."""
+    limit: str | None = None
+    """Which limit has refused something to the script, in a sentence; None if none has."""
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields, ready for JSON."""

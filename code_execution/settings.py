@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 Mode = Literal["project", "strict"]
-Warm = Literal["auto", "off", False]
-"""What YAML makes of `off` without quotes is False."""
 
 SECTION = "code_execution"
 
@@ -29,13 +27,11 @@ class CodeExecutionSettings:
     """Seconds a script may run."""
     max_tool_calls: NonNegativeInt = 50
     """How many tool calls a script may make."""
-    tool_errors: ToolErrors = "return"
+    tool_errors: ToolErrors = "raise"
     """What a tool call that is refused (the limit, an unknown tool, wrong arguments, a denial) does in the script:
-    `return` a result with `error`, as a tool that fails does, or `raise` ToolError."""
+    `raise` ToolError, or `return` a result with `error`, as a tool that fails does."""
     mode: Mode = "project"
     """`project`: the session's working directory and its active Python; `strict`: a directory and Python apart."""
-    warm: Warm = "auto"
-    """`auto`: a Python that waits in the target forks for each script, where it can; `off`: each script starts one."""
     max_stdout_bytes: PositiveInt = 50_000
     """Bytes of standard output that are kept."""
     max_stderr_bytes: PositiveInt = 10_000

@@ -1,159 +1,158 @@
-"""The private directory in the target that holds a script and its stub."""
+"""What goes to the target for a script: its files, the boot program, and the command that starts it."""
 
 from __future__ import annotations
 
-import contextlib
-import os
+import marshal
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
-from code_execution.beginning import NO_DIRECTORY, NO_FILES, Beginning
-from code_execution.ending import Deadline, side_by_side
+from code_execution import boot_program
+from code_execution.interpreter import PYTHON, Pythons
+from code_execution.output import SCRIPT, STUB, Messages
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
-from environments.files import removing
-from environments.local_files import remove_tree
+from rpc.messages import MAX_MESSAGE_BYTES
+from rpc.relay import TOO_LARGE
+from rpc.stub import own_file
+from rpc.target_source import FUTURE, cache_file, compiled, target_source
 
-_PROBLEMS = {
-    NO_DIRECTORY: "no directory for the script could be made",
-    NO_FILES: "the script could not be written",
-}
-START = "start-script"
-"""The program that becomes the script. No module of a project has a name that it could hide."""
+_BOOT = "sitecustomize"
+OWN = "own"
+QUEUE = "rpc"
+_SIZE_DIGITS = 9
+_LOADER = f"""\
+import os,marshal
+d=b"";n={_SIZE_DIGITS}
+while len(d)<n:
+ d+=os.read(0,n-len(d))or os._exit({boot_program.CUT_SHORT})
+ if len(d)=={_SIZE_DIGITS}:n+=int(d)
+d=d[{_SIZE_DIGITS}:]
+d=eval(d)if d[:2]==b"{{'"else marshal.loads(d)
+m={{"__name__":"boot"}}
+exec(d["source"]if d["magic"]!=__import__("_frozen_importlib_external").MAGIC_NUMBER else marshal.loads(d["boot"]),m)
+m["main"](d)
+"""
+"""Reads the boot program and what it needs from the input, and runs it. It is seen in process lists."""
+
+_magic: WeakKeyDictionary[BaseEnvironment, dict[str, str]] = WeakKeyDictionary()
+"""The magic numbers of an environment's Pythons, as far as they are known."""
 
 
-@dataclass(slots=True)
+class Staged(NamedTuple):
+    """A script that is ready to be started."""
+
+    command: str
+    """Shell text that becomes it."""
+    given: bytes = b""
+    """What its boot program reads."""
+
+
+def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> dict[str, bytes]:
+    """Return the files of a script's directory, by name; a `/` behind a name makes it a directory's, a `|` a pipe's.
+
+    Args:
+        code: The script's source.
+        stub: That of the module of its tools.
+        token: What its calls carry.
+        place: Where they go.
+        queue: Whether that is the queue in the directory itself.
+    """
+    files = {SCRIPT: code.encode(), STUB: stub.encode(), OWN: own_file(token, place).encode()}
+    if STUB.removesuffix(".py") in code:  # what does not so much as name it mostly does not import it
+        files["__pycache__/"] = b""
+        name = f"__pycache__/{STUB.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"
+        files[name] = cache_file(compiled(stub, STUB))
+    if queue:
+        files[f"{QUEUE}/"] = files[f"{QUEUE}/wake|"] = b""
+    return files
+
+
+def boot_source() -> str:
+    """Return the source of the boot program, for any Python."""
+    return FUTURE + target_source("boot_program.py", "code_execution")
+
+
 class Staging:
-    """The directory."""
+    """Puts one script into its directory, and says how it is started there.
 
-    path: str
-    local: bool
-    """Whether it is on this machine, where no command is needed: one costs as much as a tenth of starting Python."""
-    exists: bool = False
-    """Whether there may be anything to remove."""
-    removal_limit: float = 10.0
-    """Seconds to remove it."""
+    Args:
+        env: Where it runs.
+        directory: Its directory, which does not exist.
+        messages: What its start is to say.
+        pythons: The candidates for its Python.
+    """
 
-    def make(self, env: BaseEnvironment, timeout: float) -> None:
-        """Make it now, if what makes the files in it is not to do so as well.
+    def __init__(self, env: BaseEnvironment, directory: str, messages: Messages, pythons: Pythons) -> None:
+        self._env, self._directory, self._messages, self._pythons = env, directory, messages, pythons
+
+    def here(self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str]) -> str:
+        """Write the files on this machine, and return shell text: the script's Python and its arguments.
 
         Raises:
-            TerminalError: It could not be made.
+            TerminalError: They cannot be written.
         """
-        self.exists = True
-        if self.local:
-            try:
-                self._make_here()
-            except OSError as error:
-                raise TerminalError(f"no directory for the script could be made: {error}") from error
+        boot = boot_source()
+        begin = {boot_program.BEGIN: f"{self._messages.word} {mode}".encode()}
+        if self._pythons.candidates[0] == sys.executable:
+            begin[f"{_BOOT}.pyc"] = cache_file(compiled(boot, _BOOT, is_documented=False))
         else:
-            made = env.internal.execute(self.making, timeout=timeout)
-            if not made.ok:
-                env.internal.check_usable()
-                raise not_staged(env, NO_DIRECTORY, made.output)
-
-    def _make_here(self) -> None:
-        place = Path(self.path)
+            begin[f"{_BOOT}.py"] = boot.encode()
         try:
-            place.mkdir(mode=0o700)
-        except FileNotFoundError:  # a command like `rm -rf /tmp/*` has removed what it is to be in
-            place.parent.mkdir(mode=0o700, exist_ok=True)
-            place.mkdir(mode=0o700)
+            boot_program.stage(self._directory, {**files, **begin})
+        except OSError as error:
+            raise self.failed(str(error)) from error
+        return f"{PYTHON} -u {shlex.join([f'{self._directory}/{SCRIPT}', *arguments])}"
 
-    @property
-    def making(self) -> str:
-        """Shell text that makes it, and fails if it cannot be made. Others may do so at the same time.
+    def there(
+        self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str], *, duplex: bool, relays: bool
+    ) -> tuple[str, bytes]:
+        """Return the same for another machine, and what the boot program reads there: the files too."""
+        known = _magic.get(self._env, {}).get(self._pythons.candidates[0], "")
+        given = {
+            "word": self._messages.word,
+            "directory": self._directory,
+            "files": dict(files),
+            "script": SCRIPT,
+            "mode": mode,
+            "arguments": list(arguments),
+            "duplex": duplex,
+            "relays": relays,
+            "most": MAX_MESSAGE_BYTES,
+            "too_large": TOO_LARGE,
+            "magic": MAGIC_NUMBER,
+            "boot": compiled(boot_source(), "boot", is_documented=False),
+            "source": "" if known == MAGIC_NUMBER.hex() else boot_source(),
+        }
+        read = marshal.dumps(given, 2) if duplex else ascii(given).encode()
+        words = f"{PYTHON} -u -c {shlex.quote(_LOADER)}"
+        return words, b"%*d" % (_SIZE_DIGITS, len(read)) + read + self._messages.secret.encode()
 
-        What it is to be in is made anew where a command like `rm -rf /tmp/*` has removed it.
-        """
-        word = shlex.quote(self.path)
-        return f"{{ [ -d {word} ] || mkdir -m 700 -- {word} 2>/dev/null || (umask 077; mkdir -p -- {word}); }}"
+    def note_python(self) -> None:
+        """Note which code the Python runs that has begun."""
+        messages = self._messages
+        if messages.chosen == 0:
+            _magic.setdefault(self._env, {})[self._pythons.candidates[0]] = messages.magic
 
-
-@contextlib.contextmanager
-def staging_directory(env: BaseEnvironment) -> Iterator[Staging]:
-    """Name a directory in the target that only its user can enter, and remove it after the block.
-
-    Raises:
-        TerminalError: There is no place for it.
-    """
-    path = f"{env.internal.scratch_directory()}/script-{os.urandom(4).hex()}"
-    staging = Staging(path, env.capabilities.same_machine)
-    try:
-        yield staging
-    finally:
-        if not staging.exists:
-            pass
-        elif staging.local:
-            remove_tree(Path(staging.path), staging.removal_limit)
-        else:
-            limit, text = staging.removal_limit, removing(staging.path)
-            # In a thread of its own, and so in no scope: whoever has cancelled it wants it away, too.
-            side_by_side([lambda: env.internal.execute(text, timeout=limit)], Deadline(limit))
-
-
-@cache
-def start_source() -> str:
-    """Return the source of that program."""
-    return resources.files("code_execution").joinpath("script_start.py").read_text("utf-8")
+    def failed(self, why: str) -> TerminalError:
+        """Return the error for a script that could not be put into the target."""
+        return TerminalError(f"the script could not be written on backend {self._env.settings.env!r}: {why}")
 
 
-def stage(staging: Staging, files: Mapping[str, str], pipes: Sequence[str], beginning: Beginning) -> str:
-    """Write text files into the directory, and make named pipes in it.
-
-    Args:
-        staging: The directory. On this machine it is there already.
-        files: Texts, by the names of the files.
-        pipes: The names of the pipes.
-        beginning: Says what could not be done.
-
-    Returns:
-        Shell text that does so, to stand in front of what makes use of them; empty if it is done.
-
-    Raises:
-        TerminalError: They could not be written.
-    """
-    if not staging.local:
-        return _staging_text(staging, files, pipes, beginning)
-    try:
-        for name, text in files.items():
-            Path(staging.path, name).write_bytes(text.encode())
-        for name in pipes:
-            os.mkfifo(f"{staging.path}/{name}", 0o600)
-    except OSError as error:
-        raise TerminalError(f"{_PROBLEMS[NO_FILES]}: {error}") from error
-    return ""
+def reading_from_file(path: str, given: bytes) -> str:
+    """Return shell text whose input from there on is what a boot program reads, where no stream of ours goes to it."""
+    word = shlex.quote(path)
+    return (
+        f"(umask 077; printf %s {shlex.quote(given.decode('ascii'))} >{word}) || exit\nexec <{word}\nrm -f -- {word}\n"
+    )
 
 
-def _staging_text(staging: Staging, files: Mapping[str, str], pipes: Sequence[str], beginning: Beginning) -> str:
-    """Return it. It makes the directory, too: each command that is waited for is a round trip."""
-    staging.exists = True
-    place = shlex.quote(staging.path)
-    writes = [f"{_printing(text)} >{place}/{name}" for name, text in files.items()]
-    if pipes:
-        writes.append(f"mkfifo -m 600 {' '.join(f'{place}/{name}' for name in pipes)}")
-    failed = beginning.failing
-    return f"{staging.making} || {failed(NO_DIRECTORY)}\n{' && '.join(writes)} || {failed(NO_FILES)}\n"
+def remove_here(directory: str, limit: float) -> None:
+    """Remove a script's directory on this machine."""
+    from environments.local_files import remove_tree
 
-
-def _printing(text: str) -> str:
-    """Return the command that prints a text. A shell has no words with a zero byte in them."""
-    if "\0" not in text:
-        return f"printf %s {shlex.quote(text)}"
-    escaped = text.replace("\\", "\\\\").replace("\0", "\\0000")
-    return f"printf %b {shlex.quote(escaped)}"
-
-
-def not_staged(env: BaseEnvironment, what: str, said: str) -> TerminalError:
-    """Return the error for a script that could not be put into the target.
-
-    Args:
-        env: Where.
-        what: `NO_DIRECTORY` or `NO_FILES`.
-        said: What the target said.
-    """
-    return TerminalError(f"{_PROBLEMS[what]} on backend {env.settings.env!r}: {said.strip()}")
+    remove_tree(Path(directory), limit)

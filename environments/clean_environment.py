@@ -40,7 +40,7 @@ exit {NOT_RUN}
 def running_clean_with(variables: Mapping[str, str], argv: str, path: str = "") -> str:
     """Return the same for a program that also gets variables which must not show in any process list.
 
-    They travel over the input of a shell behind `env`. The program's own input is at its end.
+    They travel over the input of a shell behind `env`, which hands the program the input that it was started with.
 
     Args:
         variables: The variables.
@@ -49,11 +49,11 @@ def running_clean_with(variables: Mapping[str, str], argv: str, path: str = "") 
     """
     if not variables:
         return running_clean(argv, path)
-    script = f'{exporting(variables)}exec "$@" </dev/null\n'
+    script = f'{exporting(variables)}exec "$@" <&3 3<&-\n'
     end = "HX_VARIABLES"
     while end in script:
         end += "_"
-    return running_clean(f"/bin/sh -s -- {argv} <<'{end}'\n{script}{end}", path)
+    return running_clean(f"/bin/sh -s -- {argv} 3<&0 <<'{end}'\n{script}{end}", path)
 
 
 def running_with_exports(variables: Mapping[str, str], argv: str, path: str = "", allowed: Iterable[str] = ()) -> str:
@@ -68,22 +68,8 @@ def running_with_exports(variables: Mapping[str, str], argv: str, path: str = ""
         allowed: Names that pass although they are those of secrets.
     """
     others = f"hermes_given=$hermes_given{shlex.quote(chr(10) + exporting(variables))}\n"
-    program = f'/bin/sh -s -- {argv} <<HERMES_GIVEN\n$hermes_given\nexec "\\$@" </dev/null\nHERMES_GIVEN'
+    program = f'/bin/sh -s -- {argv} 3<&0 <<HERMES_GIVEN\n$hermes_given\nexec "\\$@" <&3 3<&-\nHERMES_GIVEN'
     return _exports(allowed) + others + running_clean(program, path)
-
-
-def clean_arguments(variables: Mapping[str, str], path: str = "") -> str:
-    """Return shell text that makes what such a program sees the arguments of the shell, as `NAME=VALUE`, in order.
-
-    They show in no process list, where the shell hands them on by its builtins alone.
-
-    Args:
-        variables: See `running_clean_with`.
-        path: See `running_clean`.
-    """
-    given = {"PATH": path, **variables} if path else variables
-    words = " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
-    return f'{_COLLECT}\nset -- "$@" {words}\n'
 
 
 def exporting(variables: Mapping[str, str]) -> str:

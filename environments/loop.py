@@ -599,6 +599,22 @@ def on_loop(work: Callable[Concatenate[_Thing, _P], Coroutine[Any, Any, T]]) -> 
     return method
 
 
+async def done(method: Callable[_P, T], *args: _P.args, **kwargs: _P.kwargs) -> T:
+    """Await what a bound method waits for, or call it on a worker thread if it blocks. On the loop."""
+    work = work_of(method)
+    if work is None:
+        return await in_worker(partial(method, *args, **kwargs))
+    result: T = await work(None, *args, **kwargs)
+    return result
+
+
+async def value_of(thing: object, name: str) -> Any:  # noqa: ANN401
+    """Return a property of a thing, awaited if its method waits for work of the loop, see `done`."""
+    if work := getattr(getattr(type(thing), name).fget, "work", None):
+        return await work(thing, None)
+    return await in_worker(getattr, thing, name)
+
+
 def work_of(method: Callable[..., object]) -> Callable[..., Awaitable[Any]] | None:
     """Return the coroutine function that a bound method waits for, see `waits_for`; None if the method blocks."""
     work = getattr(method, "work", None)

@@ -166,6 +166,8 @@ class Background(NamedTuple):
     grace: float = GRACE
     tap: Tap | None = None
     """Gets a copy of what the command prints, for those who look on."""
+    first_input: bytes = b""
+    """What it reads first, where its input is consumed: sent along with the command, without waiting for its start."""
 
     def tapped(self, seen: Observation) -> Background:
         """Return the same with a tap, if anybody looks on."""

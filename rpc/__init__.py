@@ -2,9 +2,10 @@
 
 dispatcher = Dispatcher({"add": add}, token=token)
 transport = UnixSocketTransport(dispatcher)
-transport.start()
-source = generate_stub({"add": add}, transport.client_source, token)    # of hermes_tools.py
-...                                                                      # run a script that imports it
+place = transport.start()
+source = generate_stub({"add": add}, SOCKET)    # of hermes_tools.py
+own = own_file(token, place)                    # of the file `own` beside it
+...                                             # run a script that imports it
 dispatcher.close()
 transport.close()
 dispatcher.join()
@@ -13,29 +14,30 @@ dispatcher.join()
 from rpc.dispatcher import BeforeCall, Dispatcher
 from rpc.file_queue import FileQueueTransport
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response
-from rpc.relay import RelayTransport
+from rpc.relay import Relay
 from rpc.schema_tools import tools_from_schemas
-from rpc.stub import ToolErrors, generate_stub
+from rpc.stub import FILE_QUEUE, SOCKET, ToolErrors, generate_stub, own_file
 from rpc.tool_calls import ToolCall, ToolCallCallback, ToolCallLog
-from rpc.transport import Transport
 from rpc.unix_socket import UnixSocketTransport
 
 __all__ = [
+    "FILE_QUEUE",
     "MAX_MESSAGE_BYTES",
+    "SOCKET",
     "BeforeCall",
     "Dispatcher",
     "FileQueueTransport",
     "JsonValue",
     "MessageError",
-    "RelayTransport",
+    "Relay",
     "Request",
     "Response",
     "ToolCall",
     "ToolCallCallback",
     "ToolCallLog",
     "ToolErrors",
-    "Transport",
     "UnixSocketTransport",
     "generate_stub",
+    "own_file",
     "tools_from_schemas",
 ]

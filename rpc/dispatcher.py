@@ -86,8 +86,16 @@ class Dispatcher:
         """What the handlers do their work in."""
         self._context = copy_context()  # tools see the context variables of whoever asked for the script
         self._event_loop = EventLoopThread()
-        self._refused = self._refused_bytes = 0
+        self._refused = self._refused_bytes = self._beyond = 0
         self._ended = threading.Event()
+
+    @property
+    def limit_reached(self) -> str | None:
+        """What is to be said of the limit of calls, if it was reached; None if it was not."""
+        if not self._beyond:
+            return None
+        calls = "1 tool call was" if self._beyond == 1 else f"{self._beyond} tool calls were"
+        return f"The limit of {self._max_calls} tool calls (max_tool_calls) was reached: {calls} refused."
 
     @property
     def calls_made(self) -> int:
@@ -164,8 +172,9 @@ class Dispatcher:
             if self._ended.is_set():
                 raise _RefusedError("no more tool calls are accepted: the script has ended")
             if len(self._answers) >= self._max_calls:
+                self._beyond += 1
                 raise _RefusedError(
-                    f"the limit of {self._max_calls} tool calls for one script is reached; "
+                    f"the limit of {self._max_calls} tool calls for one script (max_tool_calls) is reached; "
                     "do more with each call, or go on in another script"
                 )
             return self._answers.begin(request.id), True

@@ -16,7 +16,6 @@ from environments.errors import TerminalError
 from environments.log import logger
 from rpc.collecting import CollectedRequests, GarbledError, collecting_command
 from rpc.dispatcher import Dispatcher
-from rpc.target_source import target_source
 from rpc.workers import Workers
 
 ECHO_BYTES = 20 * 1024
@@ -41,20 +40,21 @@ class FileQueueTransport:
     """
 
     def __init__(
-        self, dispatcher: Dispatcher, env: BaseEnvironment, directory: str, *, streams: bool | None = None
+        self, dispatcher: Dispatcher, env: BaseEnvironment, queue: str, *, streams: bool | None = None
     ) -> None:
-        """Use the queue `rpc` in a directory of the target.
+        """Use a directory of the target.
 
         Args:
             dispatcher: What answers the requests.
             env: Where the script runs.
-            directory: An absolute path there, readable for the script's user alone; its maker removes it.
+            queue: The queue's directory there, readable for the script's user alone; its maker removes it. A pipe `wake`
+                in it has the collector told of requests; without one it looks every 0.05 s.
             streams: Whether what a command prints comes as it is printed, at no cost: one then goes on to bring
                 requests. Otherwise each ends when it has brought some. None is as the environment says.
         """
         self._dispatcher = dispatcher
         self._env = env
-        self._queue = f"{directory}/rpc"
+        self._queue = queue
         self._streams = streams
         self._placing = threading.Lock()
         self._scope = CancelScope()
@@ -64,29 +64,13 @@ class FileQueueTransport:
         self.failure: Exception | None = None
         """Why no more requests are taken, when it wasn't `close` that ended it."""
 
-    @property
-    def client_source(self) -> str:
-        """The script's side, as in `Transport`."""
-        return target_source("file_queue_client.py", _QUEUE=self._queue)
-
     def start(self) -> None:
-        """Make the queue in the target and begin to collect.
-
-        Raises:
-            TerminalError: The queue could not be made, with the target's own reason.
-        """
-        queue = shlex.quote(self._queue)
-        # Without mkfifo, or on a file system without pipes, the collector looks every 0.05 s instead.
-        made = self._env.internal.execute(
-            f"mkdir -m 700 {queue} && {{ mkfifo -m 600 {queue}/wake 2>/dev/null || :; }}", timeout=60
-        )
-        if not made.ok:
-            raise TerminalError(f"the tool call queue {self._queue} could not be made: {made.output.strip()}")
-        self._collector = threading.Thread(target=self._collect_all, name="hermes-rpc-queue", daemon=True)
+        """Begin to collect. The queue is there, or is just being made."""
+        self._collector = threading.Thread(target=self._collect_all, name="hermes-file-queue-poll", daemon=True)
         self._collector.start()
 
     def close(self) -> None:
-        """End as `Transport.close` says."""
+        """End as `UnixSocketTransport.close` does."""
         if self._closing.is_set():
             return
         self._closing.set()

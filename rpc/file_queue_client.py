@@ -11,7 +11,10 @@ import os as _os
 import select as _select
 import time as _time
 
-_QUEUE = ""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rpc.stub_runtime import _own
+
 # Seconds between looks for an answer that nobody says has come, and between those that are a net under being told.
 _FIRST_PAUSE = 0.0003
 _LONGEST_PAUSE = 0.01
@@ -28,7 +31,7 @@ def _claim_number() -> tuple[int, bool]:
     number = _last_number
     while True:
         number += 1
-        path = f"{_QUEUE}/claim_{number:06d}"
+        path = f"{_own()[1]}/claim_{number:06d}"
         is_pipe = True
         try:
             try:
@@ -59,7 +62,7 @@ def _write_request(path: str, line: bytes) -> None:
 def _wake() -> None:
     # Without a reader nobody waits: the next scan finds the file. A full pipe wakes the reader as it is.
     try:
-        pipe = _os.open(_QUEUE + "/wake", _os.O_WRONLY | _os.O_NONBLOCK)
+        pipe = _os.open(_own()[1] + "/wake", _os.O_WRONLY | _os.O_NONBLOCK)
     except OSError as error:
         if error.errno in (_errno.ENXIO, _errno.ENOENT):
             return
@@ -75,12 +78,12 @@ def _wake() -> None:
 def _exchange(request_line: bytes) -> bytes:
     number, is_pipe = _claim_number()
     # Opened before the request is there: only who has it open when the answer comes is woken.
-    pipe = _os.open(f"{_QUEUE}/claim_{number:06d}", _os.O_RDONLY | _os.O_NONBLOCK) if is_pipe else None
-    request = f"{_QUEUE}/req_{number:06d}"
+    pipe = _os.open(f"{_own()[1]}/claim_{number:06d}", _os.O_RDONLY | _os.O_NONBLOCK) if is_pipe else None
+    request = f"{_own()[1]}/req_{number:06d}"
     try:
         _write_request(request, request_line)
         _wake()
-        answer = _await_answer(f"{_QUEUE}/res_{number:06d}", pipe)
+        answer = _await_answer(f"{_own()[1]}/res_{number:06d}", pipe)
     finally:
         if pipe is not None:
             _os.close(pipe)

@@ -15,10 +15,9 @@ from rpc import stub_runtime
 from rpc.messages import MAX_MESSAGE_BYTES
 from rpc.parsing import parsed
 from rpc.signatures import ToolSignature, Verbatim, documentation
-from rpc.target_source import target_source
+from rpc.target_source import FUTURE, target_source
 
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
-_FUTURE = "from __future__ import annotations\n"
 
 _STANDARD_LIBRARY_ALONE = """
 # A project may have modules of the names that are imported below, and means others by them.
@@ -28,10 +27,7 @@ _path, _library = _sys.path[:], _os.path.dirname(_os.__file__)
 _sys.path[:] = [_entry for _entry in _path if _entry.startswith(_library)]
 """
 _WHOLE_PATH_AGAIN = "_sys.path[:] = _path\n"
-OWN = "# What follows is this script's own.\n"
-"""What is in front of it is the same for each script with the same tools, so that it may have been compiled before."""
-_TRACEBACKS = "stub_tracebacks.py"
-CLIENTS = ("unix_socket_client.py", "file_queue_client.py")
+SOCKET, FILE_QUEUE = "socket_client.py", "file_queue_client.py"
 """The transports' parts of the stub."""
 
 ToolErrors = Literal["raise", "return"]
@@ -56,22 +52,17 @@ _ANNOTATION_NODES = (
 """What types are written with. Other expressions may not stand in an annotation, or not on Python 3.8."""
 
 
-def generate_stub(
-    handlers: Mapping[str, Callable[..., object]],
-    client_source: str,
-    token: str,
-    tool_errors: ToolErrors = "return",
-) -> str:
+def generate_stub(handlers: Mapping[str, Callable[..., object]], client: str, tool_errors: ToolErrors = "raise") -> str:
     """Return the source of `hermes_tools.py`, which runs in the target on Python 3.8 or later.
 
     It has one function for each handler, with the handler's signature and docstring, and the helpers
-    `json_parse`, `shell_quote`, `retry` and `ToolError`. It holds the token, so others must not read it. What was
-    bound to a handler by `functools.partial` stays here, and so do defaults that do not stand in a `def` as literals.
+    `json_parse`, `shell_quote`, `retry` and `ToolError`. What was bound to a handler by `functools.partial` stays here,
+    and so do defaults that do not stand in a `def` as literals. What one script alone has, the token and the place of
+    its transport, is in the file `own` beside it, see `own_file`.
 
     Args:
         handlers: Tool name to function, as given to the dispatcher.
-        client_source: A started transport's `client_source`.
-        token: The dispatcher's token.
+        client: The transport's part, `SOCKET` or `FILE_QUEUE`.
         tool_errors: What a refused call does.
 
     Raises:
@@ -81,30 +72,30 @@ def generate_stub(
         check_name(name)
     functions = [_render_function(name, handler) for name, handler in handlers.items()]
     exported = f"__all__ = {sorted([*stub_runtime.__all__, *handlers])!r}\n"
-    client, values = _without_values(client_source)
-    own = f"{OWN}_TOKEN = {token!r}\n{values}"
-    parts = [*_fixed(tool_errors == "raise"), client, _WHOLE_PATH_AGAIN, *functions, exported, own]
-    return "\n\n".join([_HEADER + _FUTURE, *parts])
+    parts = [*_fixed(client, tool_errors == "raise"), *functions, exported]
+    return "\n\n".join([_HEADER + FUTURE, *parts])
+
+
+def own_file(token: str, place: str) -> str:
+    """Return what stands in the file `own`.
+
+    Args:
+        token: The dispatcher's token.
+        place: The path of the socket, or of the queue's directory.
+    """
+    return f"{token}\n{place}"
 
 
 @cache
-def _fixed(raises: bool) -> tuple[str, ...]:
+def _fixed(client: str, raises: bool) -> tuple[str, ...]:
     runtime = target_source("stub_runtime.py", _MAX_MESSAGE_BYTES=MAX_MESSAGE_BYTES, _RAISES=raises)
-    return _STANDARD_LIBRARY_ALONE, runtime, target_source(_TRACEBACKS)
-
-
-def _without_values(client_source: str) -> tuple[str, str]:
-    """Return what is the same in all sources of a transport's client, and the values behind it."""
-    for same in map(target_source, CLIENTS):
-        if client_source.startswith(same):
-            return same, client_source[len(same) :]
-    return client_source, ""
+    return _STANDARD_LIBRARY_ALONE, runtime, target_source(client), _WHOLE_PATH_AGAIN
 
 
 @cache
 def _reserved() -> frozenset[str]:
     """Return the helpers' names, and those of the builtins that the fixed code uses, whatever the transport."""
-    fixed = [parsed(target_source(name)) for name in ("stub_runtime.py", _TRACEBACKS, *CLIENTS)]
+    fixed = [parsed(target_source(name)) for name in ("stub_runtime.py", SOCKET, FILE_QUEUE)]
     for node in (node for tree in fixed for node in ast.walk(tree)):
         for annotation in ("annotation", "returns"):  # which nothing evaluates there
             if hasattr(node, annotation):

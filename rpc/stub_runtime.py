@@ -1,26 +1,30 @@
 """The fixed part of hermes_tools.py, for Python 3.8 and the standard library alone.
 
-Everything private has a leading underscore, so that any other name is free for a tool.
+Everything private has a leading underscore, so that any other name is free for a tool. It imports what the interpreter
+has in C, as `json`, `socket`, `functools` and `threading` would cost each script as much as starting Python does.
 """
 
 from __future__ import annotations
 
-import functools as _functools
-import json as _json
 import os as _os
+import sys as _sys
 
-TYPE_CHECKING = False  # importing typing for it would cost each script milliseconds
+try:
+    import _json
+except ImportError:  # another Python than CPython
+    _json = None  # type: ignore[assignment]
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType, TracebackType
 
     _Given = tuple[dict[str, object], dict[str, object], tuple[object, ...], dict[str, object]]
 
 __all__ = ["ToolError", "json_parse", "retry", "shell_quote"]
 
-_TOKEN = ""
 _MAX_MESSAGE_BYTES = 0
 _RAISES = False
-_ENCODER = _json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 
 
 class ToolError(Exception):
@@ -38,7 +42,9 @@ _NOT_GIVEN = _NotGiven()
 
 def json_parse(text: str | bytes) -> object:
     """Return the value of a JSON text; control characters inside strings are accepted."""
-    return _json.loads(text, strict=False)
+    import json
+
+    return json.loads(text, strict=False)
 
 
 def shell_quote(s: str) -> str:
@@ -69,6 +75,60 @@ def retry(fn: Callable[[], object], max_attempts: int = 3, delay: float = 2) -> 
     return fn()
 
 
+# What this script alone has, in a file beside this one: the token of its calls, and where they go.
+
+
+def _own() -> list[str]:
+    global _OWN  # noqa: PLW0603
+    if _OWN is None:
+        with open(__file__.rpartition("/")[0] + "/own", encoding="utf-8") as file:
+            _OWN = file.read().split("\n")
+    return _OWN
+
+
+_OWN: list[str] | None = None
+
+
+# JSON.
+
+
+class _Rules:
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float, parse_int = float, int
+    memo: dict[str, str] = {}  # noqa: RUF012
+
+    @staticmethod
+    def parse_constant(name: str) -> float:
+        return float(name.replace("Infinity", "inf"))
+
+
+def _unknown(value: object) -> object:
+    raise TypeError("Object of type " + type(value).__name__ + " is not JSON serializable")
+
+
+if _json is None:
+    import json
+
+    _dumps, _loads = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode, json.loads
+else:
+    _scan = _json.make_scanner(_Rules)
+
+    def _dumps(value: object) -> str:
+        # Made anew for each, as it remembers what it is in the middle of.
+        encode = _json.make_encoder({}, _unknown, _json.encode_basestring_ascii, None, ":", ",", False, False, False)
+        return "".join(encode(value, 0))
+
+    def _loads(text: bytes) -> object:
+        try:
+            value, end = _scan(text.decode(), 0)
+        except StopIteration:
+            raise ValueError("it is no JSON") from None
+        if text[end:].strip():
+            raise ValueError("more follows")
+        return value
+
+
 def _exchange(request_line: bytes) -> bytes:
     # The transport's source, which follows this part in the stub, defines it again.
     raise NotImplementedError
@@ -77,7 +137,6 @@ def _exchange(request_line: bytes) -> bytes:
 def _tool(given: Callable[..., _Given]) -> Callable[..., object]:
     """Make the function that calls a tool of one that has its signature and returns what it was given."""
 
-    @_functools.wraps(given)
     def call(*args: object, **kwargs: object) -> object:
         try:
             arguments = given(*args, **kwargs)
@@ -87,6 +146,10 @@ def _tool(given: Callable[..., _Given]) -> Callable[..., object]:
             return _call(given.__name__, *arguments)
         return _refused(problem)
 
+    for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+        setattr(call, name, getattr(given, name))
+    call.__dict__["__wrapped__"] = given  # of which `inspect` has the signature
+    call.__annotations__ = given.__annotations__
     return call
 
 
@@ -101,6 +164,7 @@ def _wrong_arguments(given: Callable[..., _Given], error: TypeError) -> str:
 
 def _refused(problem: str) -> dict[str, object]:
     if _RAISES:
+        _hide_in_threads()
         raise ToolError(problem) from None
     return {"error": problem}
 
@@ -119,7 +183,7 @@ def _call(
     # Random, so that threads, forked children and other processes need nothing in common to be told apart.
     identity = _os.urandom(16).hex()
     # The token stands first: what does not begin with it is refused unread.
-    request = {"token": _TOKEN, "id": identity, "tool": tool, "args": [*args, *rest], "kwargs": kwargs}
+    request = {"token": _own()[0], "id": identity, "tool": tool, "args": [*args, *rest], "kwargs": kwargs}
     try:
         line = _dump(request)
     except (TypeError, ValueError, RecursionError):
@@ -135,22 +199,26 @@ def _call(
 
 
 def _answer(tool: str, identity: str, line: bytes) -> object:
+    problem = ""
     try:
-        answer = _json.loads(_exchange(line))
+        answer: dict = _loads(_exchange(line))  # type: ignore[type-arg, assignment]
     except OSError as error:
-        raise ToolError(f"{tool}: the tools can't be reached: {error}") from None
+        problem = f"{tool}: the tools can't be reached: {error}"
     except ValueError as error:
-        raise ToolError(f"{tool}: the answer can't be read ({error}); is the disk full?") from None
-    if "error" in answer:
-        # What could not be read as a request has no id, and its answer does not know the tool.
-        return _refused(answer["error"] if answer["id"] else f"{tool}: {answer['error']}")
-    if answer["id"] != identity:
-        raise ToolError(f"{tool}: the answer belongs to another request")
-    return answer["result"]
+        problem = f"{tool}: the answer can't be read ({error}); is the disk full?"
+    else:
+        if "error" in answer:
+            # What could not be read as a request has no id, and its answer does not know the tool.
+            return _refused(answer["error"] if answer["id"] else f"{tool}: {answer['error']}")
+        if answer["id"] == identity:
+            return answer["result"]
+        problem = f"{tool}: the answer belongs to another request"
+    _hide_in_threads()
+    raise ToolError(problem) from None
 
 
 def _dump(value: object) -> bytes:
-    return _ENCODER.encode(value).encode("ascii") + b"\n"
+    return _dumps(value).encode("ascii") + b"\n"
 
 
 def _unsendable(arguments: dict[str, object]) -> str:
@@ -162,3 +230,87 @@ def _unsendable(arguments: dict[str, object]) -> str:
         except (TypeError, ValueError, RecursionError) as error:
             return f"{name!r}, of type {type(value).__name__}, can't be sent as JSON: {error}"
     return "they can't be sent as JSON"
+
+
+# What a script is told of its errors: no frames of hermes_tools, and the names there are.
+
+
+def __getattr__(name: str) -> object:
+    what = f"there are: {', '.join(sorted(__all__))}{_near(name)}"
+    # Python makes an ImportError of an AttributeError, and takes away what it says.
+    if _is_imported(_sys._getframe(1)):
+        raise ImportError(f"cannot import name {name!r} from 'hermes_tools'; {what}", name="hermes_tools")
+    error = AttributeError(f"hermes_tools has no {name!r}; {what}")
+    error.name = name  # or Python would add a suggestion of its own
+    raise error
+
+
+def _near(name: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, __all__, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _is_imported(frame: FrameType) -> bool:
+    import opcode
+
+    code, at = frame.f_code.co_code, frame.f_lasti
+    while 0 <= at < len(code) and code[at] == opcode.EXTENDED_ARG:  # which is in front, up to Python 3.10
+        at += 2
+    return 0 <= at < len(code) and code[at] == opcode.opmap["IMPORT_FROM"]
+
+
+_shown_before = _sys.excepthook
+
+
+def _show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    _hide_frames(error)
+    _shown_before(kind, error, error.__traceback__)
+
+
+_sys.excepthook = _show
+
+
+def _hide_in_threads() -> None:
+    # Where `threading` was imported there may be threads, whose errors another hook shows.
+    global _hides_in_threads  # noqa: PLW0603
+    threading = _sys.modules.get("threading")
+    if threading is None or _hides_in_threads:
+        return
+    _hides_in_threads = True
+    shown_before, arguments = threading.excepthook, threading.ExceptHookArgs
+
+    def show(args: object) -> None:
+        kind, error, thread = args.exc_type, args.exc_value, args.thread  # type: ignore[attr-defined]
+        if error is not None:
+            _hide_frames(error)
+            args = arguments((kind, error, error.__traceback__, thread))
+        shown_before(args)
+
+    threading.excepthook = show
+
+
+_hides_in_threads = False
+
+
+def _hide_frames(error: BaseException) -> None:
+    waiting: list[BaseException | None] = [error]
+    seen: list[BaseException] = []
+    while waiting:
+        each = waiting.pop()
+        if each is not None and each not in seen:
+            seen.append(each)
+            each.__traceback__ = _without_ours(each.__traceback__)
+            waiting += [each.__cause__, each.__context__, *getattr(each, "exceptions", ())]
+
+
+def _without_ours(trace: TracebackType | None) -> TracebackType | None:
+    kept = []
+    while trace is not None:
+        if trace.tb_frame.f_globals is not _without_ours.__globals__:
+            kept.append(trace)
+        trace = trace.tb_next
+    for number, each in enumerate(kept, 1):
+        each.tb_next = kept[number] if number < len(kept) else None
+    return kept[0] if kept else None

@@ -14,7 +14,6 @@ from environments.owner import Owner
 from rpc.connection import Connection, Connections
 from rpc.dispatcher import Dispatcher
 from rpc.ready import Ready, ready
-from rpc.target_source import target_source
 from rpc.workers import MAX_THREADS, join_all
 
 BACKLOG = 64
@@ -44,15 +43,8 @@ class UnixSocketTransport:
         self._ready: Ready | None = None
         self._wake: tuple[int, int] | None = None
 
-    @property
-    def client_source(self) -> str:
-        """The script's side, as in `Transport`."""
-        if self._directory is None:
-            raise RuntimeError("start() the transport before asking for its client")
-        return target_source("unix_socket_client.py", _SOCKET_PATH=str(self._directory / "socket"))
-
-    def start(self) -> None:
-        """Listen on a new socket.
+    def start(self) -> str:
+        """Listen on a new socket, and return its path.
 
         Raises:
             OSError: The directory or the socket could not be made.
@@ -72,9 +64,14 @@ class UnixSocketTransport:
             self.close()
             raise
         self._add_thread()
+        return str(self._directory / "socket")
 
     def close(self) -> None:
-        """End as `Transport.close` says."""
+        """Take no more requests, and end every thread and open file of the transport.
+
+        Close the dispatcher first, so that handlers which wait for a command return. One that runs on
+        regardless is waited for two seconds at most, and its answer is dropped. Safe to call twice.
+        """
         with self._lock:
             if self._closing.is_set():
                 return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError, UnsupportedError
-from environments.local.bearers import has_none
+from environments.local.bearers import Newcomers, has_none
 from environments.local.settings import LocalSettings
 from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
@@ -94,6 +94,10 @@ class LocalEnvironment(PersistentShellEnvironment):
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Look through the processes of this machine, see `PersistentShellEnvironment`."""
         return has_none(marker, but, self.id if marker == f"{self.id}/" else None)
+
+    def newcomers(self) -> Callable[[str], bool]:
+        """Look at the processes that there are, see `PersistentShellEnvironment`."""
+        return Newcomers().may_have
 
     def describe_target(self, cwd: str) -> Target:
         """Say which machine this is, see `PersistentShellEnvironment`. Who reads that is in it."""

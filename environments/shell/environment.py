@@ -151,6 +151,13 @@ class PersistentShellEnvironment(BaseEnvironment):
         """
         return False
 
+    def newcomers(self) -> Callable[[str], bool] | None:
+        """Return what says, for commands that begin from now on, whether a process may have a marker of theirs.
+
+        None if that has to be asked in the target.
+        """
+        return None
+
     def run_in_rescue(self, text: str) -> Awaitable[str] | str:
         """Run shell text of builtins where nothing in the target stands in the way, and return what it prints.
 
@@ -208,9 +215,10 @@ class PersistentShellEnvironment(BaseEnvironment):
     # The interface.
 
     @property
-    def capabilities(self) -> Capabilities:
+    @on_loop
+    async def capabilities(self) -> Capabilities:
         """What this backend can do here, see `BaseEnvironment`."""
-        self.run_on_loop(lambda _: self.session_of_execute.variable("PWD", sourced=False))  # which opens a shell
+        await self.session_of_execute.variable("PWD", sourced=False)  # which opens a shell
         dialect = self.shells.dialect
         return Capabilities(
             persistent_session=self.settings.persistent_shell,

@@ -91,11 +91,13 @@ class Processes:
                 await shells.control.before_long()
             shell, release = await pool.take(), pool.give_back
         process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
+        if command.is_own:
+            process.find_left = env.newcomers()
         try:
             process.send(shell, request, shells.control_of(user))
             process.running_command.brand = brand
             if where.takes_input:
-                await shell.begun()
+                await _begun(shell, background.first_input)
         except asyncio.CancelledError:  # the command may have begun
             self._follow(process)
             await shielded(spawn(process.ended_by_us()))
@@ -144,6 +146,8 @@ class ShellProcess(Process):
         self._callbacks: list[Callable[[int | None], object]] = []
         self.done: asyncio.Future[None] = current().loop.create_future()
         self._input_closed = False
+        self.find_left: Callable[[str], bool] | None = None
+        """Says at no cost whether processes may be left of a command that has ended."""
 
     # On the loop.
 
@@ -201,6 +205,8 @@ class ShellProcess(Process):
         await shielded(self.done)
         if self.running_command.reason is None and self._life.is_open:
             self.running_command.reason = "sweep"
+            if self.find_left and not await in_worker(self.find_left, self.running_command.marker):
+                return
             await self.running_command.tree().end(self._grace, running=False)
 
     async def dropped(self) -> None:
@@ -343,6 +349,16 @@ class ShellProcess(Process):
         if not self.done.done():
             with contextlib.suppress(OSError, ValueError):  # it ends just now
                 await self._shell.stream.resize(size)
+
+
+async def _begun(shell: Shell, first_input: bytes) -> None:
+    """Send what a command reads first, and wait for its beginning."""
+    reads_ahead = shell.dialect.reads_ahead  # and would take it for script
+    if first_input and not reads_ahead:
+        shell.stream.write(first_input)
+    await shell.begun()
+    if first_input and reads_ahead:
+        shell.stream.write(first_input)
 
 
 def _without(wanted: str | re.Pattern[str], output: UnreadOutput) -> str:

@@ -1,19 +1,24 @@
-"""The script's side of the Unix socket: part of the stub, for Python 3.8 and the standard library alone."""
+"""The script's side of a Unix socket: part of the stub, for Python 3.8 and the standard library alone."""
 
 from __future__ import annotations
 
 import os as _os
-import socket as _socket
-import threading as _threading
 import time as _time
+from _thread import _local
 
-_SOCKET_PATH = ""
-_CONNECT_SECONDS = 0.0
+try:
+    import _socket
+except ImportError:  # another Python than CPython
+    import socket as _socket  # type: ignore[no-redef]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rpc.stub_runtime import _own
+
+_CONNECT_SECONDS = 20.0
+# How long a first call waits for what listens, which may still be starting.
 _ATTEMPTS = 20
-_WAKING = ""
-# A pipe in which to ask for what listens, if that starts only then.
-
-_local = _threading.local()
+_RECEIVE = 262144
 
 
 class _Connection:
@@ -21,7 +26,6 @@ class _Connection:
         # A forked child has a copy of this; two processes on one connection would read each other's answers.
         self.process = _os.getpid()
         self.socket = connected
-        self.reader = connected.makefile("rb")
         self.inode = _os.fstat(connected.fileno()).st_ino
 
     def is_open(self) -> bool:
@@ -34,10 +38,10 @@ class _Connection:
     def __del__(self) -> None:
         if not self.is_open():
             self.socket.detach()
-        self.reader.close()
         self.socket.close()
 
 
+_connections = _local()
 _has_connected = False
 
 
@@ -48,34 +52,21 @@ def _connect() -> _Connection:
     while True:
         connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
-            connected.connect(_SOCKET_PATH)
+            connected.connect(_own()[1])
         except OSError:
             connected.close()
-            _wake()
             if _time.monotonic() >= give_up:
                 raise
-            _time.sleep(0.001)
+            _time.sleep(0.0005)
         else:
             _has_connected = True
             return _Connection(connected)
 
 
-def _wake() -> None:
-    global _WAKING
-    path, _WAKING = _WAKING, ""
-    if path:
-        try:
-            pipe = _os.open(path, _os.O_WRONLY | _os.O_NONBLOCK)
-            _os.write(pipe, b"tools\n")
-            _os.close(pipe)
-        except OSError:
-            pass
-
-
 def _exchange(request_line: bytes) -> bytes:
-    connection = getattr(_local, "connection", None)
+    connection = getattr(_connections, "mine", None)
     # Kept only after a whole exchange: one cut short by a signal leaves an answer that the next would read.
-    _local.connection = None
+    _connections.mine = None
     if connection is None or connection.process != _os.getpid() or not connection.is_open():
         connection = _connect()
     for attempt in range(_ATTEMPTS):
@@ -90,8 +81,11 @@ def _exchange(request_line: bytes) -> bytes:
 
 def _exchange_on(connection: _Connection, request_line: bytes) -> bytes:
     connection.socket.sendall(request_line)
-    answer = connection.reader.readline()
-    if not answer.endswith(b"\n"):
-        raise ConnectionError("the connection was closed before the answer came")
-    _local.connection = connection
-    return bytes(answer)
+    answer = b""
+    while not answer.endswith(b"\n"):  # an answer is one line
+        piece = connection.socket.recv(_RECEIVE)
+        if not piece:
+            raise ConnectionError("the connection was closed before the answer came")
+        answer += piece
+    _connections.mine = connection
+    return answer

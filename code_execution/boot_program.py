@@ -1,0 +1,601 @@
+"""The program that a script's Python begins with, in the target. It becomes the script, as `python3 script.py` does.
+
+It runs on Python 3.8 or later, and imports nothing that the interpreter has not loaded but a few modules in C.
+
+On this machine the interpreter imports it as `sitecustomize`, before it runs the script by itself. Elsewhere it is read
+from the input, with all that the script needs, and forks. The child becomes the script. The parent keeps it: it relays
+the script's tool calls, adopts what the script leaves, says how the script ended, and ends what is left.
+
+Messages to us go over standard error between what others print there: byte 30, a word, a space, and the message. Each
+is one write of at most 4,096 bytes, which a pipe takes whole.
+"""
+
+# ruff: noqa: PTH102, PTH103, PTH109, PTH208, SIM105, PLR0915  # pathlib or contextlib would cost milliseconds
+
+from __future__ import annotations
+
+import os
+import sys
+from _frozen_importlib_external import MAGIC_NUMBER, PathFinder, SourceFileLoader  # these are there already
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+    from collections.abc import Callable
+    from types import ModuleType, TracebackType
+
+OLDEST = (3, 8)
+BEGIN = "begin"
+"""The file that holds the word and the mode of a script on this machine."""
+CUT_SHORT = 97
+"""The exit code when the input ends too soon."""
+GRACE, KILL_LIMIT = 5.0, 2.0
+"""Seconds between TERM and KILL for what a script has left, and those in which KILL must have ended it."""
+ATOMIC = 4096
+"""Bytes that a pipe takes in one piece, whoever else writes to it."""
+RECEIVE = 65536
+MOST_CONNECTIONS = 64
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+# Becoming the script.
+
+
+class ProjectsOwn:
+    """Finds a module of the project that has the name of the script, which lies before it on the path."""
+
+    def __init__(self, script: str) -> None:
+        self.directory, _, file = script.rpartition("/")
+        self.name = file.partition(".")[0]
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> object:
+        """Return where a module is, as finders do; None leaves it to the others."""
+        if name != self.name or path is not None:
+            return None
+        elsewhere = [entry for entry in sys.path if entry != self.directory]
+        return PathFinder.find_spec(name, elsewhere)
+
+
+def set_path(directory: str, mode: str) -> None:
+    """Put the session's directory where `python3 -c` has it, behind our own.
+
+    It is put there now and not by PYTHONPATH, for which the interpreter's own imports would look into it too.
+    """
+    try:
+        here = [os.getcwd()]
+    except OSError:  # it is gone
+        here = []
+    if mode != "project" or getattr(sys.flags, "safe_path", False):
+        here = []
+    sys.path_importer_cache.pop(directory, None)  # it may not have been there when the interpreter looked
+    sys.path[:] = [directory, *here, *(entry for entry in sys.path if entry not in (directory, ""))]
+
+
+def main_module(script: str) -> ModuleType:
+    """Return a new module that is the main one, so that nothing of ours is among its names."""
+    import builtins
+
+    module = sys.modules["__main__"] = type(sys)("__main__")
+    names = {"__file__": script, "__builtins__": builtins, "__annotations__": {}, "__cached__": None}
+    module.__dict__.update(names, __loader__=SourceFileLoader("__main__", script))
+    return module
+
+
+def become(
+    script: str, source: bytes, mode: str, arguments: list[str], ready: Callable[[], object] | None = None
+) -> None:
+    """Run the script in this process, to its end. `ready` returns when it may begin."""
+    sys.argv[:] = [script, *arguments]
+    if hasattr(sys, "orig_argv"):
+        sys.orig_argv[:] = [sys.orig_argv[0], "-u", *sys.argv]
+    set_path(script.rpartition("/")[0], mode)
+    sys.meta_path.insert(0, ProjectsOwn(script))  # type: ignore[arg-type]
+    _run(script, source, ready)
+
+
+def _run(script: str, source: bytes, ready: Callable[[], object] | None) -> None:
+    """Run it. The frames of this file are not in what is said about an error of the script."""
+    names = main_module(script).__dict__
+    try:
+        try:
+            code = compile(source, script, "exec", dont_inherit=True)
+        finally:
+            if ready:
+                ready()
+    except Exception as error:
+        shown: BaseException = error.with_traceback(None)
+    else:
+        try:
+            exec(code, names)  # noqa: S102
+        except SystemExit:
+            raise
+        except KeyboardInterrupt as error:  # which ends the process by that signal, behind what it says
+            _say_without_own_frames(error.__traceback__ and error.__traceback__.tb_next)
+            raise
+        except BaseException as error:
+            shown = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+        else:
+            return
+    sys.excepthook(type(shown), shown, shown.__traceback__)
+    sys.exit(1)
+
+
+def _say_without_own_frames(theirs: TracebackType | None) -> None:
+    """Have what ends the interpreter next be shown with these frames alone."""
+    hook = sys.excepthook
+    sys.excepthook = lambda kind, error, _: hook(kind, error.with_traceback(theirs), theirs)
+
+
+def check_version() -> None:
+    """End a Python that no script could run on."""
+    if sys.version_info < OLDEST:
+        sys.exit("Python {}.{} is too old".format(*sys.version_info))
+
+
+def say(word: str, message: str) -> None:
+    """Say something to us."""
+    os.write(2, f"\x1e{word} {message}\n".encode())
+
+
+# Staging, where the script's directory is not on this machine.
+
+
+def stage(directory: str, files: dict[str, bytes]) -> None:
+    """Make the script's directory and what is in it. A name that ends in `/` is a directory's, and in `|` a pipe's.
+
+    Raises:
+        OSError: It cannot be done.
+    """
+    try:
+        os.mkdir(directory, 0o700)
+    except FileNotFoundError:  # a command like `rm -rf /tmp/*` has removed what it is to be in
+        os.makedirs(directory, 0o700)
+    for name, data in files.items():
+        path = directory + "/" + name
+        if name.endswith("/"):
+            os.mkdir(path, 0o700)
+        elif name.endswith("|"):
+            try:
+                os.mkfifo(path[:-1], 0o600)
+            except OSError:  # a file system without pipes
+                pass
+        else:
+            file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(file, view) :]
+            os.close(file)
+
+
+def remove(name: str, place: int | None = None) -> None:
+    """Remove a directory with all that is in it, and follow no link.
+
+    Raises:
+        OSError: Something of it cannot be removed.
+    """
+    directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+    try:
+        for entry in os.listdir(directory):
+            try:
+                os.unlink(entry, dir_fd=directory)
+            except (IsADirectoryError, PermissionError):
+                remove(entry, directory)
+    finally:
+        os.close(directory)
+    os.rmdir(name, dir_fd=place)
+
+
+# Keeping the script.
+
+
+def _become_subreaper() -> bool:
+    """Become the parent of what our children leave, and return whether that can be had."""
+    try:
+        import _ctypes
+
+        function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+        return bool(_ctypes.call_function(function, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+class Connection:
+    """One connection of the script's to the relay."""
+
+    def __init__(self, connected: _socket.socket) -> None:
+        self.socket = connected
+        self.received = bytearray()
+        self.outgoing = bytearray()
+        self.is_too_large = False
+
+    def line(self, most: int) -> bytes | None:
+        """Read on, and return a whole line; b"" if there is none yet, None at the connection's end."""
+        try:
+            data = self.socket.recv(RECEIVE)
+        except BlockingIOError:
+            return b""
+        except OSError:
+            return None
+        if not data:
+            return None
+        self.received += data
+        if not data.endswith(b"\n"):  # a script sends one line, and waits for the answer
+            if len(self.received) > most:
+                self.received.clear()
+                self.is_too_large = True
+            return b""
+        line = bytes(self.received)
+        self.received.clear()
+        return line
+
+    def send(self) -> bool:
+        """Send what is to be sent, as far as it can be; return whether the connection is still good."""
+        try:
+            while self.outgoing:
+                del self.outgoing[: self.socket.send(self.outgoing)]
+        except BlockingIOError:
+            pass
+        except OSError:  # the script died; nobody waits for the answer
+            return False
+        return True
+
+
+class Keeper:
+    """The parent of the script: it tells us what the script asks, and how it ends.
+
+    Args:
+        script: The script's process.
+        word: What its messages begin with, which the script does not know.
+        directory: The script's.
+        given: What we were given, see `main`.
+        adopts: Whether it is the parent of all that the script leaves.
+    """
+
+    def __init__(self, script: int, word: bytes, given: dict[str, object], adopts: bool) -> None:
+        import select
+
+        self.script, self.word, self.adopts = script, word, adopts
+        self.directory = str(given["directory"])
+        self.poll = select.poll()
+        self.POLLIN, self.POLLOUT = select.POLLIN, select.POLLOUT
+        self.given = given
+        self.ended: int | None = None
+        self.incoming = b""
+        self.unsent: list[bytes] = []
+        self.unanswered = 0
+        self.is_told_to_end = self.is_lost = False
+        self.listener: _socket.socket | None = None
+        self.connections: dict[int, tuple[int, Connection]] = {}
+        self.numbers: dict[int, Connection] = {}
+        self.number = 0
+        self.out, self.out_blocks = self._opened_output()
+        self.alarm, self.bell = os.pipe()
+
+    def _opened_output(self) -> tuple[int, bool]:
+        """Return a descriptor of standard error that does not block, though that of the script may."""
+        try:
+            return os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK), False
+        except OSError:  # it is a socket, or another user's
+            return os.dup(2), True
+
+    def listen(self) -> None:
+        """Take connections."""
+        import _socket
+
+        self.listener = listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        listener.bind(self.directory + "/socket")
+        listener.listen(MOST_CONNECTIONS)
+        listener.setblocking(False)
+        self.poll.register(listener.fileno(), self.POLLIN)
+
+    def watch_children(self) -> None:
+        """Be woken when a child ends, and outlive signals to the script's group."""
+        import _signal
+
+        os.set_blocking(self.bell, False)
+        _signal.set_wakeup_fd(self.bell)
+        _signal.signal(_signal.SIGCHLD, lambda *_: None)
+        for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP, _signal.SIGQUIT):
+            _signal.signal(number, _signal.SIG_IGN)
+        for number in (_signal.SIGUSR1, _signal.SIGUSR2):
+            _signal.signal(number, _signal.SIG_IGN)
+        self.poll.register(self.alarm, self.POLLIN)
+
+    def keep(self) -> None:
+        """Serve the script until it has ended and all is told."""
+        if self.given["duplex"]:
+            self.poll.register(0, self.POLLIN)
+        while True:
+            self._reap()
+            if self.ended is not None and not self.unsent and (not self.unanswered or self.is_told_to_end):
+                return
+            if self.is_lost:
+                return
+            for descriptor, _ in self.poll.poll():
+                if descriptor == self.alarm:
+                    os.read(self.alarm, RECEIVE)
+                elif descriptor == 0:
+                    self._take_input()
+                elif descriptor == self.out:
+                    self._flush()
+                elif self.listener and descriptor == self.listener.fileno():
+                    self._accept(self.listener)
+                elif descriptor in self.connections:
+                    self._serve(descriptor)
+
+    def _reap(self) -> None:
+        """Take the end of processes, and tell that of the script."""
+        while self.ended is None:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if not process:
+                return
+            if process == self.script:
+                self.ended = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+                left = "none" if self.adopts and is_childless() else "some" if self.adopts else "unknown"
+                self.tell(b"e %d %s\n" % (self.ended, left.encode()))
+
+    # What it says to us.
+
+    def tell(self, message: bytes) -> None:
+        """Say something, as soon as it can be said."""
+        self.unsent.append(b"\x1e" + self.word + b" " + message)
+        if len(self.unsent) == 1:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self.out_blocks:
+            import select
+
+            room = select.poll()
+            room.register(self.out, self.POLLOUT)
+        sent = 0
+        try:
+            for message in self.unsent:
+                if self.out_blocks and not room.poll(0):
+                    break
+                os.write(self.out, message)
+                sent += 1
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.is_lost = True
+        del self.unsent[:sent]
+        if self.unsent:
+            self.poll.register(self.out, self.POLLOUT)
+        else:
+            try:
+                self.poll.unregister(self.out)
+            except KeyError:
+                pass
+
+    # What we say to it.
+
+    def _take_input(self) -> None:
+        data = os.read(0, RECEIVE)
+        if not data:
+            self.is_lost = True
+        self.incoming += data
+        while True:
+            head, end, rest = self.incoming.partition(b"\n")
+            if not end:
+                return
+            if not head:
+                self.is_told_to_end = True
+                self.incoming = rest
+                continue
+            kind, number, size = head.split(b" ")
+            length = int(size)
+            if len(rest) < length:
+                if length > RECEIVE:  # in one go, as it would be copied with each piece
+                    self.incoming = head + end + rest + read_exactly(length - len(rest))
+                    continue
+                return
+            self.incoming = rest[length:]
+            self.take(kind, int(number), rest[:length])
+
+    def take(self, kind: bytes, number: int, data: bytes) -> None:
+        """Take one message: an answer to a connection."""
+        self.unanswered -= 1
+        connection = self.numbers.get(number)
+        if connection:
+            connection.outgoing += data
+            self._send(connection)
+
+    # The script's connections.
+
+    def _accept(self, listener: _socket.socket) -> None:
+        import _socket
+
+        try:
+            descriptor, _ = listener._accept()  # type: ignore[attr-defined]
+        except OSError:
+            return
+        connected = _socket.socket(fileno=descriptor)
+        connected.setblocking(False)
+        self.number += 1
+        connection = Connection(connected)
+        self.connections[descriptor] = (self.number, connection)
+        self.numbers[self.number] = connection
+        self.poll.register(descriptor, self.POLLIN)
+        if len(self.connections) >= MOST_CONNECTIONS:
+            self.poll.unregister(listener.fileno())
+
+    def _serve(self, descriptor: int) -> None:
+        number, connection = self.connections[descriptor]
+        if connection.outgoing:
+            self._send(connection)
+        line = connection.line(int(str(self.given["most"])))
+        if line is None:
+            self._close(descriptor)
+        elif line and connection.is_too_large:
+            connection.is_too_large = False
+            connection.outgoing += str(self.given["too_large"]).encode() + b"\n"
+            self._send(connection)
+        elif line:
+            self._relay(number, line)
+
+    def _relay(self, number: int, line: bytes) -> None:
+        self.unanswered += 1
+        room = ATOMIC - len(self.word) - 40
+        for start in range(0, len(line), room):
+            part = line[start : start + room]
+            is_last = start + room >= len(line)
+            self.tell(b"r %d %d %d\n" % (number, len(part), is_last) + part)
+
+    def _send(self, connection: Connection) -> None:
+        descriptor = connection.socket.fileno()
+        if not connection.send():
+            self._close(descriptor)
+        elif connection.outgoing:
+            self.poll.register(descriptor, self.POLLIN | self.POLLOUT)
+        else:
+            self.poll.register(descriptor, self.POLLIN)
+
+    def _close(self, descriptor: int) -> None:
+        number, connection = self.connections.pop(descriptor)
+        del self.numbers[number]
+        self.poll.unregister(descriptor)
+        connection.socket.close()
+        if self.listener and len(self.connections) == MOST_CONNECTIONS - 1:
+            self.poll.register(self.listener.fileno(), self.POLLIN)
+
+    # The end.
+
+    def end_what_is_left(self) -> None:
+        """End also what nobody else finds, as it has shed all signs of ours: TERM, a grace, KILL."""
+        import time
+
+        grace = time.monotonic() + (0 if self.is_lost else GRACE)
+        told: set[int] = set()
+        while not is_childless() and time.monotonic() < grace + KILL_LIMIT:
+            is_over = time.monotonic() > grace
+            for child in children():
+                if is_over or child not in told:
+                    told.add(child)
+                    try:
+                        os.kill(child, 9 if is_over else 15)
+                    except OSError:
+                        pass
+            time.sleep(0.02)
+
+    def last_words(self) -> None:
+        """Remove the directory, and say whether it is gone."""
+        try:
+            remove(self.directory)
+        except OSError:
+            return
+        os.write(2, b"\x1e" + self.word + b" z\n")
+
+
+def children() -> list[int]:
+    """Return those of this process: what one that is ended leaves is among them at the next look."""
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def is_childless() -> bool:
+    """Return whether no process is left below this one."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return True
+    return False
+
+
+def read_exactly(size: int) -> bytes:
+    """Read so many bytes of the input."""
+    data = b""
+    while len(data) < size:
+        piece = os.read(0, size - len(data))
+        if not piece:
+            os._exit(CUT_SHORT)
+        data += piece
+    return data
+
+
+def main(given: dict[str, object]) -> None:
+    """Stage the script, fork, keep it in the parent, and become it in the child.
+
+    Args:
+        given: `word`, `directory`, `files`, `script`, `mode`, `arguments`; `duplex`, whether the input goes on behind
+            this; `relays`, whether tool calls are relayed; `most` and `too_large`, the largest request, and the answer
+            to a larger one.
+    """
+    check_version()
+    word, directory = str(given["word"]), str(given["directory"])
+    files: dict[str, bytes] = given["files"]  # type: ignore[assignment]
+    try:
+        stage(directory, files)
+    except OSError as error:
+        say(word, f"failed {error}")
+        os._exit(1)
+    say(word, "+" + MAGIC_NUMBER.hex())
+    ready, readying = os.pipe()
+    script = os.fork()
+    if not script:
+        os.close(readying)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        source, mode, arguments = files[str(given["script"])], str(given["mode"]), given["arguments"]
+        path = "{}/{}".format(directory, given["script"])
+        if mode == "strict":
+            os.chdir(directory)
+        given.clear()
+
+        def wait() -> None:
+            if not os.read(ready, 1):
+                os._exit(1)
+            os.close(ready)
+
+        become(path, source, mode, arguments, wait)  # type: ignore[arg-type]
+        return
+    os.close(ready)
+    secret = read_exactly(32)  # which the script's process so never has
+    adopts = _become_subreaper()
+    os.write(readying, b"r")
+    os.close(readying)
+    keeper = Keeper(script, secret, given, adopts)
+    keeper.watch_children()
+    if given["relays"]:
+        keeper.listen()
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)  # so that the script alone holds its output open
+    keeper.keep()
+    if adopts:
+        keeper.end_what_is_left()
+    keeper.last_words()
+    os._exit(0)
+
+
+def begin_here() -> None:
+    """Say that the Python has begun that is about to run the script by itself, and set its path.
+
+    Raises:
+        ImportError: There is no `sitecustomize` but this one.
+    """
+    directory = __file__.rpartition("/")[0]
+    os.unlink(__file__)  # which is not for the Pythons that the script starts
+    with open(directory + "/" + BEGIN, encoding="utf-8") as file:
+        word, mode = file.read().split()
+    check_version()
+    say(word, "+" + MAGIC_NUMBER.hex())
+    is_safe = getattr(sys.flags, "safe_path", False)
+    set_path(directory, mode)
+    if not is_safe:
+        sys.path.remove(directory)  # the interpreter puts it there itself
+    sys.meta_path.insert(0, ProjectsOwn(directory + "/script.py"))  # type: ignore[arg-type]
+    found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
+    if found is None or found.loader is None:
+        raise ImportError("there is no other", name="sitecustomize")
+    module = sys.modules["sitecustomize"] = type(sys)("sitecustomize")
+    module.__spec__, module.__loader__, module.__file__ = found, found.loader, found.origin
+    found.loader.exec_module(module)
+
+
+if __name__ == "sitecustomize":
+    begin_here()
