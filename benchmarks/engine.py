@@ -16,7 +16,7 @@ from benchmarks.script_ways import WAYS
 from benchmarks.table import OURS, RAW, Row
 from benchmarks.tool_calls import stream_times, tool_call_times
 from code_execution import execute_code
-from code_execution.script_run import TransportName
+from code_execution.limits import TransportName
 from environments import BaseEnvironment
 
 FILE_SIZE = 100_000_000

@@ -16,7 +16,7 @@ from benchmarks.measure import CannotDoError
 from benchmarks.peers.scripts import TIMED
 from benchmarks.raw_process import RawProcess
 from code_execution import execute_code
-from code_execution.script_run import TransportName
+from code_execution.limits import TransportName
 from environments import BaseEnvironment
 
 CALLS = 300

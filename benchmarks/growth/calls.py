@@ -11,7 +11,7 @@ from benchmarks.chart import Chart, Line, Point
 from benchmarks.measure import Times
 from benchmarks.places import docker_image
 from code_execution import execute_code
-from code_execution.script_run import TransportName
+from code_execution.limits import TransportName
 from environments import BaseEnvironment, TerminalError, create_environment
 
 COUNTS = (1, 2, 4, 8, 16, 32, 64)

@@ -12,7 +12,7 @@ from benchmarks.docker import container_of
 from benchmarks.measure import Timer, Times, clocked, in_turn
 from benchmarks.places import docker_image
 from code_execution import execute_code
-from code_execution.script_run import TransportName
+from code_execution.limits import TransportName
 from environments import BaseEnvironment, TerminalError, create_environment
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)

@@ -8,7 +8,7 @@ import time
 
 from benchmarks.soak.work import Work, expect
 from code_execution import ExecutionResult, execute_code
-from code_execution.script_run import TransportName
+from code_execution.limits import TransportName
 
 LIMIT = 120.0
 """Seconds for a script that is to end by itself, on any machine."""

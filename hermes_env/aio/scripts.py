@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from code_execution import ExecutionResult, execute_code
-from code_execution.script_run import TransportName
+from code_execution.limits import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
 from hermes_env.aio.calls import awaited_at_home, in_thread

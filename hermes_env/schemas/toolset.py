@@ -9,7 +9,7 @@ from functools import cache
 
 import hermes_tools
 from code_execution import execute_code
-from code_execution.script_call import NOT_CALLABLE
+from code_execution.limits import NOT_CALLABLE
 from environments.validation import closest
 from hermes_env.schemas.descriptions import DESCRIPTIONS
 from hermes_env.schemas.parameters import Parameters
