@@ -43,7 +43,7 @@ def test_a_script_calls_tools_over_each_transport_and_no_more_than_it_may(
         assert done.stdout.strip() == "hi"
         assert "1 tool call," in done.stderr
     done = hermes_env("run", "--max-tool-calls", "0", script("import hermes_tools\nprint(hermes_tools.terminal(':'))"))
-    assert "limit" in done.stdout
+    assert "ToolError: terminal: the limit of 0 tool calls" in done.stderr
 
 
 def test_json_is_all_that_is_printed_and_shows_each_tool_call(hermes_env: CommandLine, script: Script) -> None:
