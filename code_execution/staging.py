@@ -6,6 +6,7 @@ import marshal
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -61,6 +62,7 @@ def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> di
     return files
 
 
+@cache
 def boot_source() -> str:
     """Return the source of the boot program, for any Python."""
     return FUTURE + target_source("boot_program.py", "code_execution")
