@@ -12,7 +12,7 @@ Messages to us go over standard error between what others print there: byte 30, 
 is one write of at most 4,096 bytes, which a pipe takes whole.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH109, PTH208, SIM105, PLR0915  # pathlib or contextlib would cost milliseconds
+# ruff: noqa: PTH102, PTH103, PTH108, PTH109, PTH112, PTH208, S110, S302, SIM105, PLR0915  # pathlib or contextlib would cost milliseconds
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class Session:
     """
 
     def __init__(self, control: _socket.socket, directory: str, word: str) -> None:
-        import _signal
+        import _signal  # type: ignore[import-not-found]
 
         self.control, self.directory, self.word = control, directory, word
         self.process = os.getpid()
@@ -218,7 +218,8 @@ class Session:
 
     def run(self, request: dict[str, object]) -> tuple[int, bytes, int, list[bytes], int]:
         """Run one script; return its exit code, its value cut, the size of that, its figures, and those left out."""
-        code, value, figures, left_out = 1, b"", [], 0
+        code, value, left_out = 1, b"", 0
+        figures: list[bytes] = []
         try:
             try:
                 self.signals.signal(2, self.on_interrupt)
@@ -410,7 +411,7 @@ def _become_subreaper() -> bool:
     try:
         import _ctypes
 
-        function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+        function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
         return bool(_ctypes.call_function(function, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) == 0)
     except (ImportError, OSError, AttributeError):
         return False

@@ -49,7 +49,8 @@ class Framed:
         if not self._markers:
             return data if self.is_heard else b""
         data, self._held = self._held + data, b""
-        passed, at = [], 0
+        passed: list[bytes] = []
+        at = 0
         while place := self._next(data, at):
             found, marker = place
             self._pass(data[at:found], passed)
@@ -178,11 +179,11 @@ class Messages(Framed):
 class Results(Framed):
     """Takes what a session says of its scripts out of standard output.
 
-    | message      | says                                                                                               |
-    |--------------|----------------------------------------------------------------------------------------------------|
-    | `v 7 1`      | 7 bytes follow, a part of the value of the last expression as it is written, the last one            |
-    | `i 4000 0`   | 4,000 bytes follow, a part of a figure, not the last one                                            |
-    | `d 3 0 7 1`  | the third script has ended with exit code 0; its whole value has 7 bytes, and one figure is left out |
+    | message     | says                                                                                          |
+    |-------------|-----------------------------------------------------------------------------------------------|
+    | `v 7 1`     | 7 bytes follow, a part of the value of the last expression as it is written, the last one      |
+    | `i 4000 0`  | 4,000 bytes follow, a part of a figure, not the last one                                      |
+    | `d 3 0 7 1` | the third script has ended with exit code 0; its value has 7 bytes, one figure is left out      |
 
     A script may reach what says so, so that it can lie about itself, and no more.
 

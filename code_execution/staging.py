@@ -100,7 +100,14 @@ class Staging:
         return f"{PYTHON} -u {shlex.join([f'{self._directory}/{SCRIPT}', *arguments])}"
 
     def there(
-        self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str], *, duplex: bool, relays: bool, session: str
+        self,
+        files: Mapping[str, bytes],
+        mode: str,
+        arguments: Sequence[str],
+        *,
+        duplex: bool,
+        relays: bool,
+        session: str,
     ) -> tuple[str, bytes]:
         """Return the same for another machine, and what the boot program reads there: the files too."""
         known = _magic.get(self._env, {}).get(self._pythons.candidates[0], "")

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 
 from code_execution.interpreter import note_begun, pythons_for, script_command, session_variables
-from code_execution.limits import REMOVAL_LIMIT, SCRIPT_GRACE, Interruption, Limits, OutOfTimeError, Preparation
+from code_execution.limits import SCRIPT_GRACE, Limits
 from code_execution.output import Messages
+from code_execution.preparation import Interruption, Preparation
 from code_execution.result import Status
 from code_execution.staging import Staging, reading_from_file, remove_here
 from environments.base import BaseEnvironment
