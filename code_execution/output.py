@@ -15,7 +15,7 @@ from environments.loop import Pieces
 from environments.model_view import ModelView
 from environments.output import BoundedCapture, Channel, Fed, LiveText, TextCallback
 
-SCRIPT, STUB = "script.py", "hermes_tools.py"
+STUB = "hermes_tools.py"
 LONGEST = 4096
 """Bytes that one message may have."""
 _MARK = b"\x1e"

@@ -79,7 +79,9 @@ class PythonProcess:
         """
         env, limits, mode = self._env, self._limits, self._limits.mode
         self._is_staged = True
-        self._is_kept = self.messages.has_keeper = relays or not self.is_here
+        # Here the Python is to find its boot program by PYTHONPATH. One that has not begun may not look there.
+        finds = not self._pythons.doubtful and ":" not in self.directory
+        self._is_kept = self.messages.has_keeper = relays or not self.is_here or not finds
         text, given = "", b""
         if self._is_kept:
             words, given = self._staging.there(
