@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from code_execution import execute_code
+from code_execution.limits import TransportName
 from environments import BaseEnvironment, create_environment
 
 SHEDS_ALL = """
@@ -37,16 +38,25 @@ def env() -> Iterator[BaseEnvironment]:
         yield made
 
 
-@pytest.mark.parametrize("then", ["", "time.sleep(1000)"])
+KILLS_ITS_KEEPER = """
+with open(f"/proc/{os.getppid()}/comm") as file: is_python = "python" in file.read()
+assert is_python
+os.kill(os.getppid(), 9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "transport"),
+    [("", "socket"), ("time.sleep(1000)", "socket"), ("", "relay"), (KILLS_ITS_KEEPER, "relay")],
+)
 def test_what_a_script_started_ends_with_it_without_any_mark_too(
-    env: BaseEnvironment, tmp_path: Path, then: str
+    env: BaseEnvironment, tmp_path: Path, then: str, transport: TransportName
 ) -> None:
-    for number in range(2):  # the first is not forked by what waits for the next ones
-        path = tmp_path / str(number)
-        execute_code(SHEDS_ALL + then, env=env, tools={}, argv=[str(path)], timeout=3)
-        size = path.stat().st_size
-        time.sleep(0.5)  # five beats
-        assert path.stat().st_size == size
+    path = tmp_path / "beats"
+    execute_code(SHEDS_ALL + then, env=env, tools={}, argv=[str(path)], timeout=3, transport=transport)
+    size = path.stat().st_size
+    time.sleep(0.5)  # five beats
+    assert path.stat().st_size == size
 
 
 SLEEPS = "import time; print('on', flush=True); time.sleep(1000)"

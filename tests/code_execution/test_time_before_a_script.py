@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from targets.plain_local import PlainLocal
 
-from code_execution import execute_code, script_run
+from code_execution import execute_code
+from code_execution import run as script_run
 from environments import BaseEnvironment, CancelScope, EnvironmentStartError, load_settings
 from environments.cancellation import in_no_scope
 from rpc import generate_stub
@@ -98,10 +99,10 @@ def test_a_limit_of_no_time_at_all_is_one_of_the_start(env: BaseEnvironment) -> 
 def test_a_script_cannot_speak_as_its_start(env: BaseEnvironment) -> None:
     code = """
 import sys
-words = open(f"/proc/self/cmdline", "rb").read().split(b"\\0")
-sys.stderr.buffer.write(b"\\x1e" + words[4] + b" -\\n\\x1e" + words[4] + b" 7\\n")
+word = open(sys.path[0] + "/begin", "rb").read().split()[0]
+sys.stderr.buffer.write(b"\\x1e" + word + b" -\\n\\x1e" + word + b" failed\\n\\x1e" + word + b" 7\\n")
 sys.exit(5)
 """
-    result = execute_code(code, env=env)
+    result = execute_code(code, env=env, transport="socket")
     assert (result.status, result.exit_code) == ("error", 5)
     assert " 7\n" in result.stderr
