@@ -18,6 +18,7 @@ SCRIPT, STUB = "script.py", "hermes_tools.py"
 _LONGEST = 4096
 """Bytes that one message may have."""
 _MARK = b"\x1e"
+_TAMPERED = "what says how the script ends was tampered with"
 
 
 class Messages:
@@ -68,6 +69,9 @@ class Messages:
         Args:
             data: The next bytes.
             final: Whether nothing more comes, so that nothing is held back.
+
+        Raises:
+            TerminalError: Something that is no message of ours begins with a word that was ours alone.
         """
         if self._is_over:
             return data
@@ -75,6 +79,8 @@ class Messages:
         passed = b""
         while not self._is_over and (found := data.find(self._marker)) >= 0:
             begin, end = found + len(self._marker), data.find(b"\n", found)
+            if (len(data) if end < 0 else end) - begin > _LONGEST:
+                raise TerminalError(_TAMPERED)
             behind = self._take(data[begin:end], data, end + 1) if end >= 0 else None
             if behind is None:
                 break
@@ -110,20 +116,28 @@ class Messages:
         return behind
 
     def _take_from_keeper(self, kind: bytes, rest: bytes, data: bytes, behind: int) -> int | None:
-        if kind == b"r":
-            connection, size, is_last = map(int, rest.split())
-            if size > _LONGEST:
-                raise TerminalError("a message of the script's keeper is too long")
-            if len(data) - behind < size:
-                return None
-            self.on_request(connection, data[behind : behind + size], bool(is_last))
-            return behind + size
-        if kind == b"e":
-            code, _, left = rest.partition(b" ")
-            self.exit_code, self.left = int(code), left.decode()
-            self.on_end()
-        elif kind == b"z":
-            self.removed = True
+        """Take a message of the keeper, whose word a script may have read from its memory.
+
+        Raises:
+            TerminalError: It is no message of a keeper.
+        """
+        try:
+            if kind == b"r":
+                connection, size, is_last = map(int, rest.split())
+                if not 0 < size <= _LONGEST:
+                    raise ValueError
+                if len(data) - behind < size:
+                    return None
+                self.on_request(connection, data[behind : behind + size], bool(is_last))
+                return behind + size
+            if kind == b"e":
+                code, _, left = rest.partition(b" ")
+                self.exit_code, self.left = int(code), left.decode()
+                self.on_end()
+            elif kind == b"z":
+                self.removed = True
+        except ValueError:
+            raise TerminalError(_TAMPERED) from None
         return behind
 
 
