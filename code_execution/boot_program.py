@@ -370,7 +370,8 @@ def stage(directory: str, files: dict[str, bytes]) -> None:
     try:
         os.mkdir(directory, 0o700)
     except FileNotFoundError:  # a command like `rm -rf /tmp/*` has removed what it is to be in
-        os.makedirs(directory, 0o700)
+        os.makedirs(directory.rpartition("/")[0], 0o700)  # which has that mode alone, and not what is above it
+        os.mkdir(directory, 0o700)
     for name, data in files.items():
         path = directory + "/" + name
         if name.endswith("/"):

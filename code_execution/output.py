@@ -20,6 +20,7 @@ LONGEST = 4096
 """Bytes that one message may have."""
 _MARK = b"\x1e"
 _LONGEST_NAME = len("script-123456789.py")
+_TAMPERED = "what says how the script ends was tampered with"
 
 
 def marker_of(word: str) -> bytes:
@@ -45,6 +46,9 @@ class Framed:
         Args:
             data: The next bytes.
             final: Whether nothing more comes, so that nothing is held back.
+
+        Raises:
+            TerminalError: Something that is no message of ours begins with a word that was ours alone.
         """
         if not self._markers:
             return data if self.is_heard else b""
@@ -55,11 +59,12 @@ class Framed:
             found, marker = place
             self._pass(data[at:found], passed)
             at, end = found, data.find(b"\n", found, found + LONGEST)
-            if end >= 0:
-                behind = self._take(marker, data[found + len(marker) : end], data, end + 1)
-            else:  # it is no message, or has not wholly come
-                behind = found + 1 if len(data) - found >= LONGEST else None
-                self._pass(data[found:behind] if behind else b"", passed)
+            if end < 0 and len(data) - found >= LONGEST:
+                raise TerminalError(_TAMPERED)
+            try:
+                behind = self._take(marker, data[found + len(marker) : end], data, end + 1) if end >= 0 else None
+            except ValueError:
+                raise TerminalError(_TAMPERED) from None
             if behind is None:
                 break
             at = behind
@@ -90,7 +95,11 @@ class Framed:
         return start if may_begin else len(data)
 
     def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
-        """Take one message, and return where the next bytes begin; None if it has not wholly come."""
+        """Take one message, and return where the next bytes begin; None if it has not wholly come.
+
+        Raises:
+            ValueError: It is none.
+        """
         raise NotImplementedError
 
 
@@ -140,8 +149,7 @@ class Messages(Framed):
     def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
         kind, _, rest = said.partition(b" ")
         if self.session and marker == marker_of(self.session):
-            if kind == b"f" and rest.isdigit():
-                self.on_printed(int(rest))
+            self.on_printed(int(rest))
             return behind
         if self.begun:
             return self._take_from_keeper(kind, rest, data, behind)
@@ -159,10 +167,11 @@ class Messages(Framed):
         return behind
 
     def _take_from_keeper(self, kind: bytes, rest: bytes, data: bytes, behind: int) -> int | None:
+        """Take a message of the keeper, whose word a script may have read from its memory."""
         if kind == b"r":
             connection, size, is_last = map(int, rest.split())
-            if size > LONGEST:
-                raise TerminalError("a message of the script's keeper is too long")
+            if not 0 < size <= LONGEST:
+                raise ValueError
             if len(data) - behind < size:
                 return None
             self.on_request(connection, data[behind : behind + size], bool(is_last))
@@ -217,16 +226,14 @@ class Results(Framed):
         return tuple(map(bytes, self._parts[b"i"]))
 
     def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
-        kind, *numbers = said.split(b" ")
-        if not all(number.isdigit() and len(number) < 10 for number in numbers):
-            return behind
-        if kind == b"d" and len(numbers) == 4:
-            number, self.code, self.value_bytes, self.left_out = map(int, numbers)
+        kind, _, rest = said.partition(b" ")
+        if kind == b"d":
+            number, self.code, self.value_bytes, self.left_out = map(int, rest.split())
             self.on_done(number)
-        elif kind in self._parts and len(numbers) == 2:
-            size, is_last = map(int, numbers)
-            if size > LONGEST:
-                return behind
+        elif kind in self._parts:
+            size, is_last = map(int, rest.split())
+            if not 0 <= size <= LONGEST:
+                raise ValueError
             if len(data) - behind < size:
                 return None
             self._add(kind, data[behind : behind + size], bool(is_last))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import signal
 import sys
@@ -26,7 +27,7 @@ from targets.python_sessions import (
 )
 
 from code_execution import PythonSession, execute_code
-from code_execution.boot_program import Session, drawn_figures
+from code_execution.boot_program import drawn_figures
 from code_execution.output import Results
 from code_execution.session import AFRESH
 from environments import (
@@ -159,7 +160,6 @@ def test_what_is_the_sessions_to_choose_is_refused(env: BaseEnvironment, tmp_pat
 def test_a_closed_session_runs_no_more(env: BaseEnvironment) -> None:
     session = PythonSession(env)
     session.close()
-    session.execute
     assert "was closed" in str(session.execute("1").error)
     session.close()
 
@@ -238,9 +238,6 @@ def test_where_there_is_no_stream_both_ways_it_is_refused(
 def test_a_new_python_says_that_the_variables_are_gone(env: BaseEnvironment) -> None:
     with PythonSession(env) as session:
         session.execute("x = 1")
-        env.execute_oneshot("pkill -KILL -f 'import os,marshal' -s 0; :")
-        for child in env.execute_oneshot("pgrep -f 'hermes.*script-' ; :").output.split():
-            assert child
         pid = session.execute("import os; os.getpid()").value
         env.execute_oneshot(f"kill -KILL {pid}")
         while session._python and session._python.process.runs:
@@ -296,7 +293,7 @@ sys.modules["matplotlib.pyplot"] = module
         result = session.execute(code)
         assert result.images == (b"\x1ePNG\n" * 1000,) * 2
         assert session.execute("1").images == ()
-        assert result.to_dict()["images"] == ["HlBORwoe" + "UE5HCh5Q"[:0] + i[8:] for i in result.to_dict()["images"]]  # type: ignore[attr-defined]
+        assert result.to_dict()["images"] == [base64.b64encode(image).decode() for image in result.images]
 
 
 def test_results_are_found_at_every_cut() -> None:
@@ -327,7 +324,6 @@ def test_results_that_lie_take_no_more_than_their_limit() -> None:
     for _ in range(30):
         results.feed(mark + b"i 3 1\nabc")
     assert len(results.figures) == 10
-    assert results.feed(mark + b"v 99999999 0\n" + b"rest") == b"rest"
-    assert results.feed(mark + b"x" * 5000).endswith(b"x" * 100)
-    assert results.feed(mark + b"d 1 2\n" + mark + b"nonsense\n" + mark + b"d -1 a b c\n") == b""
-    assert Session.__doc__
+    for lie in (b"v 99999999 0\n", b"x" * 5000, b"d 1 2\n", b"d -1 a b c\n", b"v -1 0\n"):
+        with pytest.raises(TerminalError, match="tampered"):
+            Results(word, 1000).feed(mark + lie)
