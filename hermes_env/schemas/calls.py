@@ -27,6 +27,8 @@ from rpc.signatures import ToolSignature
 _log = logger(__name__)
 
 SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
+LIMIT = "limit"
+"""The field of a script's result that is there only if a limit has refused something."""
 _EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
 """What a call of a tool of ours may lead to; anything else is a mistake in it, and is logged."""
 
@@ -104,7 +106,7 @@ def _result(
         with_servers = tools.has_servers
         run = execute_code(str(arguments[CODE]), env=env, tools=chosen, mcp_servers=with_servers, on_output=on_output)
         result = run.to_dict()
-        return {key: result[key] for key in SCRIPT_RESULT}
+        return {key: result[key] for key in (*SCRIPT_RESULT, *((LIMIT,) if run.limit else ()))}
     with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as seen:
         if name in tools.own:
             return came_of_tool(seen, env.model_view().value(_awaited(tools.own[name](**arguments))))
