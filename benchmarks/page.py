@@ -12,7 +12,7 @@ from benchmarks.marked_page import DOCS, MarkedPage
 from benchmarks.table import NONE, Row, beside_text, ratio_text, seconds_text
 
 PERFORMANCE = MarkedPage("performance.md", "performance")
-_PEERS = ("hermes-agent", "SWE-ReX", "inspect_ai")
+_PEERS = ("hermes-agent", "SWE-ReX", "inspect_ai", "openai-agents")
 
 
 def write(findings: Findings, docs: Path = DOCS) -> None:
