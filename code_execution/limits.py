@@ -162,7 +162,7 @@ class Preparation:
         self.deadline = began + limit
         """When the script's time is over, on the monotonic clock."""
         self._limit = limit
-        self._began = began
+        self.began = began
         self._interruption = interruption
         self._doing = "starting the target"
 
@@ -218,12 +218,12 @@ class Preparation:
             return self.interrupted()
         if isinstance(error, OutOfTimeError) or self._only_says_so(error):
             message = not_run_message(self._limit, self._doing)
-            return ExecutionResult("timeout", message, 0, time.monotonic() - self._began, None, message)
+            return ExecutionResult("timeout", message, 0, time.monotonic() - self.began, None, message)
         return None
 
     def interrupted(self) -> ExecutionResult:
         """Return the result of a script of whose end nothing is known, as nobody waits for it any more."""
-        seconds = time.monotonic() - self._began
+        seconds = time.monotonic() - self.began
         return ExecutionResult("interrupted", INTERRUPTED_MESSAGE, 0, seconds, None, INTERRUPTED_MESSAGE)
 
     def _only_says_so(self, error: TerminalError) -> bool:

@@ -6,9 +6,9 @@ import marshal
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from code_execution import boot_program
@@ -24,14 +24,13 @@ from rpc.target_source import FUTURE, cache_file, compiled, target_source
 _BOOT = "sitecustomize"
 OWN = "own"
 QUEUE = "rpc"
-_SIZE_DIGITS = 9
 _LOADER = f"""\
 import os,marshal
-d=b"";n={_SIZE_DIGITS}
+d=b"";n={boot_program.SIZE_DIGITS}
 while len(d)<n:
  d+=os.read(0,n-len(d))or os._exit({boot_program.CUT_SHORT})
- if len(d)=={_SIZE_DIGITS}:n+=int(d)
-d=d[{_SIZE_DIGITS}:]
+ if len(d)=={boot_program.SIZE_DIGITS}:n+=int(d)
+d=d[{boot_program.SIZE_DIGITS}:]
 d=eval(d)if d[:2]==b"{{'"else marshal.loads(d)
 m={{"__name__":"boot"}}
 exec(d["source"]if d["magic"]!=__import__("_frozen_importlib_external").MAGIC_NUMBER else marshal.loads(d["boot"]),m)
@@ -41,15 +40,6 @@ m["main"](d)
 
 _magic: WeakKeyDictionary[BaseEnvironment, dict[str, str]] = WeakKeyDictionary()
 """The magic numbers of an environment's Pythons, as far as they are known."""
-
-
-class Staged(NamedTuple):
-    """A script that is ready to be started."""
-
-    command: str
-    """Shell text that becomes it."""
-    given: bytes = b""
-    """What its boot program reads."""
 
 
 def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> dict[str, bytes]:
@@ -72,6 +62,7 @@ def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> di
     return files
 
 
+@cache
 def boot_source() -> str:
     """Return the source of the boot program, for any Python."""
     return FUTURE + target_source("boot_program.py", "code_execution")
@@ -109,7 +100,7 @@ class Staging:
         return f"{PYTHON} -u {shlex.join([f'{self._directory}/{SCRIPT}', *arguments])}"
 
     def there(
-        self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str], *, duplex: bool, relays: bool
+        self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str], *, duplex: bool, relays: bool, session: str
     ) -> tuple[str, bytes]:
         """Return the same for another machine, and what the boot program reads there: the files too."""
         known = _magic.get(self._env, {}).get(self._pythons.candidates[0], "")
@@ -122,6 +113,7 @@ class Staging:
             "arguments": list(arguments),
             "duplex": duplex,
             "relays": relays,
+            "session": session,
             "most": MAX_MESSAGE_BYTES,
             "too_large": TOO_LARGE,
             "magic": MAGIC_NUMBER,
@@ -130,7 +122,7 @@ class Staging:
         }
         read = marshal.dumps(given, 2) if duplex else ascii(given).encode()
         words = f"{PYTHON} -u -c {shlex.quote(_LOADER)}"
-        return words, b"%*d" % (_SIZE_DIGITS, len(read)) + read + self._messages.secret.encode()
+        return words, b"%*d" % (boot_program.SIZE_DIGITS, len(read)) + read + self._messages.secret.encode()
 
     def note_python(self) -> None:
         """Note which code the Python runs that has begun."""
