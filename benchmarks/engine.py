@@ -10,11 +10,11 @@ from pathlib import Path
 
 from benchmarks.measure import CannotDoError, Timer, clocked, in_turn, seldom, timed
 from benchmarks.peers.peer import Peer, timers_of
-from benchmarks.peers.scripts import CALLING, PRINTING
+from benchmarks.peers.scripts import CALLING, LASTING, PRINTING
 from benchmarks.raw_process import NOTHING, RawProcess
 from benchmarks.table import OURS, RAW, Row
 from benchmarks.tool_calls import stream_times, tool_call_times
-from code_execution import execute_code
+from code_execution import PythonSession, execute_code
 from code_execution.limits import TransportName
 from environments import BaseEnvironment
 
@@ -37,6 +37,8 @@ class Goals:
     queued_call: float | None = None
     script: float | None = None
     script_with_call: float | None = None
+    session: float | None = 5
+    """How many times our own command a script in a Python that lasts may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ def rows_of(engine: Engine) -> Iterator[Row]:
     yield from _tool_calls(engine)
     yield from _scripts(engine)
     yield from _scripts_with_call(engine)
+    yield from _lasting_pythons(engine)
     if engine.copying:
         yield from _files(engine, engine.copying)
 
@@ -156,6 +159,24 @@ def _scripts_with_call(engine: Engine) -> Iterator[Row]:
     measured = in_turn(timers, seconds=3, least_rounds=8, missing=engine.missing)
     what = f"execute_code with a tool call, {engine.name}"
     yield Row.of(what, measured, goal=engine.goals.script_with_call, raw_is="starting Python there, without the call")
+
+
+def _lasting_pythons(engine: Engine) -> Iterator[Row]:
+    with PythonSession(engine.env) as session:
+        timers = {
+            RAW: clocked(lambda: engine.env.execute("true")),
+            OURS: clocked(lambda: _run_in(session)),
+            **timers_of(engine.peers, "python_session", SELDOM),
+        }
+        measured = in_turn(timers, seconds=3, least_rounds=8 * SELDOM, missing=engine.missing)
+    what = f'session.execute("{LASTING}"), {engine.name}'
+    yield Row.of(what, measured, goal=engine.goals.session, raw_is='our own execute("true") there')
+
+
+def _run_in(session: PythonSession) -> None:
+    result = session.execute(LASTING)
+    if result.status != "success":
+        raise CannotDoError(f"the script ended with {result.status}: {result.output}")
 
 
 def _client_timers(engine: Engine, words: Sequence[str], every: int = 1) -> dict[str, Timer]:

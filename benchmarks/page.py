@@ -125,4 +125,4 @@ def _missing(findings: Findings) -> Iterator[str]:
 
 def _code(what: str) -> str:
     """Return a row's name with what is called in it as code."""
-    return re.sub(r'(\w+\("[^|]*?"\)|\w*execute_\w+|(?:put|get)_file)', r"`\1`", what, count=1)
+    return re.sub(r'([\w.]+\("[^|]*?"\)|\w*execute_\w+|(?:put|get)_file)', r"`\1`", what, count=1)

@@ -50,6 +50,7 @@ def test_this_machine_is_measured_in_commands_tool_calls_and_scripts() -> None:
         "tool call, local, file queue",
         'execute_code("print(1)"), local',
         "execute_code with a tool call, local",
+        'session.execute("x = 1"), local',
     }
     assert all(row.raw and row.ours and row.ratio for row in rows.values())
     assert rows['execute("true"), local'].goal == 4
@@ -57,6 +58,7 @@ def test_this_machine_is_measured_in_commands_tool_calls_and_scripts() -> None:
     assert rows['execute("true"), local'].missing == ENDED
     assert rows['execute_code("print(1)"), local'].goal == 1.3
     assert rows["execute_code with a tool call, local"].goal == 1.6
+    assert rows['session.execute("x = 1"), local'].goal == 5
 
 
 @pytest.mark.usefixtures("once")
