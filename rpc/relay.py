@@ -14,8 +14,11 @@ from rpc.messages import Response, too_large
 
 MOST_SIDE_BY_SIDE = 32
 """How many calls of one script run at the same time."""
-MOST_CALLS, MOST_BYTES = 64, 64 * 1024 * 1024
-"""How many calls are under way, and how large they are together, before the script's stream is read no more."""
+MOST_CALLS, MOST_BYTES = 65, 64 * 1024 * 1024
+"""How many calls are under way, and how large they are together, before the script's stream is read no more.
+
+The boot program takes 64 connections, so that as many calls do not keep the script's end from being read.
+"""
 TOO_LARGE = Response("", error=too_large()).encode().decode().rstrip("\n")
 """The answer to a request that is too large, which the boot program does not send on."""
 
@@ -34,7 +37,8 @@ class Relay:
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
+        self.dispatcher = dispatcher
+        """What answers from now on. Another one of the same token may take its place."""
         self._process: Fed | None = None
         self._turns = asyncio.Semaphore(MOST_SIDE_BY_SIDE)
         self._connection = 0
@@ -59,7 +63,7 @@ class Relay:
             BrokenRelayError: The boot program never does that.
         """
         if self._line is None:
-            self._connection, self._line, self._dropped = connection, IncomingLines(self._dispatcher.prefix), 0
+            self._connection, self._line, self._dropped = connection, IncomingLines(self.dispatcher.prefix), 0
         if connection != self._connection or part.endswith(b"\n") is not is_last:
             raise BrokenRelayError("the relay of the script's tool calls was tampered with")
         lines: list[bytes] = []
@@ -90,7 +94,7 @@ class Relay:
         return self._calls >= MOST_CALLS or self._bytes >= MOST_BYTES
 
     async def _answer(self, connection: int, line: bytes, dropped: int, size: int) -> None:
-        dispatcher = self._dispatcher
+        dispatcher = self.dispatcher
         async with self._turns:
             if self._has_ended:
                 return

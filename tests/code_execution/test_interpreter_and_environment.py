@@ -182,15 +182,6 @@ def test_limits_and_mode_come_from_the_settings(env: BaseEnvironment, configure:
     assert (result.status, "0.6" in result.output) == ("timeout", True)
 
 
-def test_a_setting_for_what_is_gone_is_passed_over_with_one_warning(
-    env: BaseEnvironment, configure: Callable[[str], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    configure("code_execution: {warm: off, max_stdout_bytes: 2000}\n")
-    for _ in range(2):
-        assert "[output truncated at 2KB]" in execute_code("print('x' * 5000)", env=env).output
-    assert caplog.text.count("code_execution.warm: passed over: no Python is kept ready") == 1
-
-
 def test_a_wrong_setting_is_named(env: BaseEnvironment, configure: Callable[[str], None]) -> None:
     configure("code_execution:\n  mode: loose\n")
     with pytest.raises(SettingsError, match=r"code_execution\.mode"):

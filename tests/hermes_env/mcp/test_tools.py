@@ -82,6 +82,8 @@ def test_what_a_tool_cannot_do_is_a_result_that_says_so(web_server: WebServer) -
             (page,) = (await _called(client, "web_extract", urls=["http://127.0.0.1:9/"]))["results"]
             assert page["error"]
             assert (await _called(client, "execute_code", code="raise SystemExit(3)"))["exit_code"] == 3
+            many = "from hermes_tools import terminal\nfor n in range(51): terminal(':')"
+            assert "limit of 50 tool calls" in (await _called(client, "execute_code", code=many))["limit"]
             assert (await _called(client, "terminal", command="exit 3")) == {
                 "output": "",
                 "exit_code": 3,

@@ -51,6 +51,13 @@ def test_a_script_runs_with_its_tools_and_what_it_prints_comes_back(env: BaseEnv
     assert result == {"status": "success", "output": "0\n1\n2\n", "error": None, "exit_code": 0, "tool_calls_made": 3}
 
 
+def test_a_limit_that_a_script_has_reached_is_named(env: BaseEnvironment) -> None:
+    code = "from hermes_tools import terminal\nfor n in range(51): terminal(':')"
+    result = called("execute_code", {"code": code})
+    limit = "The limit of 50 tool calls (max_tool_calls) was reached: 1 tool call was refused."
+    assert (result["status"], result["limit"], result["tool_calls_made"]) == ("error", limit, 50)
+
+
 def test_what_a_model_means_is_understood(env: BaseEnvironment) -> None:
     for arguments, output in {
         '{"command": "echo hi", "timeout": "5"}': "hi\n",
