@@ -396,6 +396,7 @@ def remove(name: str, place: int | None = None) -> None:
 
     Raises:
         OSError: Something of it cannot be removed.
+        RecursionError: It is too deep.
     """
     directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
     try:
@@ -729,7 +730,7 @@ class Keeper:
             wake = os.open(os.devnull, os.O_WRONLY)
         try:
             remove(self.directory)
-        except OSError:
+        except (OSError, RecursionError):  # we have more means
             return
         os.write(2, b"\x1e" + self.word + b" z\n")
         try:
