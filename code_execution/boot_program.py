@@ -434,7 +434,10 @@ class Connection:
         self.is_too_large = False
 
     def line(self, most: int) -> bytes | None:
-        """Read on, and return a whole line; b"" if there is none yet, None at the connection's end."""
+        """Read on, and return a whole line; b"" if there is none yet, None at the connection's end.
+
+        Of one that is too large nothing but its end is returned.
+        """
         try:
             data = self.socket.recv(RECEIVE)
         except BlockingIOError:
@@ -444,14 +447,14 @@ class Connection:
         if not data:
             return None
         self.received += data
+        if len(self.received) > most:
+            self.received.clear()
+            self.is_too_large = True
         if not data.endswith(b"\n"):  # a script sends one line, and waits for the answer
-            if len(self.received) > most:
-                self.received.clear()
-                self.is_too_large = True
             return b""
         line = bytes(self.received)
         self.received.clear()
-        return line
+        return line or b"\n"
 
     def send(self) -> bool:
         """Send what is to be sent, as far as it can be; return whether the connection is still good."""
