@@ -396,6 +396,7 @@ def remove(name: str, place: int | None = None) -> None:
 
     Raises:
         OSError: Something of it cannot be removed.
+        RecursionError: It is too deep.
     """
     directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
     try:
@@ -433,7 +434,10 @@ class Connection:
         self.is_too_large = False
 
     def line(self, most: int) -> bytes | None:
-        """Read on, and return a whole line; b"" if there is none yet, None at the connection's end."""
+        """Read on, and return a whole line; b"" if there is none yet, None at the connection's end.
+
+        Of one that is too large nothing but its end is returned.
+        """
         try:
             data = self.socket.recv(RECEIVE)
         except BlockingIOError:
@@ -443,14 +447,14 @@ class Connection:
         if not data:
             return None
         self.received += data
+        if len(self.received) > most:
+            self.received.clear()
+            self.is_too_large = True
         if not data.endswith(b"\n"):  # a script sends one line, and waits for the answer
-            if len(self.received) > most:
-                self.received.clear()
-                self.is_too_large = True
             return b""
         line = bytes(self.received)
         self.received.clear()
-        return line
+        return line or b"\n"
 
     def send(self) -> bool:
         """Send what is to be sent, as far as it can be; return whether the connection is still good."""
@@ -729,7 +733,7 @@ class Keeper:
             wake = os.open(os.devnull, os.O_WRONLY)
         try:
             remove(self.directory)
-        except OSError:
+        except (OSError, RecursionError):  # we have more means
             return
         os.write(2, b"\x1e" + self.word + b" z\n")
         try:

@@ -305,13 +305,15 @@ def test_a_script_may_have_its_tools_by_their_schemas_and_this_one_function(env:
     tools = tools_from_schemas(tool_schemas(tools=named), handle_function_call)
     assert list(tools) == named
     code = """
-from hermes_tools import patch, process, read_file, search_files, terminal, write_file
+from hermes_tools import ToolError, patch, process, read_file, search_files, terminal, write_file
 write_file("a.txt", "one\\ntwo\\nthree\\n")
 print(patch("a.txt", "two", "2")["replacements"], read_file("a.txt", 2, 1)["content"])
 print(search_files("t.*e", context=1)["matches"][0]["before"], terminal("cat a.txt; exit 3"))
 started = terminal("echo in the background", background=True)
 print(process("wait", started["process_id"], timeout=30)["output"])
-print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"), terminal().get("error"))
+print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"))
+try: terminal()
+except ToolError as error: print(error)
 """
     result = execute_code(code, env=env, tools=tools)
     assert result.status == "success", result.output
@@ -319,5 +321,5 @@ print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"),
     assert lines[0] == "1      2|2"
     assert lines[2] == "['2'] {'output': 'one\\n2\\nthree\\n', 'exit_code': 3, 'error': None}"
     assert lines[3] == "in the background"
-    assert "no such file" in lines[5] and "count from 1" in lines[5] and "'command'" in lines[5]
+    assert "no such file" in lines[5] and "count from 1" in lines[5] and "'command'" in lines[6]
     assert result.tool_calls_made == 9
