@@ -10,7 +10,7 @@ Messages to us go over standard error between what others print there: byte 30, 
 is one write of at most 4,096 bytes, which a pipe takes whole.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH109, PTH208, SIM105, PLR0915  # pathlib or contextlib would cost milliseconds
+# ruff: noqa: PTH102, PTH103, PTH104, PTH108, PTH109, PTH208, SIM105, PLR0915  # pathlib or contextlib would cost milliseconds
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 OLDEST = (3, 8)
 BEGIN = "begin"
 """The file that holds the word and the mode of a script on this machine."""
+SCRIPT, HELD = "script.py", "script"
+"""A script's file, and its name until its Python has begun: one that passes this program over must not run it."""
 CUT_SHORT = 97
 """The exit code when the input ends too soon."""
 GRACE, KILL_LIMIT = 5.0, 2.0
@@ -284,7 +286,9 @@ class Keeper:
         import _socket
 
         self.listener = listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        listener.bind(self.directory + "/socket")
+        os.chdir(self.directory)  # as an address has to be short
+        listener.bind("socket")
+        os.chdir("/")
         listener.listen(MOST_CONNECTIONS)
         listener.setblocking(False)
         self.poll.register(listener.fileno(), self.POLLIN)
@@ -484,11 +488,19 @@ class Keeper:
 
     def last_words(self) -> None:
         """Remove the directory, and say whether it is gone."""
+        try:  # what waits for calls in files is to see that they are gone
+            wake = os.open(self.directory + "/rpc/wake", os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError:  # calls come another way
+            wake = os.open(os.devnull, os.O_WRONLY)
         try:
             remove(self.directory)
         except OSError:
             return
         os.write(2, b"\x1e" + self.word + b" z\n")
+        try:
+            os.write(wake, b"\n")
+        except OSError:  # a script has made something else of the pipe
+            pass
 
 
 def children() -> list[int]:
@@ -522,7 +534,7 @@ def main(given: dict[str, object]) -> None:
     """Stage the script, fork, keep it in the parent, and become it in the child.
 
     Args:
-        given: `word`, `directory`, `files`, `script`, `mode`, `arguments`; `duplex`, whether the input goes on behind
+        given: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, whether the input goes on behind
             this; `relays`, whether tool calls are relayed; `most` and `too_large`, the largest request, and the answer
             to a larger one.
     """
@@ -542,8 +554,8 @@ def main(given: dict[str, object]) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-        source, mode, arguments = files[str(given["script"])], str(given["mode"]), given["arguments"]
-        path = "{}/{}".format(directory, given["script"])
+        source, mode, arguments = files[SCRIPT], str(given["mode"]), given["arguments"]
+        path = directory + "/" + SCRIPT
         if mode == "strict":
             os.chdir(directory)
         given.clear()
@@ -584,12 +596,13 @@ def begin_here() -> None:
     with open(directory + "/" + BEGIN, encoding="utf-8") as file:
         word, mode = file.read().split()
     check_version()
+    os.rename(directory + "/" + HELD, directory + "/" + SCRIPT)
     say(word, "+" + MAGIC_NUMBER.hex())
     is_safe = getattr(sys.flags, "safe_path", False)
     set_path(directory, mode)
     if not is_safe:
         sys.path.remove(directory)  # the interpreter puts it there itself
-    sys.meta_path.insert(0, ProjectsOwn(directory + "/script.py"))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, ProjectsOwn(directory + "/" + SCRIPT))  # type: ignore[arg-type]
     found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
     if found is None or found.loader is None:
         raise ImportError("there is no other", name="sitecustomize")

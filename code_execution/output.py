@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable
 from functools import cached_property
 
+from code_execution.boot_program import SCRIPT
 from code_execution.result import with_truncation_notice
 from code_execution.settings import CodeExecutionSettings
 from environments.errors import TerminalError
@@ -14,7 +15,7 @@ from environments.loop import Pieces
 from environments.model_view import ModelView
 from environments.output import BoundedCapture, Channel, Fed, LiveText, TextCallback
 
-SCRIPT, STUB = "script.py", "hermes_tools.py"
+STUB = "hermes_tools.py"
 _LONGEST = 4096
 """Bytes that one message may have."""
 _MARK = b"\x1e"

@@ -179,7 +179,9 @@ class Run:
         self._output.shorten_paths(directory)
         self._is_staged = True
         text, given, mode, argv = "", b"", limits.mode, self._script.argv
-        self._is_kept = not self._is_local or way == "relay"
+        # Here the Python is to find its boot program by PYTHONPATH. One that has not begun may not look there.
+        finds = not self._pythons.doubtful and ":" not in directory
+        self._is_kept = not self._is_local or way == "relay" or not finds
         if self._is_kept:
             self._messages.has_keeper = True
             words, given = self._staging.there(files, mode, argv, duplex=duplex, relays=way == "relay")

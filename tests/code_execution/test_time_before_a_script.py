@@ -9,7 +9,6 @@ import pytest
 from targets.plain_local import PlainLocal
 
 from code_execution import execute_code
-from code_execution import run as script_run
 from environments import BaseEnvironment, CancelScope, EnvironmentStartError, load_settings
 from environments.cancellation import in_no_scope
 from rpc import generate_stub
@@ -71,7 +70,7 @@ def test_a_scope_that_is_cancelled_while_a_script_is_got_ready_is_no_failure(
         scope.cancel()
         return generate_stub(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(script_run, "generate_stub", stub)
+    monkeypatch.setattr("code_execution.run.generate_stub", stub)
     with backend(load_settings("local", cwd=str(tmp_path))) as env, scope.active():
         result = execute_code("open('ran', 'w')", env=env)
         assert (result.status, result.exit_code) == ("interrupted", None)

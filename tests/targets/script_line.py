@@ -60,11 +60,11 @@ class FaultyEnvironment:
 class Line:
     """One over a Unix socket, or over a queue of files if there is an environment. Scripts here have it in common."""
 
-    def __init__(self, directory, handlers, env=None, max_calls=50, **options):
+    def __init__(self, directory, handlers, env=None, max_calls=50, wake=True, **options):
         self.directory = directory
         self.token = secrets.token_hex(16)
         self.dispatcher = Dispatcher(handlers, token=self.token, max_calls=max_calls)
-        stage(str(directory), {"rpc/": b"", "rpc/wake|": b""})
+        stage(str(directory), {"rpc/": b"", **({"rpc/wake|": b""} if wake else {})})
         if env is None:
             self.transport, client = UnixSocketTransport(self.dispatcher), SOCKET
             self.place = self.transport.start()
@@ -112,7 +112,7 @@ class RelayedLine:
 
     def run(self, code):
         result = execute_code(
-            BEGIN + textwrap.dedent(code),
+            BEGIN + "os.chdir(sys.path[0])\n" + textwrap.dedent(code),
             env=self._env,
             tools=self._handlers,
             max_tool_calls=self._max_calls,
@@ -162,12 +162,12 @@ def load(tmp_path, monkeypatch):
     for module in (sys, threading):  # whose hooks it takes
         monkeypatch.setattr(module, "excepthook", module.excepthook)
 
-    def load_one(token="token", max_calls=50, tool_errors="return", **handlers):
+    def load_one(token="token", place="", max_calls=50, tool_errors="return", **handlers):
         path = tmp_path / "hermes_tools.py"
         source = generate_stub(handlers, SOCKET, tool_errors)
         ast.parse(source, feature_version=(3, 8))
         path.write_text(source, "utf-8")
-        (tmp_path / "own").write_text(own_file(token, ""), "utf-8")
+        (tmp_path / "own").write_text(own_file(token, place), "utf-8")
         spec = importlib.util.spec_from_file_location("hermes_tools_under_test", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
