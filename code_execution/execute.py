@@ -8,29 +8,22 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from code_execution.limits import (
-    Interruption,
-    Limits,
-    OutOfTimeError,
-    Preparation,
-    Tools,
-    TransportName,
-    checked_code,
-    checked_tools,
-)
+from code_execution.limits import Limits, Tools, TransportName, checked_code, checked_tools
 from code_execution.mcp.for_script import called_by, running_servers
 from code_execution.mcp.server_settings import McpServer, servers_of
 from code_execution.output import Shown
+from code_execution.preparation import Interruption, OutOfTimeError, Preparation
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
 from code_execution.run import Script, run_script
-from code_execution.settings import Mode
+from code_execution.session import OwnSessions, ScriptSession
+from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
 from environments.errors import DENIED, EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
-from environments.loop import run
+from environments.loop import Call, run
 from environments.manager import get_environment
 from environments.observation.fitting import byte_size
 from environments.observation.observation import UNOBSERVED, Facts, Observation
@@ -41,6 +34,23 @@ from rpc import ToolCallCallback, ToolErrors
 
 if TYPE_CHECKING:
     from environments.approvals import ScriptHook, ToolCallHook
+
+
+class ScriptOptions(TypedDict, total=False):
+    """What `execute_code` takes for a script of a session."""
+
+    tools: Tools | None
+    timeout: float | None
+    max_tool_calls: int | None
+    interrupt: threading.Event | None
+    on_output: TextCallback | None
+    on_tool_call: ToolCallCallback | None
+    tool_errors: ToolErrors | None
+    argv: Sequence[str]
+    mcp_servers: bool | None
+    before_script: ScriptHook | None
+    before_tool_call: ToolCallHook | None
+    record: str | os.PathLike[str] | None
 
 
 def execute_code(
@@ -62,6 +72,7 @@ def execute_code(
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
     record: str | os.PathLike[str] | None = None,
+    session: ScriptSession | bool | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment. It may call tools, which run here, through `import hermes_tools`.
 
@@ -92,6 +103,10 @@ def execute_code(
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
         record: A file here that a record of it and of all that its tools do is added to, beside the environment's; see
             docs/records.md.
+        session: The Python that runs it, in place of one of its own, with what the scripts before have defined; True is
+            the one that the environment keeps for this. The environment and the mode are then the session's, and so is
+            what is not given of `tools`, `timeout`, `max_tool_calls`, `tool_errors` and `mcp_servers`. None is as the
+            setting `kernel_mode` says: False at first.
 
     Returns:
         The result, also for a script that failed, timed out, was interrupted, was denied, or could not be staged.
@@ -107,7 +122,19 @@ def execute_code(
     """
     if sys.platform == "win32":
         return not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
-    limits = Limits.checked(timeout, max_tool_calls, mode, transport, tool_errors, session_env)
+    settings = load_code_execution_settings()
+    if session is True or (session is None and settings.kernel_mode == "session"):
+        env = get_environment() if env is None else _checked_environment(env)
+        session = env.attachments.get(OwnSessions).of(env, mode or settings.mode, bool(session_env))
+    if session:
+        session.check_options(env, mode, transport, session_env)
+        env, mode, session_env = session.env, session.mode, session.session_env
+        tools = session.tools if tools is None else tools
+        timeout = session.timeout if timeout is None else timeout
+        max_tool_calls = session.max_tool_calls if max_tool_calls is None else max_tool_calls
+        tool_errors = session.tool_errors if tool_errors is None else tool_errors
+        mcp_servers = session.mcp_servers if mcp_servers is None else mcp_servers
+    limits = Limits.checked(settings, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
     env = get_environment() if env is None else _checked_environment(env)
     handlers = script_tools(env) if tools is None else checked_tools(tools)
     with_servers = tools is None if mcp_servers is None else mcp_servers
@@ -126,6 +153,7 @@ def execute_code(
         servers,
         before_script,
         on_output,
+        session.run_script if session else run_script,
     )
     with _observed(asked.script, tools, record) as seen:
         return _came_of(seen, asked.result())
@@ -140,6 +168,8 @@ class Asked:
     """The MCP servers that it calls, by what their tools' names begin with."""
     before_script: ScriptHook | None
     on_output: TextCallback | None
+    run: Callable[[Call[Any], Script, float], Awaitable[Callable[[], ExecutionResult]]]
+    """Runs it, on the loop."""
 
     def result(self) -> ExecutionResult:
         """Run the script, and return for a result what is raised, but for what is not the script's doing."""
@@ -170,7 +200,7 @@ class Asked:
 
     def _run(self, script: Script, began: float) -> ExecutionResult:
         shown = Shown(self.on_output, script.env.model_view()) if self.on_output else None
-        made = run(lambda call: run_script(call, script, began), shown)
+        made = run(lambda call: self.run(call, script, began), shown)
         if shown:
             shown.finish()
         return made()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+import base64
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from environments.output import CapturedText
@@ -37,14 +38,27 @@ class ExecutionResult:
     limit: str | None = None
     """Which limit has refused something to the script, in a sentence; None if none has."""
 
+    note: str | None = None
+    """What became of a session's variables, or was left out of the result, in a sentence; see `PythonSession`."""
+    value: str | None = None
+    """In a session, how the value of the script's last expression is written; None if it has none, or is None."""
+    images: tuple[bytes, ...] = field(default=(), repr=False)
+    """In a session, the open figures of matplotlib as PNG."""
+
     def to_dict(self) -> dict[str, object]:
-        """Return the fields, ready for JSON."""
-        return {**asdict(self), "tool_calls": [asdict(call) for call in self.tool_calls]}
+        """Return the fields, ready for JSON; images as base64."""
+        images = [base64.b64encode(image).decode() for image in self.images]
+        return {**asdict(self), "tool_calls": [asdict(call) for call in self.tool_calls], "images": images}
 
 
 def timeout_message(seconds: float) -> str:
     """Return what is said of a script that ran out of time."""
     return f"Script timed out after {plain_number(seconds)}s and was killed."
+
+
+def interrupted_message(seconds: float) -> str:
+    """Return what is said of a script of a session that ran out of time, and was interrupted."""
+    return f"Script timed out after {plain_number(seconds)}s and was interrupted."
 
 
 def not_run_message(seconds: float, taken_by: str) -> str:

@@ -6,9 +6,9 @@ import marshal
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from code_execution import boot_program
@@ -47,15 +47,6 @@ _magic: WeakKeyDictionary[BaseEnvironment, dict[str, str]] = WeakKeyDictionary()
 """The magic numbers of an environment's Pythons, as far as they are known."""
 
 
-class Staged(NamedTuple):
-    """A script that is ready to be started."""
-
-    command: str
-    """Shell text that becomes it."""
-    given: bytes = b""
-    """What its boot program reads."""
-
-
 def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> dict[str, bytes]:
     """Return the files of a script's directory, by name; a `/` behind a name makes it a directory's, a `|` a pipe's.
 
@@ -76,6 +67,7 @@ def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> di
     return files
 
 
+@cache
 def boot_source() -> str:
     """Return the source of the boot program, for any Python."""
     return FUTURE + target_source("boot_program.py", "code_execution")
@@ -113,7 +105,14 @@ class Staging:
         return f"{PYTHON} -u {shlex.join([f'{self._directory}/{SCRIPT}', *arguments])}"
 
     def there(
-        self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str], *, duplex: bool, relays: bool
+        self,
+        files: Mapping[str, bytes],
+        mode: str,
+        arguments: Sequence[str],
+        *,
+        duplex: bool,
+        relays: bool,
+        session: str,
     ) -> tuple[str, bytes]:
         """Return the same for another machine, and what the boot program reads there: the files too."""
         known = _magic.get(self._env, {}).get(self._pythons.candidates[0], "")
@@ -125,6 +124,7 @@ class Staging:
             "arguments": list(arguments),
             "duplex": duplex,
             "relays": relays,
+            "session": session,
             "most": MAX_MESSAGE_BYTES,
             "too_large": TOO_LARGE,
             "magic": MAGIC_NUMBER,

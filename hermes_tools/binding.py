@@ -56,12 +56,19 @@ def _shown(
 
 
 def _presented(call: Callable[P, R], tool: Callable[..., R]) -> Callable[P, R]:
-    signature = inspect.signature(tool)
-    environment, *parameters = signature.parameters.values()
+    environment, signature = _signature_behind_environment(tool)
     functools.update_wrapper(call, tool)
     # Without these two, tools that inspect a function would find the environment parameter again.
     del call.__dict__["__wrapped__"]
-    call.__annotations__ = {name: kind for name, kind in tool.__annotations__.items() if name != environment.name}
+    call.__annotations__ = {name: kind for name, kind in tool.__annotations__.items() if name != environment}
     call.__dict__["__presents__"] = tool
-    call.__dict__["__signature__"] = signature.replace(parameters=parameters)
+    call.__dict__["__signature__"] = signature
     return call
+
+
+@functools.cache
+def _signature_behind_environment(tool: Callable[..., object]) -> tuple[str, inspect.Signature]:
+    """Return the name of a tool's first parameter, and its signature without that."""
+    signature = inspect.signature(tool)
+    environment, *parameters = signature.parameters.values()
+    return environment.name, signature.replace(parameters=parameters)

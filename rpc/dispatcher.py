@@ -73,6 +73,7 @@ class Dispatcher:
         """
         if not token:
             raise ValueError("the token is empty: any request would be accepted")
+        self.token = token
         self._handlers = dict(handlers)
         self._signatures = {name: ToolSignature.of(handler) for name, handler in self._handlers.items()}
         self.prefix = request_prefix(token)

@@ -47,8 +47,8 @@ class FileQueueTransport:
         Args:
             dispatcher: What answers the requests.
             env: Where the script runs.
-            queue: The queue's directory there, readable for the script's user alone; its maker removes it. A pipe `wake`
-                in it has the collector told of requests; without one it looks every 0.05 s.
+            queue: The queue's directory there, readable for the script's user alone; its maker removes it. A pipe
+                `wake` in it has the collector told of requests; without one it looks every 0.05 s.
             streams: Whether what a command prints comes as it is printed, at no cost: one then goes on to bring
                 requests. Otherwise each ends when it has brought some. None is as the environment says.
         """

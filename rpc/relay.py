@@ -37,7 +37,8 @@ class Relay:
     """
 
     def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
+        self.dispatcher = dispatcher
+        """What answers from now on. Another one of the same token may take its place."""
         self._process: Fed | None = None
         self._turns = asyncio.Semaphore(MOST_SIDE_BY_SIDE)
         self._connection = 0
@@ -62,7 +63,7 @@ class Relay:
             BrokenRelayError: The boot program never does that.
         """
         if self._line is None:
-            self._connection, self._line, self._dropped = connection, IncomingLines(self._dispatcher.prefix), 0
+            self._connection, self._line, self._dropped = connection, IncomingLines(self.dispatcher.prefix), 0
         if connection != self._connection or part.endswith(b"\n") is not is_last:
             raise BrokenRelayError("the relay of the script's tool calls was tampered with")
         lines: list[bytes] = []
@@ -93,7 +94,7 @@ class Relay:
         return self._calls >= MOST_CALLS or self._bytes >= MOST_BYTES
 
     async def _answer(self, connection: int, line: bytes, dropped: int, size: int) -> None:
-        dispatcher = self._dispatcher
+        dispatcher = self.dispatcher
         async with self._turns:
             if self._has_ended:
                 return

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import math
 import textwrap
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import TypeGuard
+from typing import Generic, TypeGuard, TypeVar
 
 from rpc.parsing import parsed
 
+T = TypeVar("T")
 MIN_HIDDEN_CHARACTERS = 6
 """Shorter texts that were bound to a tool are not looked for in its errors: they are words of every sentence."""
 HIDDEN = "[bound argument]"
@@ -57,7 +60,11 @@ class ToolSignature:
 
     @classmethod
     def of(cls, tool: Callable[..., object]) -> ToolSignature:
-        """Find out about a tool."""
+        """Find out about a tool. What was found is remembered as long as the tool exists."""
+        return _known.of(tool, lambda: cls._found(tool))
+
+    @classmethod
+    def _found(cls, tool: Callable[..., object]) -> ToolSignature:
         found = getattr(tool, "__described__", None)
         described = found if isinstance(found, Described) else None
         partials = _partials(tool)
@@ -107,6 +114,30 @@ class ToolSignature:
         for value in self.values:
             text = text.replace(value, HIDDEN)
         return text
+
+
+class PerTool(Generic[T]):
+    """Remembers one thing of each tool, as long as the tool exists."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[weakref.ref[object], T]] = {}
+
+    def of(self, tool: Callable[..., object], find: Callable[[], T]) -> T:
+        """Return what is remembered of a tool, or find it."""
+        # One of ours that is bound to an environment is like all others of its kind, unless somebody has wrapped it.
+        own = getattr(tool, "__presents__", None) if not hasattr(tool, "__wrapped__") else None
+        identity = own or tool
+        kept = self._kept.get(id(identity))
+        if kept and kept[0]() is identity:
+            return kept[1]
+        found = find()
+        with contextlib.suppress(TypeError):  # nothing can refer to it weakly
+            number = id(identity)
+            self._kept[number] = weakref.ref(identity, lambda _: self._kept.pop(number, None)), found
+        return found
+
+
+_known: PerTool[ToolSignature] = PerTool()
 
 
 def documentation(tool: Callable[..., object]) -> str | None:

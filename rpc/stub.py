@@ -14,7 +14,7 @@ from typing import Literal
 from rpc import stub_runtime
 from rpc.messages import MAX_MESSAGE_BYTES
 from rpc.parsing import parsed
-from rpc.signatures import ToolSignature, Verbatim, documentation
+from rpc.signatures import PerTool, ToolSignature, Verbatim, documentation
 from rpc.target_source import FUTURE, target_source
 
 _HEADER = '"""The tools of the program that runs this script. Generated; do not edit."""\n\n'
@@ -34,6 +34,7 @@ ToolErrors = Literal["raise", "return"]
 """What a refused call does in the script: raise `ToolError`, or return `{"error": ...}` as a tool that fails does."""
 
 _NOT_GIVEN = "_NOT_GIVEN"
+_rendered_tools: PerTool[str] = PerTool()
 
 _ANNOTATION_NODES = (
     ast.Expression,
@@ -120,6 +121,11 @@ def check_name(name: str) -> None:
 
 def _render_function(name: str, handler: Callable[..., object]) -> str:
     """Return a function that only tells which arguments it got; `_tool` in the fixed part makes the call of it."""
+    return f"@_tool\ndef {name}{_rendered_tools.of(handler, lambda: _rendered_tool(handler))}"
+
+
+def _rendered_tool(handler: Callable[..., object]) -> str:
+    """Return what stands behind the function's name."""
     known = ToolSignature.of(handler)
     # Some functions written in C have no signature; they check what they are given themselves.
     signature = known.parameters or inspect.signature(lambda *args, **kwargs: None)
@@ -135,8 +141,7 @@ def _render_function(name: str, handler: Callable[..., object]) -> str:
     ]
     doc = documentation(handler)
     lines = [
-        "@_tool",
-        f"def {name}{_rendered(signature, known.hidden)}:",
+        f"{_rendered(signature, known.hidden)}:",
         *([f"    {doc!r}"] if doc else []),
         f"    return {', '.join(arguments)}",
     ]

@@ -1,0 +1,377 @@
+"""A Python that stays in the target, and runs one script after another in one namespace: its turns, runs and end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import marshal
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
+from typing import Any, Self
+
+from code_execution.boot_program import CONTROL, SIZE_DIGITS
+from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools
+from code_execution.output import STUB, Framed, Printed, Results, ScriptOutput
+from code_execution.preparation import Interruption, Preparation
+from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
+from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
+from code_execution.settings import Mode, load_code_execution_settings
+from code_execution.staging import files_of
+from code_execution.start import NotBegunError, PythonProcess, is_cleaned_up, over, side_by_side
+from environments.base import BaseEnvironment
+from environments.cancellation import in_no_scope
+from environments.errors import TerminalError, UnsupportedError
+from environments.loop import Call, current, done, on_loop, shielded, spawn
+from environments.model_view import ModelView
+from environments.result import KILLED_EXIT_CODE
+from rpc import Dispatcher, Relay, ToolCallLog, ToolErrors, generate_stub
+from rpc.stub import SOCKET
+
+GONE = "The Python of this session has ended, and its variables are gone. The next script begins in a new one."
+AFRESH = "This script began in a new Python: the one of the scripts before has ended, and its variables are gone."
+LAST_WORDS = 2.0
+"""Seconds that a Python has to end by itself."""
+FIRST = asyncio.FIRST_COMPLETED
+
+_runs_for: ContextVar[frozenset[int]] = ContextVar("hermes_python_sessions", default=frozenset())
+"""The sessions whose scripts the current thread answers tool calls of."""
+
+
+class ScriptSession:
+    """A Python that stays, with what holds for its scripts; see `PythonSession`."""
+
+    def __init__(
+        self,
+        env: BaseEnvironment,
+        *,
+        tools: Tools | None = None,
+        timeout: float | None = None,
+        max_tool_calls: int | None = None,
+        mode: Mode | None = None,
+        tool_errors: ToolErrors | None = None,
+        session_env: bool = False,
+        mcp_servers: bool | None = None,
+    ) -> None:
+        if not isinstance(env, BaseEnvironment):
+            raise TypeError(
+                f"env is of type {type(env).__name__}; give an environment, as create_environment returns it"
+            )
+        settings = load_code_execution_settings()
+        Limits.checked(settings, timeout, max_tool_calls, mode, "auto", tool_errors, session_env)
+        self.env = env
+        self.tools, self.timeout, self.max_tool_calls = tools, timeout, max_tool_calls
+        self.mode: Mode = mode or settings.mode
+        self.tool_errors, self.session_env, self.mcp_servers = tool_errors, bool(session_env), mcp_servers
+        self._python: KeptPython | None = None
+        self._turn = asyncio.Lock()
+        self._is_closed = False
+
+    @on_loop
+    async def reset(self) -> None:
+        """End the Python, once the script that runs in it has ended. The next script begins in a new one."""
+        async with self._turn:
+            await self._end()
+
+    @on_loop
+    async def close(self) -> None:
+        """End the Python, with the script that runs in it, and run no more. Safe to call twice."""
+        self._is_closed = True
+        if self._python and not self._python.stop.done():
+            self._python.stop.set_result(None)
+        async with self._turn:
+            await self._end()
+
+    def check_options(self, env: object, mode: Mode | None, transport: str, session_env: bool) -> None:
+        """Check what a script is given that is the session's to choose.
+
+        Raises:
+            ValueError: It is another one.
+        """
+        for name, value, ours in (("env", env, self.env), ("mode", mode, self.mode)):
+            if value is not None and value is not ours and value != ours:
+                raise ValueError(f"{name} is another one than the session's; leave it out, or make a session with it")
+        if transport not in ("auto", "relay"):
+            raise ValueError(f"transport is {transport!r}; a session's tool calls go over its relay: leave it out")
+        if session_env and not self.session_env:
+            raise ValueError("session_env is for a Python that begins; give it to PythonSession")
+
+    def check_process(self) -> None:
+        """Raise TerminalError in a process that the environment does not belong to."""
+        if check := getattr(self.env, "check_process", None):
+            check()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def _end(self) -> None:
+        python, self._python = self._python, None
+        if python:
+            await shielded(spawn(python.end()))
+
+    # One script. On the loop.
+
+    async def run_script(self, call: Call[Any], script: Script, began: float) -> Callable[[], ExecutionResult]:
+        """Run a script to its end, see `run.run_script`."""
+        if id(self) in _runs_for.get():
+            raise TerminalError(
+                "a tool that a script calls cannot run another script in its session, which waits for it"
+            )
+        before = Preparation(script.limits.timeout, began, script.interruption)
+
+        async def run() -> Callable[[], ExecutionResult]:
+            async with self._my_turn(before, script.interruption):
+                while True:
+                    try:
+                        return await self._run(call, script, before)
+                    except NotBegunError:  # the next run passes that Python over
+                        continue
+
+        return await within_its_time(run, script.env, before)
+
+    @contextlib.asynccontextmanager
+    async def _my_turn(self, before: Preparation, interruption: Interruption) -> AsyncIterator[None]:
+        before.now("the script that ran in the session before it")
+        waiting = spawn(self._turn.acquire())
+        try:
+            await over((waiting,), before.deadline, interruption)
+            before.now("starting the target")
+            yield
+        finally:
+            if not waiting.cancel() and not waiting.cancelled():
+                self._turn.release()
+
+    async def _run(self, call: Call[Any], script: Script, before: Preparation) -> Callable[[], ExecutionResult]:
+        env, view = script.env, script.env.model_view()
+        env.internal.check_usable()
+        if self._is_closed:
+            raise TerminalError("the Python session was closed; make another one")
+        note = await self._renew()
+        token = self._python.token if self._python else secrets.token_urlsafe(24)
+        log = ToolCallLog(script.on_tool_call, view.output)
+        mine = _runs_for.set(_runs_for.get() | {id(self)})  # tools see it, as they run in this context
+        try:
+            dispatcher = script.dispatcher(token, log)
+        finally:
+            _runs_for.reset(mine)
+        python = self._python = self._python or KeptPython(script, before, dispatcher)
+        printed = Printed(script.limits.settings, view, call.pieces)
+        ended_by_us: Status | None = "interrupted"  # as by a caller that has left
+        try:
+            log.begin()
+            await python.send(script, printed, dispatcher)
+            before.now("")
+            ended_by_us = await python.over(before.deadline, script.interruption)
+        finally:
+            await shielded(spawn(python.finish(dispatcher, ended_by_us)))
+            log.close()
+        python.process.check(ended_by_us)
+        code, message = await python.came_of(ended_by_us, script.limits.timeout)
+        seconds = time.monotonic() - before.began
+        results = python.results if python.is_done and not ended_by_us else None
+        noted = GONE if not python.process.runs else note
+        return partial(_made, printed, log, ended_by_us, code, message, seconds, dispatcher, results, noted, view)
+
+    async def _renew(self) -> str | None:
+        """Give up a Python that has ended, and return what is to be said of that."""
+        python = self._python
+        if python is None or python.process.runs:
+            return None
+        self._python = None
+        await shielded(spawn(python.end()))
+        return AFRESH
+
+
+class OwnSessions:
+    """The sessions that an environment keeps for its own scripts, one for each way to run them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: dict[tuple[Mode, bool], ScriptSession] = {}
+
+    def of(self, env: BaseEnvironment, mode: Mode, session_env: bool) -> ScriptSession:
+        """Return the one of an environment in which scripts run in a certain way."""
+        with self._lock:
+            key = mode, session_env
+            found = self._sessions.get(key)
+            if found is None:
+                found = self._sessions[key] = ScriptSession(env, mode=mode, session_env=session_env)
+            return found
+
+    def close(self) -> None:
+        """Give them up. What ran in the environment has been ended."""
+        self._sessions.clear()
+
+
+class KeptPython:
+    """The Python of a session. It lives on the loop thread.
+
+    Args:
+        script: Its first script.
+        before: The time that this has.
+        dispatcher: Answers its tool calls.
+    """
+
+    def __init__(self, script: Script, before: Preparation, dispatcher: Dispatcher) -> None:
+        word = secrets.token_hex(8)
+        self.token = dispatcher.token
+        """What the tool calls of all scripts carry, as they share the module."""
+        self.results = Results(word, script.limits.settings.max_stdout_bytes)
+        self._output = ScriptOutput(results=self.results)
+        self._word = self._output.messages.session = word
+        self.process = PythonProcess(script.env, script.limits, before, self._output, self._output.messages)
+        self.stop: asyncio.Future[None] = current().loop.create_future()
+        """Done when the session is closed while a script runs."""
+        self._relay = Relay(dispatcher)
+        self._ending: asyncio.Task[int] | None = None
+        self._env = script.env
+        self._number, self._stub = 0, ""
+        self._done = self._printed = current().loop.create_future()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its script has ended by itself, and the Python goes on."""
+        return self._done.done() and self._printed.done()
+
+    async def send(self, script: Script, printed: Printed, dispatcher: Dispatcher) -> None:
+        """Have it run a script, for which it is started if it does not run."""
+        self._number += 1
+        loop, messages = current().loop, self._output.messages
+        done, all_printed = self._done, self._printed = loop.create_future(), loop.create_future()
+        self.results.clear()
+        self.results.on_done = partial(self._note, done, self.results)
+        messages.on_printed = partial(self._note, all_printed, messages)
+        stub = generate_stub(script.tools, SOCKET, script.limits.tool_errors)
+        if self._ending is None:
+            await self._start(script, stub)
+        self._relay.dispatcher = dispatcher
+        printed.shorten_paths(self.process.directory)
+        self._output.printed, self.results.is_heard, messages.is_heard = printed, True, True
+        request = marshal.dumps(
+            {
+                "number": self._number,
+                "code": script.code,
+                "arguments": list(script.argv),
+                "stub": None if stub == self._stub else stub,
+                "most": script.limits.settings.max_stdout_bytes,
+            },
+            2,
+        )
+        self._stub = stub
+        self._feed(b"a %d %d\n%*d" % (CONTROL, len(request) + SIZE_DIGITS, SIZE_DIGITS, len(request)) + request)
+
+    def _note(self, end: asyncio.Future[None], stream: Framed, number: int) -> None:
+        if number == self._number and not end.done():
+            stream.is_heard = False  # what is printed from here on is not the script's
+            end.set_result(None)
+
+    async def _start(self, script: Script, stub: str) -> None:
+        process = self.process
+        await process.prepare()
+        if not process.is_duplex:
+            raise UnsupportedError(
+                f"backend {self._env.settings.env!r} has no stream that goes both ways, which a PythonSession needs; "
+                "execute_code works there"
+            )
+        self._output.on_attach, self._output.messages.on_request = self._relay.attach, self._relay.take
+        self._stub = stub
+        place = f"{process.directory}/socket"
+        files = files_of(f"import {STUB}", stub, self.token, place, queue=False)
+        await process.start(files, (), relays=True, session=self._word)
+        self._ending = spawn(process.ended())
+        self._ending.add_done_callback(lambda ending: ending.cancelled() or ending.exception())
+
+    def _feed(self, data: bytes) -> None:
+        process = self._output.process
+        if process:
+            with contextlib.suppress(BrokenPipeError):  # it has ended, which is told elsewhere
+                process.feed(data)
+
+    async def over(self, deadline: float, interruption: Interruption) -> Status | None:
+        """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
+        assert self._ending
+        finished = spawn(self._finished())
+        try:
+            by = await over((finished, self.process.told_end, self._ending, self.stop), deadline, interruption)
+        finally:
+            finished.cancel()
+        if self.stop.done() or (self._ending.done() and self._ending.result() and is_cleaned_up(self._env)):
+            return "interrupted"
+        return by
+
+    async def _finished(self) -> None:
+        await asyncio.wait((self._done, self._printed))
+
+    async def finish(self, dispatcher: Dispatcher, ended_by_us: Status | None) -> None:
+        """End the script and its calls. One that is ended by us is interrupted first, and then the Python is ended."""
+        with in_no_scope():
+            if ended_by_us and self.process.runs:
+                self._feed(b"i 0 0\n")
+            dispatcher.close()
+            if ended_by_us and self._ending:
+                await asyncio.wait((self._ending, spawn(self._finished())), timeout=SCRIPT_GRACE, return_when=FIRST)
+            ending = _nothing() if self.is_done else self.end(ended_by_us)
+            await side_by_side(ends_of(dispatcher, ending), time.monotonic() + ENDING_LIMIT)
+            if not self.is_done:
+                self._output.finish()
+            self._output.printed = None
+
+    async def end(self, ended_by_us: Status | None = None) -> None:
+        """End the Python with all that its scripts have left, and remove its directory.
+
+        One that is idle ends by itself, as a script does at its end. Its `atexit` functions have a few seconds.
+        """
+        with in_no_scope():
+            deadline = time.monotonic() + ENDING_LIMIT
+            if self._ending and self.process.runs and not ended_by_us:
+                self._feed(b"\n")
+                await asyncio.wait((self._ending,), timeout=LAST_WORDS)
+            self._relay.end()
+            forced = "interrupted" if self.process.runs else ended_by_us
+            await side_by_side([self.process.end_processes(forced, deadline)], deadline)
+            await self.process.remove(max(0.0, deadline - time.monotonic()) + REMOVAL_LIMIT)
+
+    async def came_of(self, ended_by_us: Status | None, timeout: float) -> tuple[int, str | None]:
+        """Return the exit code of the script, and what is to be said of its end."""
+        if ended_by_us:
+            code, message = forced_end(ended_by_us, timeout)
+            return code, interrupted_message(timeout) if self.is_done and ended_by_us == "timeout" else message
+        if self.is_done:
+            return self.results.code, None
+        code = self.process.exit_code
+        return code, await done(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
+
+
+def _made(
+    printed: Printed,
+    log: ToolCallLog,
+    ended_by_us: Status | None,
+    code: int,
+    message: str | None,
+    seconds: float,
+    dispatcher: Dispatcher,
+    results: Results | None,
+    note: str | None,
+    view: ModelView,
+) -> ExecutionResult:
+    result = result_of(printed, log, ended_by_us, code, message, seconds, dispatcher.limit_reached)
+    if results is None:
+        return replace(result, note=note)
+    value = None if results.value is None else view.output(results.value.decode("utf-8", "replace"))
+    if value is not None and results.value_bytes > len(results.value or b""):
+        value = f"{value}\n{truncation_notice(len(results.value or b''))}"
+    if results.left_out:
+        left = f"{results.left_out} figures of matplotlib are left out: at most 10 of 5 MB are shown."
+        note = f"{note} {left}" if note else left
+    return replace(result, value=value, images=results.figures, note=note)
+
+
+async def _nothing() -> None:
+    pass

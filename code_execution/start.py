@@ -1,0 +1,257 @@
+"""A Python in the target: its choice, its start with the boot program, its end, and the removal of its directory."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from code_execution.interpreter import note_begun, pythons_for, script_command, session_variables
+from code_execution.limits import SCRIPT_GRACE, Limits
+from code_execution.output import Messages
+from code_execution.preparation import Interruption, Preparation
+from code_execution.result import Status
+from code_execution.staging import Staging, reading_from_file, remove_here
+from environments.base import BaseEnvironment
+from environments.errors import TerminalError
+from environments.files import removing
+from environments.log import logger
+from environments.loop import Call, current, done, in_worker, spawn, value_of
+from environments.output import LoopSink
+from environments.process import Process, checked_start
+from environments.result import KILLED_EXIT_CODE
+
+STAGING = "getting the script into the target"
+_log = logger(__name__)
+
+
+class NotBegunError(Exception):
+    """The Python that was chosen does not work, and another start is to choose another."""
+
+
+class PythonProcess:
+    """A Python of ours in the target. It is used once, on the loop thread.
+
+    Args:
+        env: Where it runs.
+        limits: How.
+        before: The time that it has to begin.
+        sink: Takes its output.
+        messages: Takes what its start and its keeper say, of what the sink hands on to it.
+    """
+
+    def __init__(
+        self, env: BaseEnvironment, limits: Limits, before: Preparation, sink: LoopSink, messages: Messages
+    ) -> None:
+        self._env, self._limits, self._before = env, limits, before
+        self._sink, self.messages = sink, messages
+        self._process: Process | None = None
+        self._is_kept = self._is_staged = False
+        self.told_end: asyncio.Future[None] = current().loop.create_future()
+        """Done when its keeper has told its end."""
+
+    async def prepare(self) -> None:
+        """Find out what can run it, and where its directory is to be."""
+        env = self._env
+        can = await value_of(env, "capabilities")
+        self.is_here, self.is_duplex = can.same_machine, can.duplex
+        self._session = await session_variables(env) if self._limits.mode == "project" else {}
+        self._pythons = pythons_for(env, self._session, same_machine=self.is_here)
+        self._before.now("looking for a Python" if self._pythons.doubtful else STAGING)
+        self.directory = f"{await done(env.internal.scratch_directory)}/script-{os.urandom(4).hex()}"
+        self._staging = Staging(env, self.directory, self.messages, self._pythons)
+
+    async def start(
+        self, files: Mapping[str, bytes], arguments: Sequence[str], *, relays: bool, session: str = ""
+    ) -> None:
+        """Stage the files, and start the Python.
+
+        Args:
+            files: Those of its directory, see `staging.files_of`.
+            arguments: The script's.
+            relays: Whether its keeper takes the tool calls.
+            session: If it runs one script after another, which it is sent, the word that its messages carry.
+        """
+        env, limits, mode = self._env, self._limits, self._limits.mode
+        self._is_staged = True
+        # Here the Python is to find its boot program by PYTHONPATH. One that has not begun may not look there.
+        finds = not self._pythons.doubtful and ":" not in self.directory
+        self._is_kept = self.messages.has_keeper = relays or not self.is_here or not finds
+        text, given = "", b""
+        if self._is_kept:
+            words, given = self._staging.there(
+                files, mode, arguments, duplex=self.is_duplex, relays=relays, session=session
+            )
+            if not self.is_duplex:
+                text, given = reading_from_file(f"{self.directory}.given", given), b""
+        else:
+            words = await in_worker(self._staging.here, files, mode, arguments)
+        allowed = env.passthrough
+        exported = allowed.names if limits.session_env else None
+        command = script_command(words, self.directory, allowed.values(), self._session, exported)
+        self._before.now("")
+        cwd = ("/" if self._is_kept else self.directory) if mode == "strict" else None
+        options: dict[str, Any] = {"cwd": cwd, "stdin": "consumed" if given else "none"}
+        options |= {"session_env": limits.session_env, "sink": self._sink, "grace": SCRIPT_GRACE}
+        text += self._pythons.choosing_aloud(self.messages.saying) + command
+        started, background = checked_start(text, **options)
+        self.messages.on_end = self._note_end
+        starting: Call[Any] = Call(lambda _: _nothing(), None, lambda: None, wants_pieces=False)
+        self._process = await env.internal.run_in_background(
+            starting, started._replace(is_own=True), background._replace(first_input=given)
+        )
+
+    def _note_end(self) -> None:
+        if not self.told_end.done():
+            self.told_end.set_result(None)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.running and not self.told_end.done()
+
+    async def ended(self) -> int:
+        """Wait for its end, and return its exit code as its shell tells it."""
+        assert self._process
+        return await done(self._process.wait) or 0
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a Python that has ended."""
+        told = self.messages.exit_code
+        return self._process_code() if told is None else told
+
+    def _process_code(self) -> int:
+        assert self._process
+        return self._process.poll() or 0
+
+    # The end.
+
+    async def end_processes(self, ended_by_us: Status | None, deadline: float) -> None:
+        """End what is left of it. Its keeper does that for one that has ended by itself."""
+        process, left = self._process, self.messages.left
+        if process is None:
+            return
+        if ended_by_us is None and left in ("none", "some"):
+            await side_by_side([done(process.wait)], deadline)
+        if process.running or ended_by_us or left != "none":
+            await done(process.kill)  # also what a script that ended by itself left in the background
+
+    async def remove(self, limit: float) -> None:
+        """Remove its directory, within so many seconds, unless its keeper has."""
+        if not self._is_staged:
+            return
+        if not self._is_kept:
+            await in_worker(remove_here, self.directory, limit)
+        elif not self.messages.removed:
+            text = f"{removing(self.directory)}; rm -f -- {shlex.quote(self.directory)}.given"
+            removal = in_worker(partial(self._env.internal.execute, text, timeout=limit))
+            await side_by_side([removal], time.monotonic() + limit)
+
+    def check(self, ended_by_us: Status | None) -> None:
+        """Raise what is to be raised if no script has run, and note whether this Python works.
+
+        Raises:
+            NotBegunError: It does not.
+            UnsupportedError: There is none.
+            TerminalError: The script could not be staged.
+            OutOfTimeError: Its time was over before.
+        """
+        messages, env, pythons, before = self.messages, self._env, self._pythons, self._before
+        if messages.failed is not None:
+            env.internal.check_usable()
+            raise self._staging.failed(messages.failed)
+        if messages.none_found:
+            raise pythons.none_works(env)
+        if messages.chosen is None:
+            if ended_by_us == "timeout":
+                raise before.taken_by(STAGING)
+            return  # the shell did not get so far, and has said why
+        python = pythons.candidates[messages.chosen]
+        if messages.begun:
+            note_begun(env, python, begun=True)
+            self._staging.note_python()
+        elif ended_by_us == "timeout":
+            raise before.taken_by(f"starting the Python {python}")
+        elif ended_by_us is None and self._process_code() != KILLED_EXIT_CODE and python not in pythons.doubtful:
+            note_begun(env, python, begun=False)
+            raise NotBegunError
+
+
+async def _nothing() -> None:
+    pass
+
+
+async def over(awaited: Sequence[asyncio.Future[Any]], deadline: float, interruption: Interruption) -> Status | None:
+    """Wait until one of several things is done, and return None; or what came first, `timeout` or `interrupted`.
+
+    Args:
+        awaited: Those things. They go on.
+        deadline: On the monotonic clock.
+        interruption: What may come.
+    """
+    loop = current().loop
+    interrupted: asyncio.Future[None] = loop.create_future()
+    timer: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal timer
+        if interruption.has_come():
+            if not interrupted.done():
+                interrupted.set_result(None)
+        elif interruption.event:
+            timer = loop.call_later(interruption.pause, look)
+
+    look()
+    scope = interruption.scope
+    with scope.calling(lambda: current().soon(look)) if scope else contextlib.nullcontext():
+        try:
+            left = max(0.0, min(deadline - time.monotonic(), 1e8))
+            await asyncio.wait((*awaited, interrupted), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if timer:
+                timer.cancel()
+    if any(each.done() for each in awaited):
+        return None
+    return "interrupted" if interrupted.done() else "timeout"
+
+
+def is_cleaned_up(env: BaseEnvironment) -> bool:
+    """Return whether an environment was cleaned up, which ends all that runs in it."""
+    try:
+        env.internal.check_usable()
+    except TerminalError:
+        return True
+    return False
+
+
+async def side_by_side(steps: Sequence[Awaitable[object]], deadline: float) -> None:
+    """Take steps at the same time, and wait for them until the deadline.
+
+    A target that a script has stopped may never answer. Such a step goes on by itself, and nobody waits for it.
+
+    Raises:
+        Exception: What a step raised, but for TerminalError, which is logged.
+    """
+    tasks = [spawn(_taken(step)) for step in steps]
+    _, late = await asyncio.wait(tasks, timeout=max(0.0, deadline - time.monotonic()))
+    if late:
+        _log.warning("a script could not be ended in time; what is left of it is still being looked for")
+    for task in tasks:
+        if task.done() and (error := task.result()):
+            raise error
+
+
+async def _taken(step: Awaitable[object]) -> BaseException | None:
+    try:
+        await step
+    except TerminalError as error:
+        _log.warning("what a script left could not be ended: %s", type(error).__name__)
+    except Exception as error:
+        return error
+    return None
