@@ -26,7 +26,8 @@ AS_EVER = {
     "its files": ("import pkgutil; print(b'def' in pkgutil.get_data('json', 'decoder.py'))", "True"),
     "run as a program": ("import runpy; print('split' in runpy.run_module('shlex'))", "True"),
     "itself run as a program": (
-        "import runpy, sys\nif __name__ == '__main__': print(runpy.run_path(sys.argv[0], run_name='other')['sys'] is sys)",
+        "import runpy, sys\n"
+        "if __name__ == '__main__': print(runpy.run_path(sys.argv[0], run_name='other')['sys'] is sys)",
         "True",
     ),
     "what it imports": ("import socket, sys; print({'selectors', 'enum'} <= set(sys.modules))", "True"),
