@@ -277,5 +277,6 @@ OF_A_BACKEND = (
     "Process.read",
     "Process.kill",
     "cleanup",
+    "execute_code with a tool call",
 )
 """Operations in which a backend's stream, files or start take part."""
