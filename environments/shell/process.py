@@ -152,7 +152,7 @@ class ShellProcess(Process):
     # On the loop.
 
     def _delivery_to(self, sink: OutputSink) -> Delivery | Direct:
-        if isinstance(sink, LoopSink):
+        if hasattr(sink, "attach") and isinstance(sink, LoopSink):
             return Direct(sink, self, self._sink_failed)
         return Delivery(sink, self._sink_failed)
 

@@ -29,7 +29,7 @@ _log = logger(__name__)
 
 SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
 IF_ANY = ("limit", "value", "note")
-"""What is told besides if there is anything: a limit that was reached, and of a Python that stays the value and a note."""
+"""What is told besides if there is anything: a limit that was reached, a value and a note of a Python that stays."""
 _EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
 """What a call of a tool of ours may lead to; anything else is a mistake in it, and is logged."""
 

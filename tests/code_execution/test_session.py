@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -250,7 +249,7 @@ def test_a_new_python_says_that_the_variables_are_gone(env: BaseEnvironment) -> 
 
 
 @pytest.fixture
-def pyplot(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, bytes]]:
+def pyplot(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
     figures: dict[int, bytes] = {}
 
     class Figure:
@@ -266,7 +265,7 @@ def pyplot(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, bytes]]:
     module.figure = Figure  # type: ignore[attr-defined]
     module.close = lambda which: figures.clear()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", module)
-    yield figures
+    return figures
 
 
 def test_open_figures_are_taken_up_to_a_limit_and_closed(pyplot: dict[int, bytes]) -> None:

@@ -7,7 +7,7 @@ import codecs
 import contextlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from unittest import mock
 
 from code_execution.output import Messages
@@ -143,9 +143,11 @@ def check_relay(data: bytes) -> None:
         assert len(answered) == begun == process.answers
         relay.end()
 
-    with mock.patch("rpc.relay.spawn", lambda work: asyncio.get_running_loop().create_task(work)):
-        with mock.patch("rpc.relay.in_worker", at_once):
-            asyncio.run(relay_all())
+    def spawned(work: Coroutine[object, object, None]) -> object:
+        return asyncio.get_running_loop().create_task(work)
+
+    with mock.patch("rpc.relay.spawn", spawned), mock.patch("rpc.relay.in_worker", at_once):
+        asyncio.run(relay_all())
 
 
 class Answered:
