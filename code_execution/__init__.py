@@ -12,8 +12,8 @@ runpy.run_path(str(Path(__file__).parents[1] / "environments" / "own_names.py"))
 from code_execution.execute import execute_code
 from code_execution.mcp.session_tools import mcp_tools
 from code_execution.passthrough import load_skill
+from code_execution.python_session import PythonSession
 from code_execution.result import ExecutionResult
-from code_execution.session import PythonSession
 from code_execution.settings import CodeExecutionSettings
 from rpc import ToolCall, tools_from_schemas
 

@@ -12,7 +12,8 @@ Messages to us go over standard error between what others print there: byte 30, 
 is one write of at most 4,096 bytes, which a pipe takes whole.
 """
 
-# ruff: noqa: PTH102, PTH103, PTH109, PTH208, SIM105, PLR0915  # pathlib or contextlib would cost milliseconds
+# ruff: noqa: PTH102, PTH103, PTH104, PTH108, PTH109, PTH112, PTH208, S110, S302, SIM105, PLR0915
+# pathlib or contextlib would cost milliseconds
 
 from __future__ import annotations
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 OLDEST = (3, 8)
 BEGIN = "begin"
 """The file that holds the word and the mode of a script on this machine."""
+SCRIPT, HELD = "script.py", "script"
+"""A script's file, and its name until its Python has begun: one that passes this program over must not run it."""
 CUT_SHORT = 97
 """The exit code when the input ends too soon."""
 GRACE, KILL_LIMIT = 5.0, 2.0
@@ -165,7 +168,7 @@ class Session:
     """
 
     def __init__(self, control: _socket.socket, directory: str, word: str) -> None:
-        import _signal
+        import _signal  # type: ignore[import-not-found]
 
         self.control, self.directory, self.word = control, directory, word
         self.process = os.getpid()
@@ -218,7 +221,8 @@ class Session:
 
     def run(self, request: dict[str, object]) -> tuple[int, bytes, int, list[bytes], int]:
         """Run one script; return its exit code, its value cut, the size of that, its figures, and those left out."""
-        code, value, figures, left_out = 1, b"", [], 0
+        code, value, left_out = 1, b"", 0
+        figures: list[bytes] = []
         try:
             try:
                 self.signals.signal(2, self.on_interrupt)
@@ -366,7 +370,8 @@ def stage(directory: str, files: dict[str, bytes]) -> None:
     try:
         os.mkdir(directory, 0o700)
     except FileNotFoundError:  # a command like `rm -rf /tmp/*` has removed what it is to be in
-        os.makedirs(directory, 0o700)
+        os.makedirs(directory.rpartition("/")[0], 0o700)  # which has that mode alone, and not what is above it
+        os.mkdir(directory, 0o700)
     for name, data in files.items():
         path = directory + "/" + name
         if name.endswith("/"):
@@ -410,7 +415,7 @@ def _become_subreaper() -> bool:
     try:
         import _ctypes
 
-        function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")
+        function = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
         return bool(_ctypes.call_function(function, (_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)) == 0)
     except (ImportError, OSError, AttributeError):
         return False
@@ -508,7 +513,9 @@ class Keeper:
         import _socket
 
         self.listener = listener = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        listener.bind(self.directory + "/socket")
+        os.chdir(self.directory)  # as an address has to be short
+        listener.bind("socket")
+        os.chdir("/")
         listener.listen(MOST_CONNECTIONS)
         listener.setblocking(False)
         self.poll.register(listener.fileno(), self.POLLIN)
@@ -714,11 +721,19 @@ class Keeper:
 
     def last_words(self) -> None:
         """Remove the directory, and say whether it is gone."""
+        try:  # what waits for calls in files is to see that they are gone
+            wake = os.open(self.directory + "/rpc/wake", os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW)
+        except OSError:  # calls come another way
+            wake = os.open(os.devnull, os.O_WRONLY)
         try:
             remove(self.directory)
         except OSError:
             return
         os.write(2, b"\x1e" + self.word + b" z\n")
+        try:
+            os.write(wake, b"\n")
+        except OSError:  # a script has made something else of the pipe
+            pass
 
 
 def children() -> list[int]:
@@ -752,7 +767,7 @@ def main(given: dict[str, object]) -> None:
     """Stage the script, fork, keep it in the parent, and become it in the child.
 
     Args:
-        given: `word`, `directory`, `files`, `script`, `mode`, `arguments`; `duplex`, whether the input goes on behind
+        given: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, whether the input goes on behind
             this; `relays`, whether tool calls are relayed; `session`, the word of a session's messages, empty for one
             script alone; `most` and `too_large`, the largest request, and the answer
             to a larger one.
@@ -776,8 +791,8 @@ def main(given: dict[str, object]) -> None:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.close(null)
-        source, mode, arguments = files[str(given["script"])], str(given["mode"]), given["arguments"]
-        path = "{}/{}".format(directory, given["script"])
+        source, mode, arguments = files[SCRIPT], str(given["mode"]), given["arguments"]
+        path = directory + "/" + SCRIPT
         session = str(given["session"])
         if mode == "strict":
             os.chdir(directory)
@@ -826,12 +841,13 @@ def begin_here() -> None:
     with open(directory + "/" + BEGIN, encoding="utf-8") as file:
         word, mode = file.read().split()
     check_version()
+    os.rename(directory + "/" + HELD, directory + "/" + SCRIPT)
     say(word, "+" + MAGIC_NUMBER.hex())
     is_safe = getattr(sys.flags, "safe_path", False)
     set_path(directory, mode)
     if not is_safe:
         sys.path.remove(directory)  # the interpreter puts it there itself
-    sys.meta_path.insert(0, ProjectsOwn(directory + "/script.py"))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, ProjectsOwn(directory + "/" + SCRIPT))  # type: ignore[arg-type]
     found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
     if found is None or found.loader is None:
         raise ImportError("there is no other", name="sitecustomize")

@@ -12,22 +12,15 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from code_execution.limits import (
-    Interruption,
-    Limits,
-    OutOfTimeError,
-    Preparation,
-    Tools,
-    TransportName,
-    checked_code,
-    checked_tools,
-)
+from code_execution.limits import Limits, Tools, TransportName, checked_code, checked_tools
 from code_execution.mcp.for_script import called_by, running_servers
 from code_execution.mcp.server_settings import McpServer, servers_of
 from code_execution.output import Shown
+from code_execution.preparation import Interruption, OutOfTimeError, Preparation
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult
 from code_execution.run import Script, run_script
-from code_execution.settings import Mode
+from code_execution.session import OwnSessions, ScriptSession
+from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
 from environments.errors import DENIED, EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.loop import Call, run
@@ -40,7 +33,6 @@ from hermes_tools import script_tools
 from rpc import ToolCallCallback, ToolErrors
 
 if TYPE_CHECKING:
-    from code_execution.session import PythonSession
     from environments.approvals import ScriptHook, ToolCallHook
 
 
@@ -80,7 +72,7 @@ def execute_code(
     before_script: ScriptHook | None = None,
     before_tool_call: ToolCallHook | None = None,
     record: str | os.PathLike[str] | None = None,
-    session: PythonSession | None = None,
+    session: ScriptSession | bool | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment. It may call tools, which run here, through `import hermes_tools`.
 
@@ -111,9 +103,10 @@ def execute_code(
         before_tool_call: Decides on each of its tool calls, in place of the environment's.
         record: A file here that a record of it and of all that its tools do is added to, beside the environment's; see
             docs/records.md.
-        session: The Python that runs it, in place of one of its own, with what the scripts before have defined. The
-            environment and the mode are then the session's, and so is what is not given of `tools`, `timeout`,
-            `max_tool_calls`, `tool_errors` and `mcp_servers`.
+        session: The Python that runs it, in place of one of its own, with what the scripts before have defined; True is
+            the one that the environment keeps for this. The environment and the mode are then the session's, and so is
+            what is not given of `tools`, `timeout`, `max_tool_calls`, `tool_errors` and `mcp_servers`. None is as the
+            setting `kernel_mode` says: False at first.
 
     Returns:
         The result, also for a script that failed, timed out, was interrupted, was denied, or could not be staged.
@@ -129,7 +122,11 @@ def execute_code(
     """
     if sys.platform == "win32":
         return not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
-    if session is not None:
+    settings = load_code_execution_settings()
+    if session is True or (session is None and settings.kernel_mode == "session"):
+        env = get_environment() if env is None else _checked_environment(env)
+        session = env.attachments.get(OwnSessions).of(env, mode or settings.mode, bool(session_env))
+    if session:
         session.check_options(env, mode, transport, session_env)
         env, mode, session_env = session.env, session.mode, session.session_env
         tools = session.tools if tools is None else tools
@@ -137,7 +134,7 @@ def execute_code(
         max_tool_calls = session.max_tool_calls if max_tool_calls is None else max_tool_calls
         tool_errors = session.tool_errors if tool_errors is None else tool_errors
         mcp_servers = session.mcp_servers if mcp_servers is None else mcp_servers
-    limits = Limits.checked(timeout, max_tool_calls, mode, transport, tool_errors, session_env)
+    limits = Limits.checked(settings, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
     env = get_environment() if env is None else _checked_environment(env)
     handlers = script_tools(env) if tools is None else checked_tools(tools)
     with_servers = tools is None if mcp_servers is None else mcp_servers

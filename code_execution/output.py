@@ -15,11 +15,12 @@ from environments.loop import Pieces
 from environments.model_view import ModelView
 from environments.output import BoundedCapture, Channel, Fed, LiveText, TextCallback
 
-SCRIPT, STUB = "script.py", "hermes_tools.py"
+STUB = "hermes_tools.py"
 LONGEST = 4096
 """Bytes that one message may have."""
 _MARK = b"\x1e"
 _LONGEST_NAME = len("script-123456789.py")
+_TAMPERED = "what says how the script ends was tampered with"
 
 
 def marker_of(word: str) -> bytes:
@@ -45,20 +46,25 @@ class Framed:
         Args:
             data: The next bytes.
             final: Whether nothing more comes, so that nothing is held back.
+
+        Raises:
+            TerminalError: Something that is no message of ours begins with a word that was ours alone.
         """
         if not self._markers:
             return data if self.is_heard else b""
         data, self._held = self._held + data, b""
-        passed, at = [], 0
+        passed: list[bytes] = []
+        at = 0
         while place := self._next(data, at):
             found, marker = place
             self._pass(data[at:found], passed)
             at, end = found, data.find(b"\n", found, found + LONGEST)
-            if end >= 0:
-                behind = self._take(marker, data[found + len(marker) : end], data, end + 1)
-            else:  # it is no message, or has not wholly come
-                behind = found + 1 if len(data) - found >= LONGEST else None
-                self._pass(data[found:behind] if behind else b"", passed)
+            if end < 0 and len(data) - found >= LONGEST:
+                raise TerminalError(_TAMPERED)
+            try:
+                behind = self._take(marker, data[found + len(marker) : end], data, end + 1) if end >= 0 else None
+            except ValueError:
+                raise TerminalError(_TAMPERED) from None
             if behind is None:
                 break
             at = behind
@@ -89,7 +95,11 @@ class Framed:
         return start if may_begin else len(data)
 
     def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
-        """Take one message, and return where the next bytes begin; None if it has not wholly come."""
+        """Take one message, and return where the next bytes begin; None if it has not wholly come.
+
+        Raises:
+            ValueError: It is none.
+        """
         raise NotImplementedError
 
 
@@ -139,8 +149,7 @@ class Messages(Framed):
     def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
         kind, _, rest = said.partition(b" ")
         if self.session and marker == marker_of(self.session):
-            if kind == b"f" and rest.isdigit():
-                self.on_printed(int(rest))
+            self.on_printed(int(rest))
             return behind
         if self.begun:
             return self._take_from_keeper(kind, rest, data, behind)
@@ -158,10 +167,11 @@ class Messages(Framed):
         return behind
 
     def _take_from_keeper(self, kind: bytes, rest: bytes, data: bytes, behind: int) -> int | None:
+        """Take a message of the keeper, whose word a script may have read from its memory."""
         if kind == b"r":
             connection, size, is_last = map(int, rest.split())
-            if size > LONGEST:
-                raise TerminalError("a message of the script's keeper is too long")
+            if not 0 < size <= LONGEST:
+                raise ValueError
             if len(data) - behind < size:
                 return None
             self.on_request(connection, data[behind : behind + size], bool(is_last))
@@ -178,11 +188,11 @@ class Messages(Framed):
 class Results(Framed):
     """Takes what a session says of its scripts out of standard output.
 
-    | message      | says                                                                                               |
-    |--------------|----------------------------------------------------------------------------------------------------|
-    | `v 7 1`      | 7 bytes follow, a part of the value of the last expression as it is written, the last one            |
-    | `i 4000 0`   | 4,000 bytes follow, a part of a figure, not the last one                                            |
-    | `d 3 0 7 1`  | the third script has ended with exit code 0; its whole value has 7 bytes, and one figure is left out |
+    | message     | says                                                                                          |
+    |-------------|-----------------------------------------------------------------------------------------------|
+    | `v 7 1`     | 7 bytes follow, a part of the value of the last expression as it is written, the last one      |
+    | `i 4000 0`  | 4,000 bytes follow, a part of a figure, not the last one                                      |
+    | `d 3 0 7 1` | the third script has ended with exit code 0; its value has 7 bytes, one figure is left out      |
 
     A script may reach what says so, so that it can lie about itself, and no more.
 
@@ -216,16 +226,14 @@ class Results(Framed):
         return tuple(map(bytes, self._parts[b"i"]))
 
     def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
-        kind, *numbers = said.split(b" ")
-        if not all(number.isdigit() and len(number) < 10 for number in numbers):
-            return behind
-        if kind == b"d" and len(numbers) == 4:
-            number, self.code, self.value_bytes, self.left_out = map(int, numbers)
+        kind, _, rest = said.partition(b" ")
+        if kind == b"d":
+            number, self.code, self.value_bytes, self.left_out = map(int, rest.split())
             self.on_done(number)
-        elif kind in self._parts and len(numbers) == 2:
-            size, is_last = map(int, numbers)
-            if size > LONGEST:
-                return behind
+        elif kind in self._parts:
+            size, is_last = map(int, rest.split())
+            if not 0 <= size <= LONGEST:
+                raise ValueError
             if len(data) - behind < size:
                 return None
             self._add(kind, data[behind : behind + size], bool(is_last))

@@ -56,6 +56,11 @@ def timeout_message(seconds: float) -> str:
     return f"Script timed out after {plain_number(seconds)}s and was killed."
 
 
+def interrupted_message(seconds: float) -> str:
+    """Return what is said of a script of a session that ran out of time, and was interrupted."""
+    return f"Script timed out after {plain_number(seconds)}s and was interrupted."
+
+
 def not_run_message(seconds: float, taken_by: str) -> str:
     """Return what is said of a script whose time was over before it ran.
 

@@ -9,17 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from code_execution.limits import (
-    ENDING_LIMIT,
-    REMOVAL_LIMIT,
-    Interruption,
-    Limits,
-    OutOfTimeError,
-    Preparation,
-    Tools,
-)
+from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, Limits, Tools
 from code_execution.mcp.target_files import files_go_to
 from code_execution.output import Printed, ScriptOutput
+from code_execution.preparation import Interruption, OutOfTimeError, Preparation
 from code_execution.result import INTERRUPTED_MESSAGE, ExecutionResult, Status, assembled_output, timeout_message
 from code_execution.staging import QUEUE, files_of
 from code_execution.start import NotBegunError, PythonProcess, is_cleaned_up, over, side_by_side

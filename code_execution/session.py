@@ -1,4 +1,4 @@
-"""`PythonSession`: a Python that stays in the target, and runs one script after another in one namespace."""
+"""A Python that stays in the target, and runs one script after another in one namespace: its turns, runs and end."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import asyncio
 import contextlib
 import marshal
 import secrets
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import Any, Self
 
 from code_execution.boot_program import CONTROL, SIZE_DIGITS
-from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Interruption, Limits, Preparation, Tools
+from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools
 from code_execution.output import STUB, Framed, Printed, Results, ScriptOutput
-from code_execution.result import ExecutionResult, Status, truncation_notice
+from code_execution.preparation import Interruption, Preparation
+from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
 from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
 from code_execution.settings import Mode, load_code_execution_settings
 from code_execution.staging import files_of
@@ -30,9 +32,6 @@ from environments.result import KILLED_EXIT_CODE
 from rpc import Dispatcher, Relay, ToolCallLog, ToolErrors, generate_stub
 from rpc.stub import SOCKET
 
-if TYPE_CHECKING:
-    from code_execution.execute import ScriptOptions
-
 GONE = "The Python of this session has ended, and its variables are gone. The next script begins in a new one."
 AFRESH = "This script began in a new Python: the one of the scripts before has ended, and its variables are gone."
 LAST_WORDS = 2.0
@@ -43,33 +42,8 @@ _runs_for: ContextVar[frozenset[int]] = ContextVar("hermes_python_sessions", def
 """The sessions whose scripts the current thread answers tool calls of."""
 
 
-class PythonSession:
-    """A Python that stays in an environment, and runs one script after another in one namespace.
-
-    What a script has defined and imported is there for the next one. Tools, limits, approvals, records and interrupts
-    hold for each script as in `execute_code`. A script that runs out of time, or is interrupted, gets a
-    `KeyboardInterrupt` first; if that does not end it in 5 s, the Python is ended, and the next script begins in a new
-    one. Processes and threads that a script leaves go on until the session is closed; what they print while no script
-    runs is dropped.
-
-    The Python starts with the first script. It ends with `close`, with the `with` block, and with the environment.
-    A session is safe to use from several threads; its scripts take turns.
-
-    Args:
-        env: Where it runs.
-        tools: Tool name to any Python function; None is `hermes_tools`, an empty mapping means no tools.
-        timeout: Seconds that each script has; None is the setting, 300 by default.
-        max_tool_calls: How many tool calls each script may make; None is the setting, 50 by default.
-        mode: As for `execute_code`.
-        tool_errors: Likewise.
-        session_env: Likewise, as the shell's session is when the Python starts.
-        mcp_servers: Likewise.
-
-    Raises:
-        SettingsError: The settings are not in order.
-        TypeError: The environment is none.
-        ValueError: An argument has a value that is not allowed.
-    """
+class ScriptSession:
+    """A Python that stays, with what holds for its scripts; see `PythonSession`."""
 
     def __init__(
         self,
@@ -84,38 +58,18 @@ class PythonSession:
         mcp_servers: bool | None = None,
     ) -> None:
         if not isinstance(env, BaseEnvironment):
-            raise TypeError(f"env is of type {type(env).__name__}; give an environment, as create_environment returns it")
-        Limits.checked(timeout, max_tool_calls, mode, "auto", tool_errors, session_env)
+            raise TypeError(
+                f"env is of type {type(env).__name__}; give an environment, as create_environment returns it"
+            )
+        settings = load_code_execution_settings()
+        Limits.checked(settings, timeout, max_tool_calls, mode, "auto", tool_errors, session_env)
         self.env = env
         self.tools, self.timeout, self.max_tool_calls = tools, timeout, max_tool_calls
-        self.mode: Mode = mode or load_code_execution_settings().mode
+        self.mode: Mode = mode or settings.mode
         self.tool_errors, self.session_env, self.mcp_servers = tool_errors, bool(session_env), mcp_servers
-        self._python: _Python | None = None
+        self._python: KeptPython | None = None
         self._turn = asyncio.Lock()
         self._is_closed = False
-
-    def execute(self, code: str, **options: Unpack[ScriptOptions]) -> ExecutionResult:
-        """Run a script in the session's Python.
-
-        Args:
-            code: The script's source. If its last statement is an expression, `value` of the result is how that is
-                written, and `images` are the figures that matplotlib has open.
-            options: As for `execute_code`, but for `env`, `mode`, `transport` and `session_env`, which are the
-                session's: `tools`, `timeout`, `max_tool_calls`, `interrupt`, `on_output`, `on_tool_call`,
-                `tool_errors`, `argv`, `mcp_servers`, `before_script`, `before_tool_call`, `record`. One that is not
-                given is the session's own.
-
-        Returns:
-            The result. Its `note` says so when the variables of the scripts before are gone.
-
-        Raises:
-            TerminalError: The session was closed, or a tool that its own script calls has called this.
-            UnsupportedError: The environment has no stream that goes both ways.
-            EnvironmentStartError: As `execute_code` does, and all its other errors.
-        """
-        from code_execution.execute import execute_code
-
-        return execute_code(code, session=self, **options)
 
     @on_loop
     async def reset(self) -> None:
@@ -148,7 +102,8 @@ class PythonSession:
 
     def check_process(self) -> None:
         """Raise TerminalError in a process that the environment does not belong to."""
-        self.env.internal.check_process()
+        if check := getattr(self.env, "check_process", None):
+            check()
 
     def __enter__(self) -> Self:
         return self
@@ -166,7 +121,9 @@ class PythonSession:
     async def run_script(self, call: Call[Any], script: Script, began: float) -> Callable[[], ExecutionResult]:
         """Run a script to its end, see `run.run_script`."""
         if id(self) in _runs_for.get():
-            raise TerminalError("a tool that a script calls cannot run another script in its session, which waits for it")
+            raise TerminalError(
+                "a tool that a script calls cannot run another script in its session, which waits for it"
+            )
         before = Preparation(script.limits.timeout, began, script.interruption)
 
         async def run() -> Callable[[], ExecutionResult]:
@@ -230,6 +187,27 @@ class PythonSession:
         self._python = None
         await shielded(spawn(python.end()))
         return AFRESH
+
+
+class OwnSessions:
+    """The sessions that an environment keeps for its own scripts, one for each way to run them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: dict[tuple[Mode, bool], ScriptSession] = {}
+
+    def of(self, env: BaseEnvironment, mode: Mode, session_env: bool) -> ScriptSession:
+        """Return the one of an environment in which scripts run in a certain way."""
+        with self._lock:
+            key = mode, session_env
+            found = self._sessions.get(key)
+            if found is None:
+                found = self._sessions[key] = ScriptSession(env, mode=mode, session_env=session_env)
+            return found
+
+    def close(self) -> None:
+        """Give them up. What ran in the environment has been ended."""
+        self._sessions.clear()
 
 
 class KeptPython:
@@ -363,7 +341,8 @@ class KeptPython:
     async def came_of(self, ended_by_us: Status | None, timeout: float) -> tuple[int, str | None]:
         """Return the exit code of the script, and what is to be said of its end."""
         if ended_by_us:
-            return forced_end(ended_by_us, timeout)
+            code, message = forced_end(ended_by_us, timeout)
+            return code, interrupted_message(timeout) if self.is_done and ended_by_us == "timeout" else message
         if self.is_done:
             return self.results.code, None
         code = self.process.exit_code

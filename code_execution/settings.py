@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveFloat, PositiveInt
 
 Mode = Literal["project", "strict"]
+KernelMode = Literal["script", "session"]
 
 SECTION = "code_execution"
 
@@ -32,6 +33,9 @@ class CodeExecutionSettings:
     `raise` ToolError, or `return` a result with `error`, as a tool that fails does."""
     mode: Mode = "project"
     """`project`: the session's working directory and its active Python; `strict`: a directory and Python apart."""
+    kernel_mode: KernelMode = "script"
+    """`script`: each script has a Python of its own; `session`: those of an environment share one that stays, in which
+    what one has defined is there for the next."""
     max_stdout_bytes: PositiveInt = 50_000
     """Bytes of standard output that are kept."""
     max_stderr_bytes: PositiveInt = 10_000

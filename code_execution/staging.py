@@ -12,8 +12,9 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from code_execution import boot_program
+from code_execution.boot_program import HELD, SCRIPT
 from code_execution.interpreter import PYTHON, Pythons
-from code_execution.output import SCRIPT, STUB, Messages
+from code_execution.output import STUB, Messages
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from rpc.messages import MAX_MESSAGE_BYTES
@@ -24,13 +25,17 @@ from rpc.target_source import FUTURE, cache_file, compiled, target_source
 _BOOT = "sitecustomize"
 OWN = "own"
 QUEUE = "rpc"
+_FIRST = b"trap - EXIT;exit;#%9d\n"
+"""The line before all that a boot program reads, with its size. If the Python leaves it, the shell takes it for script,
+and ends."""
+_LENGTH = len(_FIRST % 0)
 _LOADER = f"""\
 import os,marshal
-d=b"";n={boot_program.SIZE_DIGITS}
+d=b"";n={_LENGTH}
 while len(d)<n:
  d+=os.read(0,n-len(d))or os._exit({boot_program.CUT_SHORT})
- if len(d)=={boot_program.SIZE_DIGITS}:n+=int(d)
-d=d[{boot_program.SIZE_DIGITS}:]
+ if len(d)=={_LENGTH}:n+=int(d[-10:])
+d=d[{_LENGTH}:]
 d=eval(d)if d[:2]==b"{{'"else marshal.loads(d)
 m={{"__name__":"boot"}}
 exec(d["source"]if d["magic"]!=__import__("_frozen_importlib_external").MAGIC_NUMBER else marshal.loads(d["boot"]),m)
@@ -88,19 +93,26 @@ class Staging:
             TerminalError: They cannot be written.
         """
         boot = boot_source()
-        begin = {boot_program.BEGIN: f"{self._messages.word} {mode}".encode()}
+        begin = {boot_program.BEGIN: f"{self._messages.word} {mode}".encode(), HELD: files[SCRIPT]}
         if self._pythons.candidates[0] == sys.executable:
             begin[f"{_BOOT}.pyc"] = cache_file(compiled(boot, _BOOT, is_documented=False))
         else:
             begin[f"{_BOOT}.py"] = boot.encode()
         try:
-            boot_program.stage(self._directory, {**files, **begin})
+            boot_program.stage(self._directory, {name: files[name] for name in files if name != SCRIPT} | begin)
         except OSError as error:
             raise self.failed(str(error)) from error
         return f"{PYTHON} -u {shlex.join([f'{self._directory}/{SCRIPT}', *arguments])}"
 
     def there(
-        self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str], *, duplex: bool, relays: bool, session: str
+        self,
+        files: Mapping[str, bytes],
+        mode: str,
+        arguments: Sequence[str],
+        *,
+        duplex: bool,
+        relays: bool,
+        session: str,
     ) -> tuple[str, bytes]:
         """Return the same for another machine, and what the boot program reads there: the files too."""
         known = _magic.get(self._env, {}).get(self._pythons.candidates[0], "")
@@ -108,7 +120,6 @@ class Staging:
             "word": self._messages.word,
             "directory": self._directory,
             "files": dict(files),
-            "script": SCRIPT,
             "mode": mode,
             "arguments": list(arguments),
             "duplex": duplex,
@@ -122,7 +133,7 @@ class Staging:
         }
         read = marshal.dumps(given, 2) if duplex else ascii(given).encode()
         words = f"{PYTHON} -u -c {shlex.quote(_LOADER)}"
-        return words, b"%*d" % (boot_program.SIZE_DIGITS, len(read)) + read + self._messages.secret.encode()
+        return words, _FIRST % len(read) + read + self._messages.secret.encode()
 
     def note_python(self) -> None:
         """Note which code the Python runs that has begun."""

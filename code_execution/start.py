@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any
 
 from code_execution.interpreter import note_begun, pythons_for, script_command, session_variables
-from code_execution.limits import REMOVAL_LIMIT, SCRIPT_GRACE, Interruption, Limits, OutOfTimeError, Preparation
+from code_execution.limits import SCRIPT_GRACE, Limits
 from code_execution.output import Messages
+from code_execution.preparation import Interruption, Preparation
 from code_execution.result import Status
 from code_execution.staging import Staging, reading_from_file, remove_here
 from environments.base import BaseEnvironment
@@ -78,7 +79,9 @@ class PythonProcess:
         """
         env, limits, mode = self._env, self._limits, self._limits.mode
         self._is_staged = True
-        self._is_kept = self.messages.has_keeper = relays or not self.is_here
+        # Here the Python is to find its boot program by PYTHONPATH. One that has not begun may not look there.
+        finds = not self._pythons.doubtful and ":" not in self.directory
+        self._is_kept = self.messages.has_keeper = relays or not self.is_here or not finds
         text, given = "", b""
         if self._is_kept:
             words, given = self._staging.there(

@@ -47,8 +47,8 @@ class FileQueueTransport:
         Args:
             dispatcher: What answers the requests.
             env: Where the script runs.
-            queue: The queue's directory there, readable for the script's user alone; its maker removes it. A pipe `wake`
-                in it has the collector told of requests; without one it looks every 0.05 s.
+            queue: The queue's directory there, readable for the script's user alone; its maker removes it. A pipe
+                `wake` in it has the collector told of requests; without one it looks every 0.05 s.
             streams: Whether what a command prints comes as it is printed, at no cost: one then goes on to bring
                 requests. Otherwise each ends when it has brought some. None is as the environment says.
         """
@@ -84,8 +84,9 @@ class FileQueueTransport:
             # Opened for reading too, since opening it only for writing waits for a reader that may be gone.
             wake = "if [ -p wake ]; then echo 1<>wake; fi"
             with contextlib.suppress(TerminalError):
-                self._env.internal.execute(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
-            collector.join(CLOSE_GRACE_SECONDS)
+                told = self._env.internal.execute(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
+                if told.ok:
+                    collector.join(CLOSE_GRACE_SECONDS)
         # Ends the command where the queue itself is gone; nothing may start in the scope from here on.
         self._scope.cancel()
         collector.join(CLOSE_GRACE_SECONDS)

@@ -14,8 +14,11 @@ from rpc.messages import Response, too_large
 
 MOST_SIDE_BY_SIDE = 32
 """How many calls of one script run at the same time."""
-MOST_CALLS, MOST_BYTES = 64, 64 * 1024 * 1024
-"""How many calls are under way, and how large they are together, before the script's stream is read no more."""
+MOST_CALLS, MOST_BYTES = 65, 64 * 1024 * 1024
+"""How many calls are under way, and how large they are together, before the script's stream is read no more.
+
+The boot program takes 64 connections, so that as many calls do not keep the script's end from being read.
+"""
 TOO_LARGE = Response("", error=too_large()).encode().decode().rstrip("\n")
 """The answer to a request that is too large, which the boot program does not send on."""
 

@@ -19,6 +19,8 @@ _CONNECT_SECONDS = 20.0
 # How long a first call waits for what listens, which may still be starting.
 _ATTEMPTS = 20
 _RECEIVE = 262144
+_LONGEST = 100
+# Bytes of an address that every system takes.
 
 
 class _Connection:
@@ -45,6 +47,18 @@ _connections = _local()
 _has_connected = False
 
 
+def _connect_to(connected: _socket.socket, path: str) -> None:
+    if len(_os.fsencode(path)) <= _LONGEST:
+        connected.connect(path)
+        return
+    directory, _, name = path.rpartition("/")
+    place = _os.open(directory, _os.O_RDONLY)
+    try:
+        connected.connect("/proc/self/fd/{}/{}".format(place, name))
+    finally:
+        _os.close(place)
+
+
 def _connect() -> _Connection:
     global _has_connected  # noqa: PLW0603
     # What listens may still be starting. Once it has answered, it is there or it is gone.
@@ -52,7 +66,7 @@ def _connect() -> _Connection:
     while True:
         connected = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
-            connected.connect(_own()[1])
+            _connect_to(connected, _own()[1])
         except OSError:
             connected.close()
             if _time.monotonic() >= give_up:

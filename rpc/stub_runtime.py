@@ -82,7 +82,7 @@ def _own() -> list[str]:
     global _OWN  # noqa: PLW0603
     if _OWN is None:
         with open(__file__.rpartition("/")[0] + "/own", encoding="utf-8") as file:
-            _OWN = file.read().split("\n")
+            _OWN = file.read().split("\n", 1)
     return _OWN
 
 

@@ -1,4 +1,4 @@
-"""Source that runs in the target: real modules of ours, shipped as text, and compiled here for a Python like this one."""
+"""Source that runs in the target: modules of ours, shipped as text, and compiled here for a Python like this one."""
 
 from __future__ import annotations
 import __future__

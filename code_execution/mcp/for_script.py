@@ -9,7 +9,7 @@ from concurrent.futures import wait
 from typing import TYPE_CHECKING
 
 from code_execution.mcp.server_settings import McpServer
-from code_execution.limits import Preparation
+from code_execution.preparation import Preparation
 from environments.errors import SettingsError
 from environments.extras import missing_library
 

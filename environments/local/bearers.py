@@ -39,19 +39,24 @@ def _sees_none(wanted: list[bytes], others: Collection[str], brand: int | None) 
 
 
 class Newcomers:
-    """The processes of this machine that were started since this was made."""
+    """The processes of this machine that were started since this was made.
 
-    def __init__(self) -> None:
+    Args:
+        brand: The number of those that are looked for, see `branding`; None if they have none.
+    """
+
+    def __init__(self, brand: int | None) -> None:
+        self._brand = brand
         self._before, self._last = _processes()
 
     def may_have(self, marker: str) -> bool:
-        """Return whether one of them may have a marker in its environment."""
+        """Return whether one of them may have a marker in its environment, or the number."""
         wanted = [marker.encode()]
         for _ in range(LOOKS):
             now, last = _processes()
             # Ids are given out in a row. Behind its end they begin again, and may be those that were there before.
             new = now - self._before if last >= self._last else now
-            if not now or any(_bears(pid, wanted) for pid in new):
+            if not now or any(_bears(pid, wanted) or self._brand in _lock_limits(pid) for pid in new):
                 return True
         return False
 
@@ -67,10 +72,14 @@ def _processes() -> tuple[set[str], int]:
 
 
 def _has_brand(pid: str, brand: int) -> bool:
+    return any(limit // BRANDS == brand for limit in _lock_limits(pid))
+
+
+def _lock_limits(pid: str) -> tuple[int, ...]:
     try:
-        return any(limit // BRANDS == brand for limit in resource.prlimit(int(pid), _LOCKS))
-    except OSError:  # as above
-        return False
+        return resource.prlimit(int(pid), _LOCKS)
+    except OSError:  # it has ended, or is another user's
+        return ()
 
 
 def _bears(pid: str, wanted: list[bytes]) -> bool:

@@ -95,9 +95,9 @@ class LocalEnvironment(PersistentShellEnvironment):
         """Look through the processes of this machine, see `PersistentShellEnvironment`."""
         return has_none(marker, but, self.id if marker == f"{self.id}/" else None)
 
-    def newcomers(self) -> Callable[[str], bool]:
+    def newcomers(self, brand: int | None) -> Callable[[str], bool]:
         """Look at the processes that there are, see `PersistentShellEnvironment`."""
-        return Newcomers().may_have
+        return Newcomers(brand).may_have
 
     def describe_target(self, cwd: str) -> Target:
         """Say which machine this is, see `PersistentShellEnvironment`. Who reads that is in it."""

@@ -151,10 +151,13 @@ class PersistentShellEnvironment(BaseEnvironment):
         """
         return False
 
-    def newcomers(self) -> Callable[[str], bool] | None:
-        """Return what says, for commands that begin from now on, whether a process may have a marker of theirs.
+    def newcomers(self, brand: int | None) -> Callable[[str], bool] | None:
+        """Return what says, for a command that begins now, whether a process may have its marker or its number.
 
         None if that has to be asked in the target.
+
+        Args:
+            brand: The number, see `dialect.commands.branding`; None if it has none.
         """
         return None
 

@@ -76,9 +76,9 @@ class Processes:
         where = Where.LAST_ON_TERMINAL if terminal else _WHERE[background.stdin]
         there = await env.oneshots.beside(command, user)
         brand = None
-        if command.is_own and where is Where.SUBSHELL:  # as scripts are
+        if command.is_own and where in (Where.SUBSHELL, Where.ATTACHED):  # as scripts are
             number = next(self._numbers)
-            brand = str(brand_of(env.id, number))
+            brand = brand_of(env.id, number)
             there = there._replace(text=branding(env.id, number) + there.text)
         pool = shells.control_of(user) if command.is_own else shells.pool_of(user)
         request = await env.internal.requested(
@@ -92,10 +92,10 @@ class Processes:
             shell, release = await pool.take(), pool.give_back
         process = ShellProcess(env.life, release, background, env.internal.output_limit(command))
         if command.is_own:
-            process.find_left = env.newcomers()
+            process.find_left = env.newcomers(brand)
         try:
             process.send(shell, request, shells.control_of(user))
-            process.running_command.brand = brand
+            process.running_command.brand = brand and str(brand)
             if where.takes_input:
                 await _begun(shell, background.first_input)
         except asyncio.CancelledError:  # the command may have begun

@@ -13,13 +13,14 @@ except ImportError as error:
 
 from hermes_env.aio.calls import limit_threads
 from hermes_env.aio.environment import AsyncEnvironment, AsyncPool, AsyncProcess, AsyncSession
-from hermes_env.aio.scripts import aexecute_code
+from hermes_env.aio.scripts import AsyncPythonSession, aexecute_code
 from hermes_env.aio.streaming import BytesPiece, OutputStream, TextPiece
 
 __all__ = [
     "AsyncEnvironment",
     "AsyncPool",
     "AsyncProcess",
+    "AsyncPythonSession",
     "AsyncSession",
     "BytesPiece",
     "OutputStream",

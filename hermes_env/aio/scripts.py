@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Unpack
 
-from code_execution import ExecutionResult, execute_code
+from code_execution import ExecutionResult, PythonSession, execute_code
+from code_execution.execute import ScriptOptions
 from code_execution.limits import TransportName
 from code_execution.settings import Mode
 from environments import BaseEnvironment
-from hermes_env.aio.calls import awaited_at_home, in_thread
+from hermes_env.aio.calls import Block, as_coroutine, awaited_at_home, in_thread
 from hermes_env.aio.environment import AsyncEnvironment
 from rpc import ToolErrors
 
@@ -37,6 +39,7 @@ async def aexecute_code(
     before_script: Callback | None = None,
     before_tool_call: Callback | None = None,
     record: str | os.PathLike[str] | None = None,
+    session: AsyncPythonSession | PythonSession | bool | None = None,
 ) -> ExecutionResult:
     """Run a Python script in an environment, see `code_execution.execute_code`: the same arguments, awaited.
 
@@ -53,12 +56,42 @@ async def aexecute_code(
     """
     given = dict(locals())
     given["env"] = env.sync if isinstance(env, AsyncEnvironment) else env
+    given["session"] = python = session.sync if isinstance(session, AsyncPythonSession) else session
+    if isinstance(python, PythonSession) and tools is None:
+        given["tools"] = python.tools
 
     def run() -> ExecutionResult:
         # Here, as this thread knows the loop that awaits them, and those that call tools do not.
         for name in ("on_output", "on_tool_call", "before_script", "before_tool_call"):
             given[name] = given[name] and awaited_at_home(given[name])
-        given["tools"] = tools and {name: awaited_at_home(tool) for name, tool in tools.items()}
+        if given["tools"]:
+            given["tools"] = {name: awaited_at_home(tool) for name, tool in given["tools"].items()}
         return execute_code(**given)
 
     return await in_thread(run, "scripts")
+
+
+class AsyncPythonSession(Block):
+    """A `PythonSession` that is awaited: a Python that stays, and runs one script after another in one namespace.
+
+    async with AsyncEnvironment("docker") as env, AsyncPythonSession(env) as python:
+        await python.execute("x = 1")
+
+    Args:
+        env: Where it runs.
+        options: As for `PythonSession`. Its tools may be coroutine functions, see `aexecute_code`.
+    """
+
+    def __init__(self, env: AsyncEnvironment | BaseEnvironment, **options: Any) -> None:  # noqa: ANN401
+        self.sync = PythonSession(env.sync if isinstance(env, AsyncEnvironment) else env, **options)
+        """The session beneath."""
+
+    async def execute(self, code: str, **options: Unpack[ScriptOptions]) -> ExecutionResult:
+        """Run a script, see `PythonSession.execute`. Cancelled, the script is interrupted first."""
+        return await aexecute_code(code, session=self, **options)
+
+    reset = as_coroutine(PythonSession.reset)
+    close = as_coroutine(PythonSession.close, to_end=True)
+
+    async def _end(self) -> None:
+        await self.close()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal
 from mcp.server.context import ServerRequestContext
-from mcp.types import CallToolResult, ElicitResult, TextContent
+from mcp.types import CallToolResult, ContentBlock, ElicitResult, ImageContent, TextContent
 
 from hermes_env.aio.calls import in_thread
 from hermes_env.mcp.consents import FORM, can_ask
@@ -47,6 +48,7 @@ class Call:
     async def answer(self, arguments: Mapping[str, object] | None) -> CallToolResult:
         """Run the tool and return its answer. When the task is cancelled, what it does in the target ends first."""
         text = error_answer("it was ended, as the session is")
+        images: list[bytes] = []
         self._client.calls = (*self._client.calls, self)
         try:
             async with anyio.create_task_group() as group, self._portal:
@@ -54,19 +56,19 @@ class Call:
                 group.start_soon(self._end_when_gone, group)
                 try:
                     async with self._client.limiter:
-                        text = await in_thread(partial(self._work, arguments))
+                        text = await in_thread(partial(self._work, arguments, images))
                     await self.news.tell_rest()
                 finally:
                     await self._portal.stop(cancel_remaining=True)
                 group.cancel_scope.cancel()
         finally:
             self._client.calls = tuple(call for call in self._client.calls if call is not self)
-        return _result(text)
+        return _result(text, images)
 
-    def _work(self, arguments: Mapping[str, object] | None) -> str:
+    def _work(self, arguments: Mapping[str, object] | None, images: list[bytes]) -> str:
         with working_for(self):
-            client = self._client
-            return answer_in(client.environment, client.offer.tools, self.tool, arguments, self.news.output)
+            client, tools = self._client, self._client.offer.tools
+            return answer_in(client.environment, tools, self.tool, arguments, self.news.output, images.extend)
 
     async def _end_when_gone(self, group: TaskGroup) -> None:
         """End the call when its HTTP request is cut off, as its answer can be given to nobody, or the server ends."""
@@ -90,7 +92,9 @@ class Call:
         return self._portal.start_task_soon(show, text, FORM, self._context.request_id)
 
 
-def _result(text: str) -> CallToolResult:
+def _result(text: str, images: Sequence[bytes]) -> CallToolResult:
     value = json.loads(text)
-    content = TextContent(type="text", text=text)
-    return CallToolResult(content=[content], structured_content=value, is_error=bool(value.get("error")))
+    content: list[ContentBlock] = [TextContent(type="text", text=text)]
+    for image in images:
+        content.append(ImageContent(type="image", data=base64.b64encode(image).decode(), mime_type="image/png"))
+    return CallToolResult(content=content, structured_content=value, is_error=bool(value.get("error")))

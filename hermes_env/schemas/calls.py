@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
-from code_execution import execute_code
+from code_execution import ExecutionResult, execute_code
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.log import logger
@@ -17,7 +18,7 @@ from environments.output import TextCallback
 from environments.validation import closest
 from hermes_env.schemas.answers import answer, error_answer
 from hermes_env.schemas.parameters import ArgumentError
-from hermes_env.schemas.toolset import CODE, EXECUTE_CODE, Tool, Toolset
+from hermes_env.schemas.toolset import CODE, EXECUTE_CODE, SESSION, Tool, Toolset
 from hermes_tools import model_tools, script_tools
 from hermes_tools.live_output import watching_output
 from rpc.dispatcher import CLOSE_GRACE_SECONDS
@@ -27,8 +28,8 @@ from rpc.signatures import ToolSignature
 _log = logger(__name__)
 
 SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
-LIMIT = "limit"
-"""The field of a script's result that is there only if a limit has refused something."""
+IF_THERE = ("limit", "value", "note")
+"""Further fields, each there only if it is not None: a limit that has refused calls, and what a session tells."""
 _EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
 """What a call of a tool of ours may lead to; anything else is a mistake in it, and is logged."""
 
@@ -72,6 +73,7 @@ def answer_in(
     name: str,
     arguments: Mapping[str, object] | str | None,
     on_output: TextCallback | None = None,
+    on_images: Callable[[Sequence[bytes]], object] | None = None,
 ) -> str:
     """Do what `handle_function_call` does, in an environment that is had in another way.
 
@@ -82,6 +84,8 @@ def answer_in(
         arguments: As for `handle_function_call`.
         on_output: Called with what a command or a script prints while it runs, without the values of secrets; for
             `terminal` in this thread, and for `execute_code` in another one.
+        on_images: Called with the figures that a script has made in a Python that stays, as PNG; without it they are
+            left out, and the answer says so.
     """
     try:
         if name not in tools.names:
@@ -91,7 +95,7 @@ def answer_in(
     except Exception as error:
         return error_answer(_told(error))
     try:
-        return answer(_result(tools, name, values, env, on_output))
+        return answer(_result(tools, name, values, env, on_output, on_images))
     except Exception as error:
         if name not in tools.own and not isinstance(error, _EXPECTED):
             _log.warning("the tool %s raised %s", name, type(error).__name__, exc_info=error)
@@ -99,19 +103,38 @@ def answer_in(
 
 
 def _result(
-    tools: Toolset, name: str, arguments: Mapping[str, object], env: BaseEnvironment, on_output: TextCallback | None
+    tools: Toolset,
+    name: str,
+    arguments: Mapping[str, object],
+    env: BaseEnvironment,
+    on_output: TextCallback | None,
+    on_images: Callable[[Sequence[bytes]], object] | None,
 ) -> object:
     if name == EXECUTE_CODE:
-        chosen = _tools_of_scripts(tools, env)
-        with_servers = tools.has_servers
-        run = execute_code(str(arguments[CODE]), env=env, tools=chosen, mcp_servers=with_servers, on_output=on_output)
-        result = run.to_dict()
-        return {key: result[key] for key in (*SCRIPT_RESULT, *((LIMIT,) if run.limit else ()))}
+        run = execute_code(
+            str(arguments[CODE]),
+            env=env,
+            tools=_tools_of_scripts(tools, env),
+            mcp_servers=tools.has_servers,
+            on_output=on_output,
+            session=True if arguments.get(SESSION) else None,
+        )
+        return _told_of_script(run, on_images)
     with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as seen:
         if name in tools.own:
             return came_of_tool(seen, env.model_view().value(_awaited(tools.own[name](**arguments))))
         with watching_output(on_output):
             return came_of_tool(seen, model_tools(env)[name](**arguments))
+
+
+def _told_of_script(run: ExecutionResult, on_images: Callable[[Sequence[bytes]], object] | None) -> object:
+    if run.images and on_images:
+        on_images(run.images)
+    elif run.images:
+        left_out = f"{len(run.images)} figures were made; this answer cannot hold them: save them to files."
+        run = replace(run, note=f"{run.note} {left_out}" if run.note else left_out)
+    told = {key: getattr(run, key) for key in SCRIPT_RESULT}
+    return told | {key: value for key in IF_THERE if (value := getattr(run, key)) is not None}
 
 
 def _awaited(result: object) -> object:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import hermes_tools
-from code_execution import execute_code
 from code_execution.limits import NOT_CALLABLE
 from environments.validation import closest
 from hermes_env.schemas.descriptions import DESCRIPTIONS
@@ -19,8 +18,12 @@ Tool = Callable[..., object]
 EXECUTE_CODE = "execute_code"
 BUILT_IN = (*(name for name in DESCRIPTIONS if hasattr(hermes_tools, name)), EXECUTE_CODE)
 """The names of our tools."""
-CODE = "code"
-"""The parameter of `execute_code` that a model gives; limits and tools are the program's to choose."""
+CODE, SESSION = "code", "session"
+"""The parameters of `execute_code` that a model gives; limits and tools are the program's to choose."""
+_IN_SESSION = (
+    "Run it in the Python that stays, where variables and imports last from one such script to the next; the value of "
+    "its last expression then comes back as value."
+)
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """What both OpenAI and Anthropic take."""
 
@@ -103,4 +106,8 @@ def _built_in_parameters(name: str) -> Parameters:
 
 def script_parameters(description: str = "") -> Parameters:
     """Return what `execute_code` takes from a model, with a text for its code."""
-    return Parameters.of(execute_code, {CODE: description}, only=(CODE,))
+    return Parameters.of(_script, {CODE: description, SESSION: _IN_SESSION})
+
+
+def _script(code: str, session: bool = False) -> None:
+    """Stand for `execute_code` as a model calls it; see there."""

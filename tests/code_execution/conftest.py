@@ -10,10 +10,9 @@ from environments import BaseEnvironment, create_environment
 
 @pytest.fixture(autouse=True)
 def _settings_of_these_tests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings of the user's, and no Python that is kept ready: tests_long is about that."""
+    """No settings of the user's."""
     settings = tmp_path / "settings"
     settings.mkdir()
-    (settings / "config.yaml").write_text("code_execution: {warm: off}\n")
     monkeypatch.setenv("HERMES_HOME", str(settings))
 
 

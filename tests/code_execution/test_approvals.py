@@ -55,10 +55,11 @@ def test_a_denied_tool_call_is_refused_in_the_script_with_the_reason(env: BaseEn
         seen.append(request)
         return Deny("seven is too many") if request.arguments["number"] == 7 else None
 
-    script = "from hermes_tools import note\nnote(1, text='x')\nprint(note(7)['error'])"
+    script = "from hermes_tools import *\nnote(1, text='x')\ntry: note(7)\nexcept ToolError as error: print(error)"
     result = execute_code(script, env=env, tools={"note": note}, before_tool_call=before_tool_call)
     assert result.status == "success"
     assert result.output == "note: denied, and nothing was run: seven is too many\n"
+    assert result.limit is None
     assert called == [1]
     assert seen == [
         ToolCallRequest("note", {"number": 1, "text": "x"}, "local", "default"),
@@ -70,12 +71,8 @@ def test_a_tool_calls_hook_that_raises_denies(env: BaseEnvironment) -> None:
     def before_tool_call(request: ToolCallRequest) -> None:
         raise RuntimeError("sk-live-3")
 
-    result = execute_code(
-        "from hermes_tools import terminal\nterminal('true')",
-        env=env,
-        before_tool_call=before_tool_call,
-        tool_errors="raise",
-    )
+    code = "from hermes_tools import terminal\nterminal('true')"
+    result = execute_code(code, env=env, before_tool_call=before_tool_call)
     assert result.status == "error"
     assert "the hook that decides on it failed" in result.stderr
     assert "sk-live-3" not in result.output

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from targets.plain_local import PlainLocal
 
 from code_execution import execute_code
-from environments import BaseEnvironment, create_environment
+from code_execution.limits import TransportName
+from environments import BaseEnvironment, create_environment, load_settings
+from rpc import file_queue
 
 SHEDS_ALL = """
 import os, sys, time
@@ -37,16 +40,43 @@ def env() -> Iterator[BaseEnvironment]:
         yield made
 
 
-@pytest.mark.parametrize("then", ["", "time.sleep(1000)"])
+KILLS_ITS_KEEPER = """
+with open(f"/proc/{os.getppid()}/comm") as file: is_python = "python" in file.read()
+assert is_python
+os.kill(os.getppid(), 9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("then", "transport"),
+    [("", "socket"), ("time.sleep(1000)", "socket"), ("", "relay"), (KILLS_ITS_KEEPER, "relay")],
+)
 def test_what_a_script_started_ends_with_it_without_any_mark_too(
-    env: BaseEnvironment, tmp_path: Path, then: str
+    env: BaseEnvironment, tmp_path: Path, then: str, transport: TransportName
 ) -> None:
-    for number in range(2):  # the first is not forked by what waits for the next ones
-        path = tmp_path / str(number)
-        execute_code(SHEDS_ALL + then, env=env, tools={}, argv=[str(path)], timeout=3)
-        size = path.stat().st_size
-        time.sleep(0.5)  # five beats
-        assert path.stat().st_size == size
+    path = tmp_path / "beats"
+    execute_code(SHEDS_ALL + then, env=env, tools={}, argv=[str(path)], timeout=3, transport=transport)
+    size = path.stat().st_size
+    time.sleep(0.5)  # five beats
+    assert path.stat().st_size == size
+
+
+class Elsewhere(PlainLocal):
+    """A target whose files are reached by commands alone."""
+
+    same_machine = False
+
+
+def test_the_wait_for_calls_in_files_ends_with_the_directory_that_they_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The keeper removes it before we have told what waits there that the script is over."""
+    monkeypatch.setattr(file_queue, "CLOSE_GRACE_SECONDS", 60)
+    with Elsewhere(load_settings("local", cwd=str(tmp_path))) as env:
+        for code in ("print(1)", "import hermes_tools; print(hermes_tools.one())"):
+            for _ in range(3):
+                assert execute_code(code, env=env, tools={"one": lambda: 1}, transport="file").output == "1\n"
+    assert "could not be ended in time" not in caplog.text
 
 
 SLEEPS = "import time; print('on', flush=True); time.sleep(1000)"

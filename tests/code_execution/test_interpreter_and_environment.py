@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from code_execution import execute_code, load_skill
+from code_execution.limits import TransportName
 from environments import BaseEnvironment, SettingsError, create_environment
 from environments.secrets import SECRET_WORDS
 
@@ -45,6 +46,38 @@ def test_an_active_environment_that_is_too_old_or_broken_is_passed_over(env: Bas
     old = _python_that_says(tmp_path / "old", "old", version="(3, 7)")
     env.execute(f"export VIRTUAL_ENV={old} CONDA_PREFIX=/no/such/prefix")
     assert execute_code(WHICH, env=env).output == f"{sys.executable}\n"
+
+
+RUN_ONCE = """
+import sys, hermes_tools
+with open("ran", "a") as file: file.write("once")
+print(hermes_tools.one(), open("ran").read(), sys.flags.isolated, __file__.endswith("/script.py"))
+"""
+
+
+def test_a_python_that_looks_at_no_variable_runs_a_script_once_and_with_its_tools(
+    env: BaseEnvironment, tmp_path: Path, transport: TransportName
+) -> None:
+    """It finds no boot program of ours by PYTHONPATH."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -I "$@"\n')
+    python.chmod(0o755)
+    env.execute(f"export VIRTUAL_ENV={tmp_path / 'venv'}")
+    for _ in range(2):
+        result = execute_code(RUN_ONCE, env=env, tools={"one": lambda: 1}, transport=transport)
+        assert result.output == "1 once 1 True\n", result
+        env.remove("ran")
+
+
+def test_the_shell_does_not_read_what_a_python_has_left_of_a_script(env: BaseEnvironment, tmp_path: Path) -> None:
+    venv = _python_that_says(tmp_path / "venv", "mine")
+    env.execute(f"export VIRTUAL_ENV={venv}")
+    for _ in range(2):
+        result = execute_code(f"\ntouch {tmp_path}/touched\n", env=env, transport="relay")
+        assert result.output == "mine\n"
+        env.internal.execute("true")  # behind it
+    assert not (tmp_path / "touched").exists()
 
 
 def test_a_script_sees_only_variables_that_are_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

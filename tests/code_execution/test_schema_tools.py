@@ -40,9 +40,11 @@ async def handle_later(name: str, arguments: dict[str, object]) -> str:
 
 
 CODE = """
-from hermes_tools import find_pages, read_page
+from hermes_tools import ToolError, find_pages, read_page
 print(find_pages("x", 5)["pages"], find_pages(query="y")["asked"], find_pages("z", fail=True))
-print(read_page(**{"page-id": 7}), "error" in find_pages())
+print(read_page(**{"page-id": 7}))
+try: find_pages()
+except ToolError as error: print("missing 1 required" in str(error))
 help(find_pages)
 """
 
@@ -52,10 +54,7 @@ def test_a_script_calls_what_the_schemas_describe(env: BaseEnvironment, handle: 
     tools = tools_from_schemas(SCHEMAS, handle)  # type: ignore[arg-type]
     result = execute_code(CODE, env=env, tools=tools, transport=transport)  # type: ignore[arg-type]
     lines = result.output.splitlines()
-    assert lines[:2] == [
-        "[1, 2] {'query': 'y'} {'error': 'no index'}",
-        "The text of page 7 True",
-    ]
+    assert lines[:3] == ["[1, 2] {'query': 'y'} {'error': 'no index'}", "The text of page 7", "True"]
     assert "find_pages(query: 'str', limit: 'int' = ..., fail: 'bool' = ...)" in result.output
     assert [(call.name, call.error) for call in result.tool_calls] == [
         ("find_pages", None),

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from code_execution import execute_code
-from code_execution.short_paths import ShortPaths
+from code_execution.output import ShortPaths
 from environments import BaseEnvironment
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from targets.plain_local import PlainLocal
 
-from code_execution import execute_code, script_run
+from code_execution import execute_code
 from environments import BaseEnvironment, CancelScope, EnvironmentStartError, load_settings
 from environments.cancellation import in_no_scope
 from rpc import generate_stub
@@ -70,7 +70,7 @@ def test_a_scope_that_is_cancelled_while_a_script_is_got_ready_is_no_failure(
         scope.cancel()
         return generate_stub(*given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(script_run, "generate_stub", stub)
+    monkeypatch.setattr("code_execution.run.generate_stub", stub)
     with backend(load_settings("local", cwd=str(tmp_path))) as env, scope.active():
         result = execute_code("open('ran', 'w')", env=env)
         assert (result.status, result.exit_code) == ("interrupted", None)
@@ -98,10 +98,10 @@ def test_a_limit_of_no_time_at_all_is_one_of_the_start(env: BaseEnvironment) -> 
 def test_a_script_cannot_speak_as_its_start(env: BaseEnvironment) -> None:
     code = """
 import sys
-words = open(f"/proc/self/cmdline", "rb").read().split(b"\\0")
-sys.stderr.buffer.write(b"\\x1e" + words[4] + b" -\\n\\x1e" + words[4] + b" 7\\n")
+word = open(sys.path[0] + "/begin", "rb").read().split()[0]
+sys.stderr.buffer.write(b"\\x1e" + word + b" -\\n\\x1e" + word + b" failed\\n\\x1e" + word + b" 7\\n")
 sys.exit(5)
 """
-    result = execute_code(code, env=env)
+    result = execute_code(code, env=env, transport="socket")
     assert (result.status, result.exit_code) == ("error", 5)
     assert " 7\n" in result.stderr

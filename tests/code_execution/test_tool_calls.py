@@ -46,7 +46,8 @@ def test_a_denied_call_is_among_them_and_those_that_were_not_accepted_are_not(en
         return Deny("not two") if request.arguments["number"] == 2 else None
 
     code = "from hermes_tools import double\ndouble()\ndouble(2)\ndouble(1)\ndouble(1)"
-    result = execute_code(code, env=env, tools={"double": double}, before_tool_call=deny, max_tool_calls=2)
+    tools, way = {"double": double}, "return"
+    result = execute_code(code, env=env, tools=tools, before_tool_call=deny, max_tool_calls=2, tool_errors=way)
     denied = "double: denied, and nothing was run: not two"
     assert [(call.name, call.error) for call in result.tool_calls] == [("double", denied), ("double", None)]
 

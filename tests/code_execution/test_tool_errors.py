@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from code_execution import execute_code
 from environments import BaseEnvironment
+from rpc import ToolErrors
 
 
 def one(number: int = 1) -> int:
@@ -46,8 +49,10 @@ def test_after_the_limit_calls_are_refused(env: BaseEnvironment, transport: str)
 
 def test_wrong_arguments_are_refused_and_are_no_call(env: BaseEnvironment) -> None:
     code = "\n".join(calls("one", arguments) for arguments in ("1, 2", "n=1", "number={1}", "number=float('nan')"))
-    returned = execute_code(code, env=env, tools={"one": one}).output.replace('"', "'").splitlines()
-    raised = execute_code(code, env=env, tools={"one": one}, tool_errors="raise")
+    returned = (
+        execute_code(code, env=env, tools={"one": one}, tool_errors="return").output.replace('"', "'").splitlines()
+    )
+    raised = execute_code(code, env=env, tools={"one": one})
     assert [line.startswith("{'error': 'one: wrong arguments: ") for line in returned] == [True] * 4
     assert [line.startswith("raised one: wrong arguments: ") for line in raised.output.splitlines()] == [True] * 4
     assert raised.tool_calls_made == 0
@@ -55,28 +60,35 @@ def test_wrong_arguments_are_refused_and_are_no_call(env: BaseEnvironment) -> No
 
 def test_a_tool_that_is_not_there_is_refused(env: BaseEnvironment) -> None:
     code = "import hermes_tools\nprint(hermes_tools._call('delegate', {}, {}, (), {}))"
-    result = execute_code(code, env=env, tools={"one": one})
-    assert result.output == "{'error': 'delegate: there is no such tool; those that can be called: one'}\n"
+    said = "delegate: there is no such tool; those that can be called: one"
+    returned = execute_code(code, env=env, tools={"one": one}, tool_errors="return")
+    assert returned.output == f"{{'error': '{said}'}}\n"
+    raised = execute_code(code, env=env, tools={"one": one})
+    assert raised.stderr.endswith(f"hermes_tools.ToolError: {said}\n")
 
 
 def test_the_way_comes_from_the_settings_and_an_argument_goes_before(
     env: BaseEnvironment, configure: Callable[[str], None]
 ) -> None:
-    configure("code_execution: {tool_errors: raise}")
     code = calls("one", "n=1")
     assert execute_code(code, env=env, tools={"one": one}).output.startswith("raised ")
-    assert execute_code(code, env=env, tools={"one": one}, tool_errors="return").output.startswith("{'error'")
+    configure("code_execution: {tool_errors: return}")
+    assert execute_code(code, env=env, tools={"one": one}).output.startswith("{'error'")
+    assert execute_code(code, env=env, tools={"one": one}, tool_errors="raise").output.startswith("raised ")
 
 
-def test_tools_that_are_gone_raise_either_way(env: BaseEnvironment) -> None:
+@pytest.mark.parametrize("way", ["raise", "return"])
+def test_tools_that_are_gone_raise_either_way(env: BaseEnvironment, way: ToolErrors) -> None:
     code = """
 import hermes_tools
-hermes_tools._SOCKET_PATH += "gone"
+print(hermes_tools.one())
+hermes_tools._connections.mine = None
+hermes_tools._own()[1] += "gone"
 try: hermes_tools.one()
 except hermes_tools.ToolError as error: print(error)
 """
-    result = execute_code(code, env=env, tools={"one": one}, transport="socket")
-    assert result.output.startswith("one: the tools can't be reached: ")
+    result = execute_code(code, env=env, tools={"one": one}, transport="socket", tool_errors=way)
+    assert result.output.startswith("1\none: the tools can't be reached: ")
 
 
 def test_what_a_model_writes_to_look_for_errors_works(env: BaseEnvironment) -> None:

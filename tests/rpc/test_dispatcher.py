@@ -12,7 +12,7 @@ import pytest
 
 from environments.cancellation import current_scope
 from environments.errors import DeniedError
-from rpc import MAX_MESSAGE_BYTES, Dispatcher, Request, Response, generate_stub
+from rpc import MAX_MESSAGE_BYTES, SOCKET, Dispatcher, Request, Response, generate_stub
 from rpc.dispatcher import FREE_REFUSALS, REFUSAL_PAUSE
 
 _ids = itertools.count()
@@ -110,7 +110,7 @@ BOUND = [
 def test_what_is_bound_to_a_tool_is_in_no_stub_and_in_no_error():
     for tool in BOUND:
         dispatcher = make(query=tool)
-        assert "sk-live" not in generate_stub({"query": tool}, "", "token")
+        assert "sk-live" not in generate_stub({"query": tool}, SOCKET)
         assert "sk-live" not in call(dispatcher, "query").error  # wrong arguments, named with the right call
         if not inspect.isfunction(tool):
             assert "sk-live" not in failure(dispatcher, "query", "SELECT 1")

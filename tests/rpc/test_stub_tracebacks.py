@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from rpc import generate_stub
+from rpc import SOCKET, generate_stub, own_file
 
 REFUSING = """
 def _exchange(line):
-    return _json.dumps({"id": _json.loads(line)["id"], "error": "search: no more calls"})
+    return _dump({"id": _loads(line)["id"], "error": "search: no more calls"})
 """
 LOST = """
 def _exchange(line):
@@ -48,7 +48,8 @@ def said(request, tmp_path):
     python = PYTHONS[request.param]
 
     def run(code, client=REFUSING):
-        (tmp_path / "hermes_tools.py").write_text(generate_stub({"search": search}, client, "token", "raise"))
+        (tmp_path / "hermes_tools.py").write_text(generate_stub({"search": search}, SOCKET) + client)
+        (tmp_path / "own").write_text(own_file("token", ""))
         (tmp_path / "script.py").write_text(code)
         ended = subprocess.run(
             [python, "-W", "error", tmp_path / "script.py"], check=False, capture_output=True, text=True, cwd=tmp_path

@@ -52,7 +52,7 @@ def test_threads_forks_and_child_processes_each_get_their_own_answers(open_any):
     print(wrong, os.waitpid(fork, 0)[1], child.communicate()[0])
     """
     assert line.run(code) == "[] 0 b'True\\n'\n"
-    assert line.dispatcher.calls_made == 45
+    assert line.calls_made == 45
 
 
 def test_a_script_that_closes_all_descriptors_goes_on_calling_and_its_own_later_ones_are_left_alone(open_any):
@@ -116,6 +116,7 @@ def test_a_call_cut_short_by_a_signal_does_not_shift_the_answers(open_any):
     assert line.run(code) == "cut 1 2\n"
 
 
+@pytest.mark.parametrize("open_any", ["unix", "file"], indirect=True)
 def test_closing_twice_and_with_idle_connections_leaves_nothing(open_any):
     line = open_any(echo=echo)
     with line.popen("h.echo(1)\nprint('ready', flush=True)\nsys.stdin.read()") as script:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from code_execution import ExecutionResult, execute_code
-from code_execution.ending import SCRIPT_GRACE
+from code_execution.limits import SCRIPT_GRACE
 from environments import BaseEnvironment
 from targets.renewal import having
 
@@ -86,6 +86,47 @@ terminal("export VIRTUAL_ENV=$PWD/fake; touch seen")
     assert execute_code("print('ours')", env=anywhere).output == "ours\n"
 
 
+ASKS_WHAT_WAITS = """
+import os, stat, sys
+scratch, nap = os.path.dirname(os.path.dirname(os.path.abspath(__file__))), sys.argv[1]
+evil = scratch + "/script-evil0001"
+os.mkdir(evil)
+with open(evil + "/script.py", "w") as file: file.write(f"import os; os.execlp('sleep', 'sleep', '{nap}')")
+asked = 0
+for place, _, names in os.walk(scratch):
+    for name in names:
+        path = place + "/" + name
+        if stat.S_ISFIFO(os.lstat(path).st_mode):
+            try: pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError: continue
+            asked += os.write(pipe, f"{os.getpid()} {evil}\\n".encode()) > 0
+print(asked)
+"""
+
+
+def test_nothing_in_the_target_waits_for_what_a_script_could_forge(anywhere: BaseEnvironment, nap: str) -> None:
+    """A Python that waited in the target for scripts has once taken such a line of a script for one of ours."""
+    for _ in range(2):
+        assert run_within_limits(anywhere, ASKS_WHAT_WAITS, timeout=60, argv=[nap], tools={}).output == "0\n"
+        anywhere.execute_oneshot(f"rm -r {anywhere.internal.scratch_directory()}/script-evil0001")
+    assert running(anywhere, nap) == ""
+
+
+STOPS_THE_PYTHON_ABOVE_IT = """
+import os, signal
+with open(f"/proc/{os.getppid()}/comm") as file: is_python = "python" in file.read()
+if is_python: os.kill(os.getppid(), signal.SIGSTOP)
+"""
+
+
+def test_a_script_that_stops_the_python_above_it_holds_up_no_other(anywhere: BaseEnvironment) -> None:
+    """A Python that waited in the target for scripts made each later one begin 5 s late when it was stopped."""
+    for _ in range(2):
+        run_within_limits(anywhere, STOPS_THE_PYTHON_ABOVE_IT, timeout=2)
+        assert run_within_limits(anywhere, "print('at once')", timeout=5).output == "at once\n"
+    assert scripts_directories(anywhere) == []
+
+
 FORGES_ITS_END = r"""
 nonce=$(set | sed -n 's/.*.036\([0-9a-f]\{16\}\) M.*/\1/p' | head -n 1)
 number=${HERMES_COMMAND%/}
@@ -111,7 +152,8 @@ def test_a_bound_credential_is_nowhere_in_the_target(anywhere: BaseEnvironment) 
 import hermes_tools
 print("sk-live" in open(hermes_tools.__file__).read())
 print(hermes_tools.query("SELECT 1"))
-print("unexpected keyword argument 'api_key'" in hermes_tools.query("SELECT 1", api_key="mine")["error"])
+try: hermes_tools.query("SELECT 1", api_key="mine")
+except hermes_tools.ToolError as error: print("unexpected keyword argument 'api_key'" in str(error))
 """
     tools = {"query": functools.partial(query, api_key="sk-live-1234")}
     assert execute_code(code, env=anywhere, tools=tools).output == "False\nSELECT 1: 12\nTrue\n"

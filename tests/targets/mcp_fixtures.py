@@ -73,4 +73,4 @@ def silent(leave_mark: Path) -> dict[str, object]:
 @pytest.fixture
 def serve(configure: Callable[[str], None]) -> Configure:
     """Writes servers into config.yaml, each a mapping by its name."""
-    return lambda **servers: configure(yaml.safe_dump({"code_execution": {"warm": "off", "mcp_servers": servers}}))
+    return lambda **servers: configure(yaml.safe_dump({"code_execution": {"mcp_servers": servers}}))

@@ -15,9 +15,22 @@ from collections.abc import Iterator
 
 import pytest
 
+from code_execution import execute_code
+from code_execution.boot_program import stage
 from environments import CommandResult, create_environment
 from environments.conformance.check import wait_until
-from rpc import Dispatcher, FileQueueTransport, RelayTransport, UnixSocketTransport, generate_stub
+from rpc import (
+    FILE_QUEUE,
+    SOCKET,
+    Dispatcher,
+    FileQueueTransport,
+    UnixSocketTransport,
+    generate_stub,
+    own_file,
+)
+
+BEGIN = "import os, sys\nimport hermes_tools as h\n"
+"""What each script begins with."""
 
 
 class FaultyEnvironment:
@@ -45,23 +58,30 @@ class FaultyEnvironment:
 
 
 class Line:
-    def __init__(self, directory, handlers, env=None, max_calls=50, relay=False, **options):
+    """One over a Unix socket, or over a queue of files if there is an environment. Scripts here have it in common."""
+
+    def __init__(self, directory, handlers, env=None, max_calls=50, wake=True, **options):
         self.directory = directory
         self.token = secrets.token_hex(16)
         self.dispatcher = Dispatcher(handlers, token=self.token, max_calls=max_calls)
-        if relay:
-            self.transport = RelayTransport(self.dispatcher, env, str(directory), sys.executable)
-        elif env is None:
-            self.transport = UnixSocketTransport(self.dispatcher)
+        stage(str(directory), {"rpc/": b"", **({"rpc/wake|": b""} if wake else {})})
+        if env is None:
+            self.transport, client = UnixSocketTransport(self.dispatcher), SOCKET
+            self.place = self.transport.start()
         else:
-            self.transport = FileQueueTransport(self.dispatcher, env, str(directory), **options)
-        self.transport.start()
-        stub = generate_stub(handlers, self.transport.client_source, self.token)
-        (directory / "hermes_tools.py").write_text(stub)
+            self.place, client = f"{directory}/rpc", FILE_QUEUE
+            self.transport = FileQueueTransport(self.dispatcher, env, self.place, **options)
+            self.transport.start()
+        (directory / "hermes_tools.py").write_text(generate_stub(handlers, client, "return"))
+        (directory / "own").write_text(own_file(self.token, self.place))
+
+    @property
+    def calls_made(self):
+        return self.dispatcher.calls_made
 
     def popen(self, code):
         script = self.directory / "script.py"
-        script.write_text("import os, sys\nimport hermes_tools as h\n" + textwrap.dedent(code))
+        script.write_text(BEGIN + textwrap.dedent(code))
         return subprocess.Popen(
             [sys.executable, "-W", "error", str(script)],
             cwd=self.directory,
@@ -83,6 +103,31 @@ class Line:
         self.dispatcher.join()
 
 
+class RelayedLine:
+    """One over the relay of a script's boot program. Each script has one of its own."""
+
+    def __init__(self, handlers, env, max_calls=50):
+        self._handlers, self._env, self._max_calls = handlers, env, max_calls
+        self.calls_made = 0
+
+    def run(self, code):
+        result = execute_code(
+            BEGIN + "os.chdir(sys.path[0])\n" + textwrap.dedent(code),
+            env=self._env,
+            tools=self._handlers,
+            max_tool_calls=self._max_calls,
+            transport="relay",
+            tool_errors="return",
+            timeout=60,
+        )
+        assert result.status == "success", result
+        self.calls_made += result.tool_calls_made
+        return result.output
+
+    def close(self):
+        pass
+
+
 def rpc_threads():
     return [thread.name for thread in threading.enumerate() if thread.name.startswith(("hermes-rpc", "hermes-async"))]
 
@@ -100,8 +145,8 @@ def open_line(tmp_path):
 
     def open_one(handlers, env=None, max_calls=50, relay=False, **options):
         directory = tmp_path / f"line{len(lines)}"
-        directory.mkdir(mode=0o700)
-        lines.append(Line(directory, handlers, env, max_calls, relay, **options))
+        made = RelayedLine(handlers, env, max_calls) if relay else Line(directory, handlers, env, max_calls, **options)
+        lines.append(made)
         return lines[-1]
 
     yield open_one
@@ -117,11 +162,12 @@ def load(tmp_path, monkeypatch):
     for module in (sys, threading):  # whose hooks it takes
         monkeypatch.setattr(module, "excepthook", module.excepthook)
 
-    def load_one(token="token", max_calls=50, tool_errors="return", **handlers):
+    def load_one(token="token", place="", max_calls=50, tool_errors="return", **handlers):
         path = tmp_path / "hermes_tools.py"
-        source = generate_stub(handlers, "", token, tool_errors)
+        source = generate_stub(handlers, SOCKET, tool_errors)
         ast.parse(source, feature_version=(3, 8))
         path.write_text(source, "utf-8")
+        (tmp_path / "own").write_text(own_file(token, place), "utf-8")
         spec = importlib.util.spec_from_file_location("hermes_tools_under_test", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -142,6 +188,4 @@ def connection(line: Line) -> Iterator[socket.socket]:
 
 def socket_path(line: Line) -> str:
     """Return the path of the socket that a script of a line connects to."""
-    names: dict[str, str] = {}
-    exec(line.transport.client_source, names)
-    return names["_SOCKET_PATH"]
+    return str(line.place)

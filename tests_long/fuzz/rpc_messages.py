@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import contextlib
 import json
 import re
+from collections.abc import Callable
 from unittest import mock
 
+from code_execution.output import Messages
+from environments import TerminalError
 from fuzz.target import Target, cut, with_chance
 from rpc import Dispatcher, MessageError, Request, Response, messages
 from rpc.collecting import CollectedRequest, CollectedRequests, GarbledError
 from rpc.incoming import IncomingLines, RefusedError, TooLargeError
-from rpc.relay_lines import NUMBER_DIGITS, BrokenRelayError, RelayedRequest, RelayLines
+from rpc.relay import BrokenRelayError, Relay
 
 PREFIX = messages.request_prefix("secret")
 LONGEST = 64
 MOST_VALUES = 20
 NONCE = "0123abcd"
+WORD, SECRET = b"0123456789abcdef", b"fedcba98765432100123456789abcdef"
+HELD = 2 * 4096 + 100
+"""Bytes of a message that has not wholly come: its head, and its body."""
 
 
 def check_message(data: bytes) -> None:
@@ -74,34 +81,90 @@ def lines_of(data: bytes) -> tuple[list[bytes], bool]:
     return lines, False
 
 
-def check_relay(data: bytes) -> None:
+def check_keeper(data: bytes) -> None:
+    """What a script prints, and what its start and its keeper say between that, mean the same however they are cut."""
     chance, data = with_chance(data)
-    requests, is_broken = relayed(data)
-    found: list[RelayedRequest] = []
-    lines = RelayLines(PREFIX)
+    assert heard(cut(data, chance)) == heard([data] if data else [])
+
+
+def heard(pieces: list[bytes]) -> tuple[bytes, list[object], bool]:
+    """Return what is not for us, what was said, and whether that was refused in the end."""
+    said: list[object] = []
+    taken = messages_of_keeper()
+    taken.on_begun = lambda: said.append("begun")
+    taken.on_end = lambda: said.append(("ended", taken.exit_code, taken.left))
+    taken.on_request = lambda *request: said.append(request)
+    shown = b""
     try:
-        for piece in cut(data, chance):
-            found += lines.feed(piece)
-    except BrokenRelayError:
-        assert is_broken
-        assert found == requests[: len(found)]
-        return
-    assert (found, is_broken) == (requests, False)
+        for piece in pieces:
+            shown += taken.feed(piece)
+            assert len(taken._held) <= HELD
+        shown += taken.feed(b"", final=True)
+    except TerminalError:
+        return b"", said, True
+    return shown, [*said, taken.chosen, taken.failed, taken.none_found, taken.removed], False
 
 
-def relayed(data: bytes) -> tuple[list[RelayedRequest], bool]:
-    """Return the requests before the first thing that is no relay's, and whether there is one."""
-    found = []
-    while data:
-        number = re.match(rb"([0-9]{1,%d}) " % NUMBER_DIGITS, data)
-        if not number:
-            return found, not re.fullmatch(rb"[0-9]{1,%d}" % NUMBER_DIGITS, data)
-        line, end, data = data[number.end() :].partition(b"\n")
-        if end:
-            line += end
-            is_ours = line.startswith(PREFIX)
-            found.append(RelayedRequest(number[1], line if is_ours else b"", 0 if is_ours else len(line)))
-    return found, False
+def messages_of_keeper() -> Messages:
+    """Return one that has begun or not, with words that are known."""
+    with mock.patch("secrets.token_hex", side_effect=[WORD.decode(), SECRET.decode()]):
+        taken = Messages()
+    taken.has_keeper = True
+    return taken
+
+
+def check_relay(data: bytes) -> None:
+    """Whatever comes as a request is answered once, or the relay is broken. No more is kept of it than is allowed."""
+    chance, data = with_chance(data)
+    answered: list[bytes] = []
+
+    def dispatch(line: bytes) -> bytes:
+        answered.append(line)
+        return b"{}\n"
+
+    def refusal(size: int) -> bytes:
+        answered.append(b"refused %d" % size)
+        return b"{}\n"
+
+    dispatcher = mock.Mock(prefix=PREFIX, dispatch=dispatch, refusal=refusal)
+
+    async def relay_all() -> None:
+        relay, process = Relay(dispatcher), Answered()
+        relay.attach(process)
+        begun = kept = 0
+        with contextlib.suppress(BrokenRelayError):
+            for part in cut(data, chance):
+                is_last = part.endswith(b"\n")
+                relay.take(chance.choice((7,) * 9 + (8,)), part, is_last != (chance.random() < 0.05))
+                kept = 0 if is_last else kept + len(part)
+                begun += is_last
+                assert relay._line is None or relay._line.size <= kept
+        await asyncio.gather(*asyncio.all_tasks() - {asyncio.current_task()})
+        assert len(answered) == begun == process.answers
+        relay.end()
+
+    with mock.patch("rpc.relay.spawn", lambda work: asyncio.get_running_loop().create_task(work)):
+        with mock.patch("rpc.relay.in_worker", at_once):
+            asyncio.run(relay_all())
+
+
+class Answered:
+    """A script's process that takes answers."""
+
+    answers = 0
+    is_fed = True
+
+    def feed(self, data: bytes) -> None:
+        self.answers += data.startswith(b"a ")
+
+    def pause(self) -> None:
+        """Go on all the same."""
+
+    resume = pause
+
+
+async def at_once(work: Callable[..., bytes], *args: object) -> bytes:
+    return work(*args)
 
 
 def check_collected(data: bytes) -> None:
@@ -167,6 +230,23 @@ _LINES = (
     b"0",
     b"12",
 )
+_SAID = (
+    b"\x1e" + WORD + b" ",
+    b"\x1e" + WORD + b" +a70d0d0a\n",
+    b"\x1e" + WORD + b" 2\n",
+    b"\x1e" + WORD + b" failed no\n",
+    b"\x1e" + SECRET + b" ",
+    b"\x1e" + SECRET + b" r 7 3 1\nab\n",
+    b"\x1e" + SECRET + b" r 7 -60 1\n",
+    b"\x1e" + SECRET + b" e 0 none\n",
+    b"\x1e" + SECRET + b" z\n",
+    b"\x1e",
+    b"\n",
+    b"-",
+    b"r 1 2 0\n",
+    b"9" * 5000,
+    b"x" * 5000,
+)
 _FILES = (
     f"\n{NONCE} ".encode(),
     f"\n{NONCE} end\n".encode(),
@@ -182,6 +262,7 @@ _FILES = (
 TARGETS = (
     Target(check_message, _JSON),
     Target(check_connection, _LINES),
+    Target(check_keeper, _SAID),
     Target(check_relay, _LINES),
     Target(check_collected, _FILES),
     Target(check_dispatch, _JSON),

@@ -7,7 +7,7 @@ import inspect
 from random import Random
 
 from fuzz.target import Target, with_chance
-from rpc import Dispatcher, generate_stub
+from rpc import SOCKET, Dispatcher, generate_stub
 from rpc.stub_runtime import __all__ as RUNTIME
 
 OLDEST = (3, 8)
@@ -50,12 +50,13 @@ def check_stub(data: bytes) -> None:
     tool.__signature__ = signature  # type: ignore[attr-defined]
     name = chance.choice(("search", "\u00e4", *RUNTIME, "print", "class", "_x", "json"))
     try:
-        source = generate_stub({name: tool}, "", "token")
+        source = generate_stub({name: tool}, SOCKET, "return")
     except ValueError:
         return
     ast.parse(source, feature_version=OLDEST)
     module: dict[str, object] = {"__name__": "hermes_tools"}
     exec(compile(source, "hermes_tools.py", "exec"), module)
+    module["_OWN"] = ["token", ""]
     module["_exchange"] = Dispatcher({name: tool}, token="token").dispatch
     assert inspect.getdoc(module[name]) == (inspect.getdoc(tool) or None)
     args, kwargs = any_call(signature, chance)

@@ -80,8 +80,9 @@ def test_unfinished_large_lines_take_no_memory_to_speak_of(open_line):
     import socket, threading
     def begin():
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-            connected.connect(h._SOCKET_PATH)
-            connected.sendall(b'{"token":"' + h._TOKEN.encode() + b'","id":"')
+            token, place = h._own()
+            connected.connect(place)
+            connected.sendall(b'{"token":"' + token.encode() + b'","id":"')
             connected.settimeout(3)
             try:
                 connected.sendall(b"x" * 31_000_000)
@@ -96,6 +97,7 @@ def test_unfinished_large_lines_take_no_memory_to_speak_of(open_line):
         while script.poll() is None:
             most = max(most, memory())
             time.sleep(0.05)
+        assert script.stdout.read() == ""
     assert most - before < 150_000_000
     assert line.run(STILL_THERE) == "still there\n"
 
@@ -122,12 +124,10 @@ def test_a_script_may_have_more_threads_than_connections(open_line):
 
 def test_a_script_that_does_not_read_its_answers_keeps_nobody_waiting(open_line):
     line = open_line({"large": lambda: "x" * 5_000_000}, max_calls=100)
-    names = {}
-    exec(line.transport.client_source, names)
     ours = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(40)]
     try:
         for number, each in enumerate(ours):
-            each.connect(names["_SOCKET_PATH"])
+            each.connect(line.place)
             each.settimeout(60)
             each.sendall(Request(f"id{number}", "large", [], {}, line.token).encode())
         assert ours[0].recv(10)

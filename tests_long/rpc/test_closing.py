@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from pathlib import Path
 
 import pytest
 from targets.script_line import FaultyEnvironment
 
+from code_execution import execute_code
 from environments import EnvironmentLostError
-from environments.conformance.check import wait_until
+from rpc.relay import MOST_SIDE_BY_SIDE
 
 
-@pytest.mark.parametrize("transport", ["unix", "relay", "file"])
+@pytest.mark.parametrize("transport", ["unix", "file"])
 def test_closing_does_not_wait_for_a_handler_that_runs_on(open_line, local_env, transport):
     started, release = threading.Event(), threading.Event()
 
@@ -21,7 +23,7 @@ def test_closing_does_not_wait_for_a_handler_that_runs_on(open_line, local_env, 
         started.set()
         release.wait()
 
-    line = open_line({"stuck": stuck}, None if transport == "unix" else local_env, relay=transport == "relay")
+    line = open_line({"stuck": stuck}, None if transport == "unix" else local_env)
     with line.popen("h.stuck()") as script:
         assert started.wait(60)
         line.close()
@@ -33,22 +35,28 @@ def test_closing_does_not_wait_for_a_handler_that_runs_on(open_line, local_env, 
             thread.join(60)
 
 
-def test_a_relay_that_is_not_read_as_too_many_calls_run_ends_by_itself_all_the_same(open_line, local_env):
-    release = threading.Event()
-    line = open_line({"stuck": release.wait}, local_env, max_calls=1000, relay=True)
+def test_a_relay_that_is_not_read_as_too_many_calls_run_ends_by_itself_all_the_same(local_env):
+    running, release = [], threading.Event()
+
+    def stuck():
+        running.append(1)
+        release.wait(60)
+
     code = """
-    import threading
-    threads = [threading.Thread(target=h.stuck, daemon=True) for _ in range(100)]
-    for thread in threads: thread.start()
-    for thread in threads: thread.join()
-    """
-    with line.popen(code) as script:
-        assert wait_until(lambda: line.transport._requests._is_paused, 60)
-        line.close()
-        assert line.transport._process.poll() == 0
-        assert line.transport._process.running_command.reason is None  # and was not ended by us
-        script.kill()
-    release.set()
+import os, threading, time, hermes_tools
+for _ in range(100): threading.Thread(target=hermes_tools.stuck, daemon=True).start()
+time.sleep(2)
+os._exit(3)
+"""
+    releasing = threading.Timer(4, release.set)
+    releasing.start()
+    began = time.monotonic()
+    result = execute_code(
+        code, env=local_env, tools={"stuck": stuck}, transport="relay", max_tool_calls=1000, timeout=100
+    )
+    assert (result.exit_code, len(running)) == (3, MOST_SIDE_BY_SIDE)
+    assert time.monotonic() - began < 50
+    releasing.join()
 
 
 def test_the_end_of_a_queue_that_is_gone_leaves_nothing_in_the_session_s_directory(open_line, local_env):
@@ -58,6 +66,15 @@ def test_the_end_of_a_queue_that_is_gone_leaves_nothing_in_the_session_s_directo
     shutil.rmtree(line.directory / "rpc")
     line.transport.close()
     assert sorted(here.iterdir()) == before
+
+
+def test_the_end_of_a_queue_that_is_gone_waits_for_nothing(open_line, local_env, monkeypatch):
+    """The keeper of a script removes its directory, and does so in most cases before the queue is closed."""
+    line = open_line({"echo": lambda value: value}, local_env)
+    assert line.run("print(h.echo(1))") == "1\n"
+    shutil.rmtree(line.directory / "rpc")
+    monkeypatch.setattr("rpc.file_queue.CLOSE_GRACE_SECONDS", 1000)
+    line.transport.close()
 
 
 def test_a_queue_that_can_no_longer_be_reached_is_closed_all_the_same(open_line, local_env):

@@ -10,7 +10,7 @@ import pytest
 from targets.recorded import Recorded
 
 from code_execution import execute_code
-from code_execution.script_run import TransportName
+from code_execution.limits import TransportName
 from environments import BaseEnvironment
 from environments.errors import SettingsError
 from hermes_env.schemas import handle_function_call

@@ -313,7 +313,7 @@ started = terminal("echo in the background", background=True)
 print(process("wait", started["process_id"], timeout=30)["output"])
 print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"), terminal().get("error"))
 """
-    result = execute_code(code, env=env, tools=tools)
+    result = execute_code(code, env=env, tools=tools, tool_errors="return")
     assert result.status == "success", result.output
     lines = result.output.splitlines()
     assert lines[0] == "1      2|2"

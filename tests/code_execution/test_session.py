@@ -1,0 +1,329 @@
+"""A Python that stays, on this machine: `PythonSession`, and its other doors."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from targets.python_sessions import (
+    python,
+    test_a_limit_of_tool_calls_is_one_of_each_script,
+    test_a_script_that_ends_its_python_costs_the_variables_and_no_more,
+    test_a_script_that_forks_stays_one,
+    test_an_error_is_the_scripts_alone,
+    test_nothing_is_left_of_a_session,
+    test_scripts_share_what_they_define,
+    test_time_that_is_over_interrupts_the_script_and_keeps_the_variables,
+    test_what_cannot_be_interrupted_is_ended,
+    test_what_comes_between_two_scripts_is_in_none,
+)
+
+from code_execution import PythonSession, execute_code
+from code_execution.boot_program import drawn_figures
+from code_execution.output import Results
+from code_execution.session import AFRESH
+from environments import (
+    BaseEnvironment,
+    CancelScope,
+    DeniedError,
+    TerminalError,
+    UnsupportedError,
+    create_environment,
+)
+from environments.result import Capabilities
+
+__all__ = [
+    "python",
+    "test_a_limit_of_tool_calls_is_one_of_each_script",
+    "test_a_script_that_ends_its_python_costs_the_variables_and_no_more",
+    "test_a_script_that_forks_stays_one",
+    "test_an_error_is_the_scripts_alone",
+    "test_nothing_is_left_of_a_session",
+    "test_scripts_share_what_they_define",
+    "test_time_that_is_over_interrupts_the_script_and_keeps_the_variables",
+    "test_what_cannot_be_interrupted_is_ended",
+    "test_what_comes_between_two_scripts_is_in_none",
+]
+
+
+@pytest.fixture
+def anywhere(env: BaseEnvironment) -> BaseEnvironment:
+    return env
+
+
+def test_approvals_and_records_hold_for_each_script(env: BaseEnvironment, tmp_path: Path) -> None:
+    def never(*_: object) -> None:
+        raise DeniedError("not this one")
+
+    record = tmp_path / "record.jsonl"
+    with PythonSession(env, tools={"add": lambda a, b: a + b}) as session:
+        session.execute("import hermes_tools\nx = 1")
+        denied = session.execute("x = 2", before_script=never)
+        assert (denied.status, denied.exit_code) == ("error", None)
+        refused = session.execute("x = 3\nhermes_tools.add(1, 2)", before_tool_call=never)
+        assert "not this one" in refused.stderr
+        assert session.execute("x", record=record).value == "3"
+    kinds = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [each["script"] for each in kinds if each.get("script")] == ["x"]
+
+
+def test_secrets_are_hidden_in_a_value(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "sk-live-123456789")
+    with PythonSession(env) as session:
+        assert "123456789" not in str(session.execute("'sk-live-' + '123456789'"))
+
+
+def test_output_is_shown_while_it_is_printed(env: BaseEnvironment) -> None:
+    pieces: list[str] = []
+    with PythonSession(env) as session:
+        session.execute("x = 1")
+        result = session.execute("for n in range(3): print(n)", on_output=pieces.append)
+    assert "".join(pieces) == result.output == "0\n1\n2\n"
+
+
+def test_a_value_is_cut_where_output_is(env: BaseEnvironment) -> None:
+    with PythonSession(env) as session:
+        value = session.execute("'x' * 1_000_000").value
+        assert value and value.endswith("\n[output truncated at 50KB]") and len(value) < 51_000
+        assert session.execute("None").value is None
+        assert session.execute("class Odd:\n    def __repr__(self): raise ValueError('odd')\nOdd()").exit_code == 1
+        assert session.execute("1").value == "1"
+
+
+def test_a_future_import_holds_for_the_scripts_behind_it(env: BaseEnvironment) -> None:
+    with PythonSession(env) as session:
+        session.execute("from __future__ import annotations")
+        assert session.execute("def f(x: unknown): pass\nf.__annotations__").value == "{'x': 'unknown'}"
+
+
+def test_scripts_of_several_threads_take_turns(env: BaseEnvironment) -> None:
+    with PythonSession(env) as session:
+        session.execute("import time\nsteps = []")
+        code = "steps.append(('in', {0}))\ntime.sleep(0.05)\nsteps.append(('out', {0}))"
+        threads = [threading.Thread(target=session.execute, args=(code.format(n),)) for n in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        steps = session.execute("steps").value
+    assert steps is not None
+    found = eval(steps)  # noqa: S307 - of numbers and words
+    assert [found[n + 1] for n in range(0, 10, 2)] == [("out", number) for _, number in found[::2]]
+
+
+def test_one_that_waits_for_its_turn_has_its_own_time(env: BaseEnvironment) -> None:
+    with PythonSession(env) as session:
+        session.execute("import time, threading")
+        first = threading.Thread(target=session.execute, args=("x = 1\ntime.sleep(3)",))
+        first.start()
+        while not env.execute_oneshot("true").ok:
+            pass
+        time.sleep(0.5)
+        late = session.execute("x = 2", timeout=0.5)
+        stop = CancelScope()
+        stop.cancel()
+        with stop.active():
+            cancelled = session.execute("x = 3")
+        first.join()
+        assert (late.status, late.exit_code) == ("timeout", None)
+        assert "was used up by the script that ran in the session before it" in str(late.error)
+        assert cancelled.status == "interrupted"
+        assert session.execute("x").value == "1"
+
+
+def test_a_tool_that_runs_another_script_of_its_session_is_refused(env: BaseEnvironment) -> None:
+    with PythonSession(env, tools={"again": lambda: session.execute("1").value}) as session:
+        result = session.execute("import hermes_tools\nhermes_tools.again()", timeout=30)
+    assert "cannot run another script in its session" in str(result.value)
+
+
+def test_what_is_the_sessions_to_choose_is_refused(env: BaseEnvironment, tmp_path: Path) -> None:
+    with PythonSession(env) as session, create_environment("local", cwd=str(tmp_path)) as other:
+        for options in ({"env": other}, {"mode": "strict"}, {"transport": "file"}, {"session_env": True}):
+            with pytest.raises(ValueError, match="session"):
+                execute_code("1", session=session, **options)  # type: ignore[arg-type]
+        assert execute_code("1", session=session, env=env, mode="project", transport="relay").value == "1"
+    with pytest.raises(TypeError, match="give an environment"):
+        PythonSession("local")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="timeout is -1"):
+        PythonSession(env, timeout=-1)
+
+
+def test_a_closed_session_runs_no_more(env: BaseEnvironment) -> None:
+    session = PythonSession(env)
+    session.close()
+    assert "was closed" in str(session.execute("1").error)
+    session.close()
+
+
+def test_closing_ends_the_script_that_runs(env: BaseEnvironment) -> None:
+    session = PythonSession(env)
+    session.execute("import time")
+    results = []
+    thread = threading.Thread(target=lambda: results.append(session.execute("time.sleep(60)")))
+    thread.start()
+    time.sleep(0.5)
+    began = time.monotonic()
+    session.close()
+    thread.join()
+    assert time.monotonic() - began < 40
+    assert [result.status for result in results] == ["interrupted"]
+
+
+def test_cleaning_up_the_environment_ends_it(tmp_path: Path) -> None:
+    env = create_environment("local", cwd=str(tmp_path))
+    session = PythonSession(env)
+    assert session.execute("1").value == "1"
+    results = []
+    thread = threading.Thread(target=lambda: results.append(session.execute("__import__('time').sleep(60)")))
+    thread.start()
+    time.sleep(0.5)
+    env.cleanup()
+    thread.join()
+    assert [result.status for result in results] == ["interrupted"]
+    assert "cleaned up" in str(session.execute("1").error)
+    session.close()
+
+
+class _Left(BaseException):
+    pass
+
+
+def test_a_caller_that_leaves_interrupts_its_script_and_loses_nothing_else(env: BaseEnvironment) -> None:
+    def leave(*_: object) -> None:
+        raise _Left
+
+    with PythonSession(env) as session:
+        session.execute("import time\nx = 1")
+        before = signal.signal(signal.SIGALRM, leave)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            with pytest.raises(_Left):
+                session.execute("x += 1\ntime.sleep(60)")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        after = session.execute("x")
+        assert (after.value, after.note) == ("2", None)
+
+
+def test_the_setting_has_the_scripts_of_an_environment_share_one(env: BaseEnvironment, tmp_path: Path) -> None:
+    assert execute_code("x = 1", env=env, session=True).status == "success"
+    assert execute_code("x", env=env, session=True).value == "1"
+    assert "NameError" in execute_code("x", env=env).stderr
+    assert "NameError" in execute_code("x", env=env, session=True, mode="strict").stderr
+    (tmp_path / "settings" / "config.yaml").write_text("code_execution: {kernel_mode: session}\n")
+    assert execute_code("x += 1\nx", env=env).value == "2"
+    assert "NameError" in execute_code("x", env=env, session=False).stderr
+
+
+def test_where_there_is_no_stream_both_ways_it_is_refused(
+    env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    can = env.capabilities
+    shut = Capabilities(**{**{name: getattr(can, name) for name in can.__slots__}, "duplex": False})
+    monkeypatch.setattr(type(env), "capabilities", property(lambda _: shut))
+    with PythonSession(env) as session, pytest.raises(UnsupportedError, match="no stream that goes both ways"):
+        session.execute("1")
+
+
+def test_a_new_python_says_that_the_variables_are_gone(env: BaseEnvironment) -> None:
+    with PythonSession(env) as session:
+        session.execute("x = 1")
+        pid = session.execute("import os; os.getpid()").value
+        env.execute_oneshot(f"kill -KILL {pid}")
+        while session._python and session._python.process.runs:
+            time.sleep(0.01)
+        result = session.execute("1")
+        assert (result.value, result.note) == ("1", AFRESH)
+
+
+# Its parts.
+
+
+@pytest.fixture
+def pyplot(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, bytes]]:
+    figures: dict[int, bytes] = {}
+
+    class Figure:
+        def __init__(self, number: int) -> None:
+            self._number = number
+
+        def savefig(self, file: object, format: str) -> None:  # noqa: A002 - as matplotlib calls it
+            assert format == "png"
+            file.write(figures[self._number])  # type: ignore[attr-defined]
+
+    module = types.ModuleType("matplotlib.pyplot")
+    module.get_fignums = lambda: sorted(figures)  # type: ignore[attr-defined]
+    module.figure = Figure  # type: ignore[attr-defined]
+    module.close = lambda which: figures.clear()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", module)
+    yield figures
+
+
+def test_open_figures_are_taken_up_to_a_limit_and_closed(pyplot: dict[int, bytes]) -> None:
+    pyplot |= {number: b"%d" % number for number in range(12)}
+    assert drawn_figures() == ([b"%d" % number for number in range(10)], 2)
+    assert drawn_figures() == ([], 0)
+    pyplot |= {1: b"x" * (5 * 1024 * 1024 + 1), 2: b"small"}
+    assert drawn_figures() == ([b"small"], 1)
+
+
+def test_figures_come_back_as_images(env: BaseEnvironment) -> None:
+    code = """
+import sys, types
+module = types.ModuleType("matplotlib.pyplot")
+class Figure:
+    def savefig(self, file, format): file.write(b"\\x1ePNG\\n" * 1000)
+open_ = [1, 2]
+module.get_fignums = lambda: list(open_)
+module.figure = lambda number: Figure()
+module.close = lambda which: open_.clear()
+sys.modules["matplotlib.pyplot"] = module
+"""
+    with PythonSession(env) as session:
+        result = session.execute(code)
+        assert result.images == (b"\x1ePNG\n" * 1000,) * 2
+        assert session.execute("1").images == ()
+        assert result.to_dict()["images"] == [base64.b64encode(image).decode() for image in result.images]
+
+
+def test_results_are_found_at_every_cut() -> None:
+    word = "0123456789abcdef"
+    mark = b"\x1e" + word.encode() + b" "
+    stream = b"out\x1e" + mark + b"v 3 0\nabc" + mark + b"v 2 1\nde" + mark + b"i 4 1\n\x1ePNG" + mark + b"d 7 1 5 0\nlate"
+    for cut in range(len(stream) + 1):
+        results = Results(word, 100)
+        done: list[int] = []
+
+        def note(number: int, results: Results = results, done: list[int] = done) -> None:
+            results.is_heard = False
+            done.append(number)
+
+        results.on_done = note
+        passed = results.feed(stream[:cut]) + results.feed(stream[cut:])
+        assert (passed, results.value, results.figures) == (b"out\x1e", b"abcde", (b"\x1ePNG",))
+        assert (done, results.code, results.value_bytes, results.left_out) == ([7], 1, 5, 0)
+
+
+def test_results_that_lie_take_no_more_than_their_limit() -> None:
+    word = "0123456789abcdef"
+    mark = b"\x1e" + word.encode() + b" "
+    results = Results(word, 1000)
+    for _ in range(100):
+        assert results.feed(mark + b"v 4000 0\n" + b"x" * 4000) == b""
+    assert results.value is not None and len(results.value) <= 1000
+    for _ in range(30):
+        results.feed(mark + b"i 3 1\nabc")
+    assert len(results.figures) == 10
+    for lie in (b"v 99999999 0\n", b"x" * 5000, b"d 1 2\n", b"d -1 a b c\n", b"v -1 0\n"):
+        with pytest.raises(TerminalError, match="tampered"):
+            Results(word, 1000).feed(mark + lie)
