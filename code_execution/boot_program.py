@@ -293,6 +293,8 @@ class Session:
         names = module.__dict__
         if sys.excepthook is names.get("_show"):
             sys.excepthook = names["_shown_before"]
+        for name in names.get("__all__", ()):
+            names.pop(name, None)
         exec(compile(source, path, "exec", dont_inherit=True), names)  # noqa: S102
 
     def exit_code(self, given: object) -> int:
