@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from code_execution import execute_code
-from code_execution.script_run import TransportName
+from code_execution.limits import TransportName
 from environments import BaseEnvironment, create_environment
 
 LAST_PROCESS = Path("/proc/sys/kernel/ns_last_pid")
@@ -58,7 +58,6 @@ def cost_of_calls(env: BaseEnvironment, transport: TransportName) -> float:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as home, create_environment("local") as env:
-        Path(home, "config.yaml").write_text("code_execution: {warm: off}\n")
         os.environ["HERMES_HOME"] = home
         commands: dict[str, Callable[[], object]] = {
             "execute, builtin": lambda: env.execute("true"),

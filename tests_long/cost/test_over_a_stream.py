@@ -135,6 +135,5 @@ SCRIPTS: dict[str, Callable[[BaseEnvironment], object]] = {
 
 def test_no_script_costs_more_than_its_budget(engine, tmp_path, monkeypatch):
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    (tmp_path / "config.yaml").write_text("code_execution: {warm: off}\n")
     counts = {name: cost_of(engine, lambda name=name: SCRIPTS[name](engine.env)) for name in SCRIPTS}
     assert [line for name in counts for line in excess(name, counts[name], OVER_A_STREAM[name])] == []

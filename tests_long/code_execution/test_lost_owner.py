@@ -1,0 +1,54 @@
+"""A script whose owner was killed ends with it, and so does what keeps it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import targets
+from targets.engines import PYTHON_IMAGE, require_docker
+from targets.processes import having
+
+from environments.conformance.check import wait_until
+from environments.docker import DockerEnvironment
+from environments.local import LocalEnvironment
+
+OWNER = """
+import sys
+from code_execution import execute_code
+from environments import create_environment
+backend, transport, nap, image = sys.argv[1:]
+env = create_environment(backend, **({"image": image} if backend == "docker" else {"cwd": "/"}))
+code = f'''
+import os, subprocess, hermes_tools
+subprocess.Popen(["sleep", "{nap}"], start_new_session=True)
+hermes_tools.say(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+os.execvp("sleep", ["sleep", "{nap}"])
+'''
+execute_code(code, env=env, tools={"say": lambda place: print(env.id, place, flush=True)}, transport=transport)
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "transport"),
+    [("local", "socket"), ("local", "relay"), ("local", "file"), ("docker", "relay"), ("docker", "file")],
+)
+def test_nothing_is_left_of_a_script_whose_owner_was_killed(backend: str, transport: str, nap: str) -> None:
+    if backend == "docker":
+        require_docker().close()
+    variables = {**os.environ, "PYTHONPATH": str(Path(targets.__file__).parents[2])}
+    argv = [sys.executable, "-c", OWNER, backend, transport, nap, PYTHON_IMAGE]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, env=variables, text=True) as owner:
+        assert owner.stdout
+        name, place = owner.stdout.readline().split()
+        assert len(having(nap)) >= 2
+        owner.kill()
+    environment = DockerEnvironment if backend == "docker" else LocalEnvironment
+    for orphan in environment.find_orphans():
+        if name.rpartition("-")[0] in orphan.description or name.split("-")[1] in orphan.description:
+            orphan.remove()
+    assert wait_until(lambda: having(nap) == [], 30)
+    assert not Path(place).exists() or backend == "docker"
