@@ -856,7 +856,7 @@ def begin_here() -> None:
     sys.meta_path.insert(0, ProjectsOwn(directory + "/" + SCRIPT))  # type: ignore[arg-type]
     found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
     if found is None or found.loader is None:
-        raise ImportError("there is no other", name="sitecustomize")
+        raise ImportError(name="sitecustomize")  # which the interpreter passes over
     module = sys.modules["sitecustomize"] = type(sys)("sitecustomize")
     module.__spec__, module.__loader__, module.__file__ = found, found.loader, found.origin
     found.loader.exec_module(module)
