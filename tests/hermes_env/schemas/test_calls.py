@@ -344,7 +344,7 @@ print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"))
 try: terminal()
 except ToolError as error: print(error)
 """
-    result = execute_code(code, env=env, tools=tools, tool_errors="return")
+    result = execute_code(code, env=env, tools=tools)
     assert result.status == "success", result.output
     lines = result.output.splitlines()
     assert lines[0] == "1      2|2"
