@@ -35,7 +35,9 @@ d=d[{_SIZE_DIGITS}:]
 d=eval(d)if d[:2]==b"{{'"else marshal.loads(d)
 m={{"__name__":"boot"}}
 exec(d["source"]if d["magic"]!=__import__("_frozen_importlib_external").MAGIC_NUMBER else marshal.loads(d["boot"]),m)
-m["main"](d)
+c,n,e=m["main"](d)
+try:exec(c,n)
+except BaseException:e();raise
 """
 """Reads the boot program and what it needs from the input, and runs it. It is seen in process lists."""
 
