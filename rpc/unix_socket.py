@@ -63,19 +63,22 @@ class UnixSocketTransport:
 
     def _begin(self) -> None:
         """Serve connections from now on. On the loop."""
-        current().loop.remove_reader(self._listener)
+        listener = self._listener
+        assert listener
+        current().loop.remove_reader(listener)
         with self._lock:
-            if self._closing.is_set() or self._listener is None:
+            if self._closing.is_set():
                 return
             try:
                 self._ready, self._wake = ready(), os.pipe()
                 self._ready.watch(self._wake[0], once=False)
-                self._ready.watch(self._listener.fileno())
-            except OSError:  # no more descriptors: the script is told that nobody answers
+                self._ready.watch(listener.fileno())
+            except OSError:  # no more descriptors
                 self._closing.set()
-                self._listener.close()
-                return
-        self._add_thread()
+        if self._closing.is_set():  # the script is told that nobody answers
+            self._free()
+        else:
+            self._add_thread()
 
     @property
     def has_begun(self) -> bool:

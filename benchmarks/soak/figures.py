@@ -78,6 +78,11 @@ def _figures(env: BaseEnvironment, name: str) -> Figures:
     )
 
 
+def scratch_entries(env: BaseEnvironment) -> list[str]:
+    """Return what is in our directory in the target."""
+    return env.execute_oneshot(f"find {env.internal.scratch_directory()}").output.splitlines()
+
+
 def left_behind(name: str, threads: set[threading.Thread], descriptors: int) -> Iterator[str]:
     """Return what is there of an environment that was cleaned up.
 

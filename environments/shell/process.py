@@ -95,7 +95,7 @@ class Processes:
             process.find_left = env.newcomers(brand)
         try:
             process.send(shell, request, shells.control_of(user))
-            process.running_command.brand = brand and str(brand)
+            process.running_command.brand = None if brand is None else str(brand)
             if where.takes_input:
                 await _begun(shell, background.first_input)
         except asyncio.CancelledError:  # the command may have begun
