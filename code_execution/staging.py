@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 from code_execution import boot_program
 from code_execution.boot_program import HELD, SCRIPT
