@@ -27,7 +27,7 @@ class Messages:
     |---------------|-----------------------------------------------------------------------------------------------|
     | `3`, `-`      | the shell has chosen the third candidate for the Python; it has found none                     |
     | `failed WHY`  | the script could not be staged                                                                |
-    | `another`     | the boot program was compiled for another Python; nothing was done                            |
+    | `another HEX` | the boot program was compiled for another Python, HEX is this one's; nothing was done          |
     | `+HEX`        | the Python has begun, and HEX is the magic number of its code; what follows is the script's    |
     | `r 7 20 1`    | 20 bytes follow, a part of a request of connection 7, the last one                            |
     | `e 0 none`    | the script has ended with exit code 0, and none, some or an unknown number of processes are left |
@@ -101,9 +101,9 @@ class Messages:
             self.none_found = True
         elif kind == b"failed":
             self.failed = rest.decode("utf-8", "replace")
-        elif said == b"another":
+        elif kind == b"another":
+            self.magic, self.left = rest.decode("ascii", "replace"), "none"
             self.is_for_another = self.removed = True
-            self.left = "none"
         elif said.startswith(b"+"):
             self.magic, self.begun = said[1:].decode("ascii", "replace"), True
             self._marker, self._is_over = _MARK + self.secret.encode() + b" ", not self.has_keeper
