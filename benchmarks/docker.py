@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks.engine import TARGET_FILE, Copying, Engine, Goals, rows_of
 from benchmarks.measure import CannotDoError
 from benchmarks.peers.installation import folder_with
-from benchmarks.peers.peer import HERMES_AGENT, SWE_REX, Kind, opened_peers
+from benchmarks.peers.peer import HERMES_AGENT, OPENAI_AGENTS, SWE_REX, Kind, opened_peers
 from benchmarks.places import docker_image
 from benchmarks.table import Row
 from environments import BaseEnvironment, create_environment
@@ -75,7 +75,7 @@ def rows() -> Iterator[Row]:
                         },
                         peers=peers,
                         missing={**missing, **not_opened},
-                        goals=Goals(command=2.5, call=1.2, queued_call=15, script=1),
+                        goals=Goals(command=2.5, call=1.2, queued_call=15, script=1.8, script_with_call=2.5),
                         copying=Copying(
                             lambda file: copy(str(file), f"{container}:{TARGET_FILE}"),
                             lambda file: copy(f"{container}:{TARGET_FILE}", str(file)),
@@ -101,7 +101,7 @@ def peers_asked(python: str) -> tuple[dict[Kind, dict[str, object]], dict[str, s
         python: The version of the Python in the image.
     """
     place: dict[str, object] = {"place": "docker", "image": docker_image()}
-    asked: dict[Kind, dict[str, object]] = {HERMES_AGENT: place}
+    asked: dict[Kind, dict[str, object]] = {HERMES_AGENT: place, OPENAI_AGENTS: place}
     try:
         server = folder_with("swe_rex_server", SWE_REX.requirements, python.strip())
     except CannotDoError as error:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.measure import CannotDoError, Measured, Timer, clocked, in_turn, seldom, timed
+from benchmarks.measure import CannotDoError, Timer, clocked, in_turn, seldom, timed
 from benchmarks.peers.peer import Peer, timers_of
-from benchmarks.peers.scripts import CALLING, PRINTING
+from benchmarks.peers.scripts import CALLING, LASTING, PRINTING
 from benchmarks.raw_process import NOTHING, RawProcess
-from benchmarks.script_ways import WAYS
 from benchmarks.table import OURS, RAW, Row
 from benchmarks.tool_calls import stream_times, tool_call_times
-from code_execution import execute_code
+from code_execution import PythonSession, execute_code
 from code_execution.limits import TransportName
 from environments import BaseEnvironment
 
@@ -37,6 +36,9 @@ class Goals:
     call: float | None = None
     queued_call: float | None = None
     script: float | None = None
+    script_with_call: float | None = None
+    session: float | None = 5
+    """How many times our own command a script in a Python that lasts may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ def rows_of(engine: Engine) -> Iterator[Row]:
     yield from _tool_calls(engine)
     yield from _scripts(engine)
     yield from _scripts_with_call(engine)
+    yield from _lasting_pythons(engine)
     if engine.copying:
         yield from _files(engine, engine.copying)
 
@@ -138,37 +141,42 @@ def _tool_calls(engine: Engine) -> Iterator[Row]:
 def _scripts(engine: Engine) -> Iterator[Row]:
     timers = {
         RAW: engine.python or _python_in(engine.bash),
-        **_our_scripts(engine, PRINTING),
+        OURS: _our_script(engine, PRINTING),
         **_client_timers(engine, ["python3", "-c", PRINTING]),
         **timers_of(engine.peers, "script"),
     }
     measured = in_turn(timers, seconds=3, least_rounds=8, missing=engine.missing)
-    yield from _script_rows(
-        f'execute_code("{PRINTING}"), {engine.name}', measured, "starting Python there", engine.goals.script
-    )
+    what = f'execute_code("{PRINTING}"), {engine.name}'
+    yield Row.of(what, measured, goal=engine.goals.script, raw_is="starting Python there")
 
 
 def _scripts_with_call(engine: Engine) -> Iterator[Row]:
     timers = {
         RAW: engine.python or _python_in(engine.bash),
-        **_our_scripts(engine, CALLING),
+        OURS: _our_script(engine, CALLING),
         **timers_of(engine.peers, "script_with_call"),
     }
-    measured = in_turn(timers, seconds=3, least_rounds=5, missing=engine.missing)
-    raw_is = "starting Python there, without the call"
-    yield from _script_rows(f"execute_code with a tool call, {engine.name}", measured, raw_is)
+    measured = in_turn(timers, seconds=3, least_rounds=8, missing=engine.missing)
+    what = f"execute_code with a tool call, {engine.name}"
+    yield Row.of(what, measured, goal=engine.goals.script_with_call, raw_is="starting Python there, without the call")
 
 
-def _script_rows(what: str, measured: Measured, raw_is: str, goal: float | None = None) -> Iterator[Row]:
-    for way in WAYS:
-        yield Row.of(
-            f"{what}{way.suffix}",
-            measured,
-            ours=f"{OURS}{way.suffix}",
-            goal=goal if way.is_usual else None,
-            raw_is=raw_is,
-            alone=not way.is_usual,
-        )
+def _lasting_pythons(engine: Engine) -> Iterator[Row]:
+    with PythonSession(engine.env) as session:
+        timers = {
+            RAW: clocked(lambda: engine.env.execute("true")),
+            OURS: clocked(lambda: _run_in(session)),
+            **timers_of(engine.peers, "python_session", SELDOM),
+        }
+        measured = in_turn(timers, seconds=3, least_rounds=8 * SELDOM, missing=engine.missing)
+    what = f'session.execute("{LASTING}"), {engine.name}'
+    yield Row.of(what, measured, goal=engine.goals.session, raw_is='our own execute("true") there')
+
+
+def _run_in(session: PythonSession) -> None:
+    result = session.execute(LASTING)
+    if result.status != "success":
+        raise CannotDoError(f"the script ended with {result.status}: {result.output}")
 
 
 def _client_timers(engine: Engine, words: Sequence[str], every: int = 1) -> dict[str, Timer]:
@@ -178,13 +186,13 @@ def _client_timers(engine: Engine, words: Sequence[str], every: int = 1) -> dict
     return {name: of(run) for name, run in engine.clients.items()}
 
 
-def _our_scripts(engine: Engine, code: str) -> dict[str, Timer]:
+def _our_script(engine: Engine, code: str) -> Timer:
     def run() -> None:
         result = execute_code(code, env=engine.env)
         if result.status != "success":
             raise CannotDoError(f"the script ended with {result.status}: {result.output}")
 
-    return {f"{OURS}{way.suffix}": way.timer(run) for way in WAYS}
+    return clocked(run)
 
 
 def _files(engine: Engine, copying: Copying) -> Iterator[Row]:

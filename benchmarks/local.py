@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from benchmarks.engine import Engine, Goals, rows_of
 from benchmarks.measure import clocked, in_turn
-from benchmarks.peers.peer import HERMES_AGENT, INSPECT_AI, SWE_REX, opened_peers
+from benchmarks.peers.peer import HERMES_AGENT, INSPECT_AI, OPENAI_AGENTS, SWE_REX, opened_peers
 from benchmarks.peers.scripts import PRINTING
 from benchmarks.raw_process import NOTHING, PipedProcess
 from benchmarks.table import OURS, RAW, Row
@@ -19,13 +19,14 @@ from benchmarks.very_text import VeryText
 from environments import BaseEnvironment, create_environment
 
 PLACE = {"place": "local"}
+PEERS = (HERMES_AGENT, SWE_REX, INSPECT_AI, OPENAI_AGENTS)
 
 
 def rows() -> Iterator[Row]:
     """Measure everything here."""
     python = [sys.executable, "-c", PRINTING]
     with (
-        opened_peers({HERMES_AGENT: PLACE, SWE_REX: PLACE, INSPECT_AI: PLACE}) as (peers, missing),
+        opened_peers(dict.fromkeys(PEERS, PLACE)) as (peers, missing),
         create_environment("local") as env,
         PipedProcess(["bash", "--norc", "--noprofile"]) as bash,
     ):
@@ -42,7 +43,7 @@ def rows() -> Iterator[Row]:
                 more={"`bash -lc`": clocked(lambda: subprocess.run(["bash", "-lc", "true"], check=True))},
                 peers=peers,
                 missing=missing,
-                goals=Goals(command=4, call=1.5, script=1),
+                goals=Goals(command=4, call=1.5, script=1.3, script_with_call=1.6),
             )
         )
         yield _reported(env)

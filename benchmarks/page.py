@@ -12,7 +12,7 @@ from benchmarks.marked_page import DOCS, MarkedPage
 from benchmarks.table import NONE, Row, beside_text, ratio_text, seconds_text
 
 PERFORMANCE = MarkedPage("performance.md", "performance")
-_PEERS = ("hermes-agent", "SWE-ReX", "inspect_ai")
+_PEERS = ("hermes-agent", "SWE-ReX", "inspect_ai", "openai-agents")
 
 
 def write(findings: Findings, docs: Path = DOCS) -> None:
@@ -125,4 +125,4 @@ def _missing(findings: Findings) -> Iterator[str]:
 
 def _code(what: str) -> str:
     """Return a row's name with what is called in it as code."""
-    return re.sub(r'(\w+\("[^|]*?"\)|\w*execute_\w+|(?:put|get)_file)', r"`\1`", what, count=1)
+    return re.sub(r'([\w.]+\("[^|]*?"\)|\w*execute_\w+|(?:put|get)_file)', r"`\1`", what, count=1)

@@ -293,6 +293,8 @@ class Session:
         names = module.__dict__
         if sys.excepthook is names.get("_show"):
             sys.excepthook = names["_shown_before"]
+        for name in names.get("__all__", ()):
+            names.pop(name, None)
         exec(compile(source, path, "exec", dont_inherit=True), names)  # noqa: S102
 
     def exit_code(self, given: object) -> int:
@@ -394,6 +396,7 @@ def remove(name: str, place: int | None = None) -> None:
 
     Raises:
         OSError: Something of it cannot be removed.
+        RecursionError: It is too deep.
     """
     directory = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
     try:
@@ -431,7 +434,10 @@ class Connection:
         self.is_too_large = False
 
     def line(self, most: int) -> bytes | None:
-        """Read on, and return a whole line; b"" if there is none yet, None at the connection's end."""
+        """Read on, and return a whole line; b"" if there is none yet, None at the connection's end.
+
+        Of one that is too large nothing but its end is returned.
+        """
         try:
             data = self.socket.recv(RECEIVE)
         except BlockingIOError:
@@ -441,14 +447,14 @@ class Connection:
         if not data:
             return None
         self.received += data
+        if len(self.received) > most:
+            self.received.clear()
+            self.is_too_large = True
         if not data.endswith(b"\n"):  # a script sends one line, and waits for the answer
-            if len(self.received) > most:
-                self.received.clear()
-                self.is_too_large = True
             return b""
         line = bytes(self.received)
         self.received.clear()
-        return line
+        return line or b"\n"
 
     def send(self) -> bool:
         """Send what is to be sent, as far as it can be; return whether the connection is still good."""
@@ -727,7 +733,7 @@ class Keeper:
             wake = os.open(os.devnull, os.O_WRONLY)
         try:
             remove(self.directory)
-        except OSError:
+        except (OSError, RecursionError):  # we have more means
             return
         os.write(2, b"\x1e" + self.word + b" z\n")
         try:
@@ -850,7 +856,7 @@ def begin_here() -> None:
     sys.meta_path.insert(0, ProjectsOwn(directory + "/" + SCRIPT))  # type: ignore[arg-type]
     found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
     if found is None or found.loader is None:
-        raise ImportError("there is no other", name="sitecustomize")
+        raise ImportError(name="sitecustomize")  # which the interpreter passes over
     module = sys.modules["sitecustomize"] = type(sys)("sitecustomize")
     module.__spec__, module.__loader__, module.__file__ = found, found.loader, found.origin
     found.loader.exec_module(module)

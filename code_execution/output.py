@@ -256,11 +256,11 @@ class Printed:
 
     Args:
         settings: How much is kept.
-        view: What it is to look like to a model.
+        view: Returns what it is to look like to a model.
         pieces: Takes standard output on to a callback; None where there is none.
     """
 
-    def __init__(self, settings: CodeExecutionSettings, view: ModelView, pieces: Pieces | None) -> None:
+    def __init__(self, settings: CodeExecutionSettings, view: Callable[[], ModelView], pieces: Pieces | None) -> None:
         self._limits = {Channel.STDOUT: settings.max_stdout_bytes, Channel.STDERR: settings.max_stderr_bytes}
         self._captures = {channel: BoundedCapture(limit) for channel, limit in self._limits.items()}
         self._view, self._pieces = view, pieces
@@ -289,7 +289,7 @@ class Printed:
         return self._text(Channel.STDERR)
 
     def _text(self, channel: Channel) -> str:
-        captured = self._view.captured(self._captures[channel].text())
+        captured = self._view().captured(self._captures[channel].text())
         return with_truncation_notice(captured, self._limits[channel])
 
 

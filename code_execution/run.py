@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, Limits, Tools
@@ -103,12 +103,12 @@ class Run:
     """One run. It is used once."""
 
     def __init__(self, call: Call[Any], script: Script, before: Preparation) -> None:
-        view = script.env.model_view()
+        self._view = cache(script.env.model_view)
         self._script, self._limits, self._before = script, script.limits, before
-        self._calls = ToolCallLog(script.on_tool_call, view.output)
+        self._calls = ToolCallLog(script.on_tool_call, lambda text: self._view().output(text))
         self._token = secrets.token_urlsafe(24)
         self._dispatcher = script.dispatcher(self._token, self._calls)
-        self._printed = Printed(script.limits.settings, view, call.pieces)
+        self._printed = Printed(script.limits.settings, self._view, call.pieces)
         self._output = ScriptOutput(self._printed)
         self._python = PythonProcess(script.env, script.limits, before, self._output, self._output.messages)
         self._transport: UnixSocketTransport | FileQueueTransport | Relay | None = None
@@ -123,24 +123,44 @@ class Run:
         await python.prepare()
         ended_by_us: Status | None = None
         try:
-            files = await self._open()
+            files = self._files()
             self._calls.begin()
             await python.start(files, self._script.argv, relays=isinstance(self._transport, Relay))
+            self._while_it_starts()
             ended_by_us = await self._wait()
         finally:
             await shielded(spawn(self._end(ended_by_us)))
-        if failure := getattr(self._transport, "failure", None):
+        if (failure := getattr(self._transport, "failure", None)) and ended_by_us != "interrupted":
             raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
         python.check(ended_by_us)
         return partial(self._made_result, ended_by_us, *await self._exit_code(ended_by_us))
 
-    async def _open(self) -> Mapping[str, bytes]:
-        """Begin to take tool calls, and return the files of the script's directory."""
+    def _while_it_starts(self) -> None:
+        """Do what the script needs later on, in the time that its Python takes to start.
+
+        Raises:
+            TerminalError: No socket can be made.
+        """
+        if isinstance(self._transport, UnixSocketTransport):
+            if self._python.is_kept and not self._python.messages.begun:
+                self._python.messages.on_begun = self._listen
+            else:
+                self._listen()
+        self._view()
+
+    def _listen(self) -> None:
+        assert isinstance(self._transport, UnixSocketTransport)
+        try:
+            self._transport.start(f"{self._python.directory}/socket")
+        except OSError as error:
+            raise TerminalError(f"no socket for the script's tool calls can be made: {error}") from error
+
+    def _files(self) -> Mapping[str, bytes]:
+        """Choose how tool calls travel, and return the files of the script's directory."""
         python, directory, output = self._python, self._python.directory, self._output
         way, client, place = self._way(), SOCKET, f"{directory}/socket"
         if way == "socket":
-            self._transport = socket = UnixSocketTransport(self._dispatcher)
-            place = await in_worker(socket.start)
+            self._transport = UnixSocketTransport(self._dispatcher)
         elif way == "file":
             client, place = FILE_QUEUE, f"{directory}/{QUEUE}"
             self._transport = queue = FileQueueTransport(self._dispatcher, self._script.env, place)
@@ -168,7 +188,7 @@ class Run:
         python = self._python
         ending = spawn(python.ended())
         ended_by_us = await over((ending, python.told_end), self._before.deadline, self._script.interruption)
-        if ending.done() and ending.result() and is_cleaned_up(self._script.env):
+        if ended_by_us is None and python.exit_code and is_cleaned_up(self._script.env):
             return "interrupted"
         return ended_by_us
 
@@ -183,6 +203,8 @@ class Run:
             steps = ends_of(dispatcher, self._python.end_processes(ended_by_us, deadline))
             if isinstance(transport, Relay):
                 transport.end()
+            elif isinstance(transport, UnixSocketTransport) and not transport.has_begun:
+                transport.close()
             elif transport:
                 steps.append(in_worker(transport.close))
             await side_by_side(steps, deadline)

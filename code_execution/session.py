@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Self
 
 from code_execution.boot_program import CONTROL, SIZE_DIGITS
@@ -149,13 +149,13 @@ class ScriptSession:
                 self._turn.release()
 
     async def _run(self, call: Call[Any], script: Script, before: Preparation) -> Callable[[], ExecutionResult]:
-        env, view = script.env, script.env.model_view()
+        env, view = script.env, cache(script.env.model_view)
         env.internal.check_usable()
         if self._is_closed:
             raise TerminalError("the Python session was closed; make another one")
         note = await self._renew()
         token = self._python.token if self._python else secrets.token_urlsafe(24)
-        log = ToolCallLog(script.on_tool_call, view.output)
+        log = ToolCallLog(script.on_tool_call, lambda text: view().output(text))
         mine = _runs_for.set(_runs_for.get() | {id(self)})  # tools see it, as they run in this context
         try:
             dispatcher = script.dispatcher(token, log)
@@ -168,6 +168,7 @@ class ScriptSession:
             log.begin()
             await python.send(script, printed, dispatcher)
             before.now("")
+            view()  # while it runs
             ended_by_us = await python.over(before.deadline, script.interruption)
         finally:
             await shielded(spawn(python.finish(dispatcher, ended_by_us)))
@@ -359,12 +360,12 @@ def _made(
     dispatcher: Dispatcher,
     results: Results | None,
     note: str | None,
-    view: ModelView,
+    view: Callable[[], ModelView],
 ) -> ExecutionResult:
     result = result_of(printed, log, ended_by_us, code, message, seconds, dispatcher.limit_reached)
     if results is None:
         return replace(result, note=note)
-    value = None if results.value is None else view.output(results.value.decode("utf-8", "replace"))
+    value = None if results.value is None else view().output(results.value.decode("utf-8", "replace"))
     if value is not None and results.value_bytes > len(results.value or b""):
         value = f"{value}\n{truncation_notice(len(results.value or b''))}"
     if results.left_out:

@@ -51,7 +51,9 @@ class PythonProcess:
         self._env, self._limits, self._before = env, limits, before
         self._sink, self.messages = sink, messages
         self._process: Process | None = None
-        self._is_kept = self._is_staged = False
+        self.is_kept = False
+        """Whether a keeper sees to the script, which makes the directory too."""
+        self._is_staged = False
         self.told_end: asyncio.Future[None] = current().loop.create_future()
         """Done when its keeper has told its end."""
 
@@ -81,9 +83,9 @@ class PythonProcess:
         self._is_staged = True
         # Here the Python is to find its boot program by PYTHONPATH. One that has not begun may not look there.
         finds = not self._pythons.doubtful and ":" not in self.directory
-        self._is_kept = self.messages.has_keeper = relays or not self.is_here or not finds
+        self.is_kept = self.messages.has_keeper = relays or not self.is_here or not finds
         text, given = "", b""
-        if self._is_kept:
+        if self.is_kept:
             words, given = self._staging.there(
                 files, mode, arguments, duplex=self.is_duplex, relays=relays, session=session
             )
@@ -95,7 +97,7 @@ class PythonProcess:
         exported = allowed.names if limits.session_env else None
         command = script_command(words, self.directory, allowed.values(), self._session, exported)
         self._before.now("")
-        cwd = ("/" if self._is_kept else self.directory) if mode == "strict" else None
+        cwd = ("/" if self.is_kept else self.directory) if mode == "strict" else None
         options: dict[str, Any] = {"cwd": cwd, "stdin": "consumed" if given else "none"}
         options |= {"session_env": limits.session_env, "sink": self._sink, "grace": SCRIPT_GRACE}
         text += self._pythons.choosing_aloud(self.messages.saying) + command
@@ -146,7 +148,7 @@ class PythonProcess:
         """Remove its directory, within so many seconds, unless its keeper has."""
         if not self._is_staged:
             return
-        if not self._is_kept:
+        if not self.is_kept:
             await in_worker(remove_here, self.directory, limit)
         elif not self.messages.removed:
             text = f"{removing(self.directory)}; rm -f -- {shlex.quote(self.directory)}.given"

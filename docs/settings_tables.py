@@ -41,7 +41,6 @@ KINDS = {
     "float": "number",
     "int": "number",
     "Mode": "text",
-    "Warm": "text",
     "Kind": "text",
     "ProviderName": "text",
     "ToolErrors": "text",

@@ -134,9 +134,10 @@ def unshown_of(result: ExecutionResult) -> str:
 
 
 def result_line(result: ExecutionResult) -> str:
-    """Say in one line how a script ended."""
+    """Say in one line how a script ended, and which limit it has reached."""
     calls = f"{result.tool_calls_made} tool call{'' if result.tool_calls_made == 1 else 's'}"
-    return f"{result.status} in {result.duration_seconds:.2f} s, {calls}, exit code {exit_code_of(result)}"
+    line = f"{result.status} in {result.duration_seconds:.2f} s, {calls}, exit code {exit_code_of(result)}"
+    return f"{line}. {result.limit}" if result.limit else line
 
 
 def failed_script(error: Exception) -> JsonObject:

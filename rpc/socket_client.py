@@ -54,7 +54,7 @@ def _connect_to(connected: _socket.socket, path: str) -> None:
     directory, _, name = path.rpartition("/")
     place = _os.open(directory, _os.O_RDONLY)
     try:
-        connected.connect("/proc/self/fd/{}/{}".format(place, name))
+        connected.connect(f"/proc/self/fd/{place}/{name}")
     finally:
         _os.close(place)
 

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType, TracebackType
+    from typing import Any
 
     _Given = tuple[dict[str, object], dict[str, object], tuple[object, ...], dict[str, object]]
 
@@ -107,12 +108,15 @@ def _unknown(value: object) -> object:
     raise TypeError("Object of type " + type(value).__name__ + " is not JSON serializable")
 
 
+_dumps: Callable[[object], str]
+_loads: Callable[[bytes], Any]
+
 if _json is None:
     import json
 
     _dumps, _loads = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode, json.loads
 else:
-    _scan = _json.make_scanner(_Rules)
+    _scan = _json.make_scanner(_Rules)  # type: ignore[arg-type]  # it asks for these attributes alone
 
     def _dumps(value: object) -> str:
         # Made anew for each, as it remembers what it is in the middle of.
@@ -201,7 +205,7 @@ def _call(
 def _answer(tool: str, identity: str, line: bytes) -> object:
     problem = ""
     try:
-        answer: dict = _loads(_exchange(line))  # type: ignore[type-arg, assignment]
+        answer: dict[str, object] = _loads(_exchange(line))
     except OSError as error:
         problem = f"{tool}: the tools can't be reached: {error}"
     except ValueError as error:
@@ -209,7 +213,7 @@ def _answer(tool: str, identity: str, line: bytes) -> object:
     else:
         if "error" in answer:
             # What could not be read as a request has no id, and its answer does not know the tool.
-            return _refused(answer["error"] if answer["id"] else f"{tool}: {answer['error']}")
+            return _refused(str(answer["error"]) if answer["id"] else f"{tool}: {answer['error']}")
         if answer["id"] == identity:
             return answer["result"]
         problem = f"{tool}: the answer belongs to another request"
@@ -275,7 +279,7 @@ _sys.excepthook = _show
 def _hide_in_threads() -> None:
     # Where `threading` was imported there may be threads, whose errors another hook shows.
     global _hides_in_threads  # noqa: PLW0603
-    threading = _sys.modules.get("threading")
+    threading: Any = _sys.modules.get("threading")
     if threading is None or _hides_in_threads:
         return
     _hides_in_threads = True

@@ -1,16 +1,13 @@
-"""The transport for this machine: a Unix socket in a directory of its own."""
+"""The transport for this machine: a Unix socket in the script's directory."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
-import tempfile
 import threading
-from pathlib import Path
 
-from environments.local_files import remove_tree
-from environments.owner import Owner
+from environments.loop import current
 from rpc.connection import Connection, Connections
 from rpc.dispatcher import Dispatcher
 from rpc.ready import Ready, ready
@@ -18,6 +15,8 @@ from rpc.workers import MAX_THREADS, join_all
 
 BACKLOG = 64
 CLOSE_GRACE_SECONDS = 2.0
+LONGEST = 100
+"""Bytes of an address that every system takes."""
 FREE_REFUSALS = 64
 """Connections without the token that are closed at once; further ones have to wait for their turn."""
 REFUSAL_PAUSE = 0.02
@@ -38,33 +37,53 @@ class UnixSocketTransport:
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._refused = 0
-        self._directory: Path | None = None
         self._listener: socket.socket | None = None
         self._ready: Ready | None = None
         self._wake: tuple[int, int] | None = None
 
-    def start(self) -> str:
-        """Listen on a new socket, and return its path.
+    def start(self, path: str) -> None:
+        """Listen. There is no thread before the first connection. Called on the loop.
+
+        Args:
+            path: That of a new socket, in a directory for the script's user alone.
 
         Raises:
-            OSError: The directory or the socket could not be made.
+            OSError: The socket could not be made.
         """
-        # In /tmp whatever TMPDIR says: a socket's path may have no more than 107 bytes (103 on macOS).
-        self._directory = Path(tempfile.mkdtemp(prefix=f"hermes-{Owner.this_process().mark}-", dir="/tmp"))
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._listener = listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            listener.bind(str(self._directory / "socket"))
+            _bind(listener, path)
             listener.listen(BACKLOG)
             listener.setblocking(False)
-            self._ready = watched = ready()
-            self._wake = os.pipe()
-            watched.watch(self._wake[0], once=False)
-            watched.watch(listener.fileno())
         except OSError:
-            self.close()
+            listener.close()
             raise
-        self._add_thread()
-        return str(self._directory / "socket")
+        self._listener = listener
+        current().loop.add_reader(listener, self._begin)
+
+    def _begin(self) -> None:
+        """Serve connections from now on. On the loop."""
+        listener = self._listener
+        assert listener
+        current().loop.remove_reader(listener)
+        with self._lock:
+            if self._closing.is_set():
+                return
+            try:
+                self._ready, self._wake = ready(), os.pipe()
+                self._ready.watch(self._wake[0], once=False)
+                self._ready.watch(listener.fileno())
+            except OSError:  # no more descriptors
+                self._closing.set()
+        if self._closing.is_set():  # the script is told that nobody answers
+            self._free()
+        else:
+            self._add_thread()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a connection, so that `close` may have to wait."""
+        return self._ready is not None
 
     def close(self) -> None:
         """Take no more requests, and end every thread and open file of the transport.
@@ -79,12 +98,18 @@ class UnixSocketTransport:
             threads = list(self._threads)
             if self._wake:
                 os.write(self._wake[1], b"x")  # which nobody reads, so that it wakes every thread
+        if not self.has_begun:
+            current().soon(self._stop_listening)
+            return
         self._connections.shut_down()
         join_all(threads, CLOSE_GRACE_SECONDS)
         if not any(thread.is_alive() for thread in threads):
             self._free()
-        if self._directory is not None:
-            remove_tree(self._directory)
+
+    def _stop_listening(self) -> None:
+        if self._listener:
+            current().loop.remove_reader(self._listener)
+            self._listener.close()
 
     def _free(self) -> None:
         """Close every descriptor, once no thread uses them. A handler that never ends is the last to do so."""
@@ -181,3 +206,15 @@ class UnixSocketTransport:
         for line in lines:
             connection.send(self._dispatcher.dispatch(line))
         return not self._closing.is_set()
+
+
+def _bind(listener: socket.socket, path: str) -> None:
+    if len(os.fsencode(path)) <= LONGEST:
+        listener.bind(path)
+        return
+    directory, _, name = path.rpartition("/")
+    place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        listener.bind(f"/proc/self/fd/{place}/{name}")
+    finally:
+        os.close(place)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
-from benchmarks.peers.scripts import PRINTING
+from benchmarks.peers.scripts import LASTING, PRINTING
 from benchmarks.peers.serving import serve
 
 SERVER = "/opt/swe-rex"
@@ -15,6 +15,8 @@ SERVER = "/opt/swe-rex"
 _loop = asyncio.new_event_loop()
 _opened: list[Any] = []
 _places: list[dict[str, str]] = []
+_PYTHON, _PROMPT = "python", ">>> "
+_pythons: list[str] = []
 
 
 def _run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -65,6 +67,23 @@ def script() -> str:
     return str(done.stdout)
 
 
+def python_session() -> None:
+    """Run a script in a Python that lasts: `python3`, begun in a session of its own as an interactive command."""
+    _run(_in_python(LASTING))
+
+
+async def _in_python(code: str) -> None:
+    from swerex.runtime.abstract import BashAction, CreateBashSessionRequest
+
+    runtime = _opened[0].runtime
+    if not _pythons:
+        await runtime.create_session(CreateBashSessionRequest(session=_PYTHON))
+        _pythons.append(_PYTHON)
+        await _in_python("python3 -q")
+    action = BashAction(session=_PYTHON, command=code, is_interactive_command=True, expect=[_PROMPT])
+    await runtime.run_in_session(action)
+
+
 def life() -> None:
     """Start a deployment, run its first command, and stop it."""
     from swerex.runtime.abstract import BashAction
@@ -84,4 +103,13 @@ def close() -> None:
 
 
 if __name__ == "__main__":
-    serve({"open": open_place, "command": command, "script": script, "life": life, "close": close})
+    serve(
+        {
+            "open": open_place,
+            "command": command,
+            "script": script,
+            "python_session": python_session,
+            "life": life,
+            "close": close,
+        }
+    )

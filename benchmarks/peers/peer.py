@@ -45,6 +45,7 @@ SWE_REX = Kind(
     "SWE-ReX 1.4.0", "benchmarks.peers.of_swe_rex", ("swe-rex==1.4.0", "aiohttp>=3.9")
 )  # it does not name what its client needs
 INSPECT_AI = Kind("inspect_ai 0.3.285", "benchmarks.peers.of_inspect_ai", ("inspect-ai==0.3.285",))
+OPENAI_AGENTS = Kind("openai-agents 0.24.0", "benchmarks.peers.of_openai_agents", ("openai-agents[docker]==0.24.0",))
 
 
 class Peer:

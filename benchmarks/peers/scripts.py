@@ -2,6 +2,8 @@
 
 PRINTING = "print(1)"
 """The least that a script does."""
+LASTING = "x = 1"
+"""The least that is run in a Python whose variables last."""
 CALLING = 'from hermes_tools import terminal\nprint(terminal("true")["exit_code"])'
 """One tool call, by the names that this package shares with hermes-agent."""
 TIMED = """

@@ -49,9 +49,9 @@ class Figures:
         ]
 
 
-SLACK = Figures(memory=60, threads=6, descriptors=40, shells=10, processes=0, scratch=1, files=0)
+SLACK = Figures(memory=60, threads=6, descriptors=40, shells=10, processes=0, scratch=0, files=0)
 """How much more there may be. Up to four idle shells of either kind are kept, each with its descriptors; memory is what
-an allocator keeps for the next large output; the pipe of the Python that is ready comes a moment behind a script."""
+an allocator keeps for the next large output."""
 
 
 def look(env: BaseEnvironment, name: str, settled: Callable[[Figures], bool]) -> Figures:
@@ -72,13 +72,15 @@ def _figures(env: BaseEnvironment, name: str) -> Figures:
         threads=threading.active_count(),
         descriptors=len(list(_DESCRIPTORS.iterdir())),
         shells=len(visible.shells(name)),
-        processes=sum(
-            not visible.is_ours(marker) and not visible.waits_for_scripts(pid)
-            for pid, marker in visible.marked(name).items()
-        ),
+        processes=sum(not visible.is_ours(marker) for marker in visible.marked(name).values()),
         scratch=in_scratch,
         files=max(in_target, len(visible.files_here())),
     )
+
+
+def scratch_entries(env: BaseEnvironment) -> list[str]:
+    """Return what is in our directory in the target."""
+    return env.execute_oneshot(f"find {env.internal.scratch_directory()}").output.splitlines()
 
 
 def left_behind(name: str, threads: set[threading.Thread], descriptors: int) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import TypeVar
 from benchmarks.soak import scripts, visible
 from benchmarks.soak.commands import ORDINARY
 from benchmarks.soak.faults import FAULTS
-from benchmarks.soak.figures import SLACK, Figures, left_behind, look, open_files
+from benchmarks.soak.figures import SLACK, Figures, left_behind, look, open_files, scratch_entries
 from benchmarks.soak.places import place
 from benchmarks.soak.work import SoakError, Work
 from environments import BaseEnvironment
@@ -85,7 +85,7 @@ class Soak:
                 first = first or found
                 problems += [f"phase {number}: {grown}" for grown in found.above(first, SLACK)]
             if problems:
-                problems += visible.files_here()
+                problems += [*visible.files_here(), *scratch_entries(env)]
             env.cleanup()
             problems += [f"left behind: {left}" for left in left_behind(work.name, threads, descriptors)]
             if problems:

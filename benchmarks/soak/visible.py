@@ -36,13 +36,6 @@ def is_ours(marker: str) -> bool:
     return marker.count("/") == 2
 
 
-def waits_for_scripts(pid: int) -> bool:
-    """Whether a process is the Python that forks for scripts, which stays as long as the environment."""
-    with contextlib.suppress(OSError):
-        return (_PROCESSES / str(pid) / "cmdline").read_bytes().rstrip(b"\0").endswith(b"/serve")
-    return True  # it has just ended
-
-
 def kill(pid: int) -> None:
     """Kill a process, if it is still there."""
     with contextlib.suppress(ProcessLookupError):

@@ -39,6 +39,8 @@ REASONS = (
     "environments/ssh/advice.py",
 )
 """Files whose sentences are the rest of a message that is put together elsewhere."""
+RAISED_LATER = ("rpc/stub_runtime.py",)
+"""Files that keep a message until it is raised elsewhere."""
 
 
 def template(node: ast.expr) -> str | None:
@@ -76,6 +78,13 @@ def returned_in(tree: ast.AST) -> Iterator[str]:
             yield text
 
 
+def assigned_in(tree: ast.AST) -> Iterator[str]:
+    """Sentences that are kept as a `problem`, to be raised later."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(getattr(target, "id", "") == "problem" for target in node.targets):
+            yield template(node.value) or ""
+
+
 def messages() -> dict[str, str]:
     """Return all messages, each with a file that has it."""
     found: dict[str, str] = {}
@@ -85,6 +94,7 @@ def messages() -> dict[str, str]:
             continue
         tree = ast.parse(path.read_text())
         texts = [*raised_in(tree), *(returned_in(tree) if name in REASONS else ())]
+        texts += assigned_in(tree) if name in RAISED_LATER else ()
         found.update({text: name for text in texts if words(text) >= 2})
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Collection
 
 from environments.shell.dialect.commands import BRANDS, brand_of
@@ -11,6 +12,8 @@ from environments.shell.dialect.commands import BRANDS, brand_of
 _PIECE = 64 * 1024
 _LOCKS = 10
 """What Linux calls the limit of file locks, on every machine."""
+ROW_SECONDS = 1.0
+"""Seconds in which no machine gives out all of its ids, of which there are 32,768 or more."""
 LOOKS = 2
 """How many looks must find nothing: what forks and exits may be missed by one."""
 
@@ -32,7 +35,7 @@ def _sees_none(wanted: list[bytes], others: Collection[str], brand: int | None) 
     try:
         if not _environment_of("self"):
             return False  # where processes cannot be looked at, nothing is certain
-        pids = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  # commands need no pathlib
+        pids = _ids()
     except OSError:
         return False
     return not any(_bears(pid, wanted) or (brand and _has_brand(pid, brand)) for pid in pids if pid not in others)
@@ -41,34 +44,42 @@ def _sees_none(wanted: list[bytes], others: Collection[str], brand: int | None) 
 class Newcomers:
     """The processes of this machine that were started since this was made.
 
+    Ids are given out in a row, so that those in between are looked at. Later on, when the row may have come round, all
+    are.
+
     Args:
         brand: The number of those that are looked for, see `branding`; None if they have none.
     """
 
     def __init__(self, brand: int | None) -> None:
         self._brand = brand
-        self._before, self._last = _processes()
+        self._began, self._last = time.monotonic(), _last_id()
 
     def may_have(self, marker: str) -> bool:
         """Return whether one of them may have a marker in its environment, or the number."""
         wanted = [marker.encode()]
         for _ in range(LOOKS):
-            now, last = _processes()
-            # Ids are given out in a row. Behind its end they begin again, and may be those that were there before.
-            new = now - self._before if last >= self._last else now
-            if not now or any(_bears(pid, wanted) or self._brand in _lock_limits(pid) for pid in new):
+            last = _last_id()
+            if not self._last or not last:
+                return True
+            is_row = self._last <= last and time.monotonic() - self._began < ROW_SECONDS
+            ids = map(str, range(self._last + 1, last + 1)) if is_row else _ids()
+            if any(_bears(pid, wanted) or self._brand in _lock_limits(pid) for pid in ids):
                 return True
         return False
 
 
-def _processes() -> tuple[set[str], int]:
-    """Return the ids of all processes, and the last one that was given out; none where they cannot be looked at."""
+def _last_id() -> int:
+    """Return the id that was given out last; 0 where that cannot be seen."""
     try:
-        pids = {name for name in os.listdir("/proc") if name.isdigit()}  # noqa: PTH208
         with open("/proc/loadavg", "rb") as file:
-            return pids, int(file.read().split()[4])
+            return int(file.read().split()[4])
     except (OSError, IndexError, ValueError):
-        return set(), 0
+        return 0
+
+
+def _ids() -> list[str]:
+    return [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  # commands need no pathlib
 
 
 def _has_brand(pid: str, brand: int) -> bool:

@@ -95,7 +95,7 @@ class Processes:
             process.find_left = env.newcomers(brand)
         try:
             process.send(shell, request, shells.control_of(user))
-            process.running_command.brand = brand and str(brand)
+            process.running_command.brand = None if brand is None else str(brand)
             if where.takes_input:
                 await _begun(shell, background.first_input)
         except asyncio.CancelledError:  # the command may have begun
@@ -152,7 +152,7 @@ class ShellProcess(Process):
     # On the loop.
 
     def _delivery_to(self, sink: OutputSink) -> Delivery | Direct:
-        if isinstance(sink, LoopSink):
+        if hasattr(sink, "attach") and isinstance(sink, LoopSink):
             return Direct(sink, self, self._sink_failed)
         return Delivery(sink, self._sink_failed)
 

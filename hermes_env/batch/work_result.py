@@ -101,7 +101,8 @@ def _after(seconds: float) -> str:
 
 
 def _of_script(name: str, done: ExecutionResult) -> Result:
-    return Result(name, done.status, done.output, done.exit_code, error=done.error)
+    data = {"limit": done.limit} if done.limit else {}
+    return Result(name, done.status, done.output, done.exit_code, error=done.error, data=data)
 
 
 def _of_fields(name: str, fields: Mapping[object, object]) -> Result:

@@ -7,7 +7,7 @@ from typing import Literal, NotRequired, Union, get_args, get_origin, get_type_h
 
 import hermes_tools
 from code_execution.result import ExecutionResult
-from hermes_env.schemas.calls import OF_SESSION, SCRIPT_RESULT
+from hermes_env.schemas.calls import IF_ANY, SCRIPT_RESULT
 from hermes_env.schemas.parameters import Schema
 from hermes_env.schemas.toolset import EXECUTE_CODE
 
@@ -34,8 +34,7 @@ def _returned(tool: str) -> object:
 
 def _script_result() -> Schema:
     types = get_type_hints(ExecutionResult)
-    schema = _object({name: types[name] for name in SCRIPT_RESULT})
-    return {**schema, "properties": {**schema["properties"], **{name: _schema(types[name]) for name in OF_SESSION}}}  # type: ignore[dict-item]
+    return _object({name: types[name] for name in SCRIPT_RESULT} | dict.fromkeys(IF_ANY, NotRequired[str]))
 
 
 def _object(types: dict[str, object], *, total: bool = True) -> Schema:

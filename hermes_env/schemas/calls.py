@@ -28,8 +28,8 @@ from rpc.signatures import ToolSignature
 _log = logger(__name__)
 
 SCRIPT_RESULT = ("status", "output", "error", "exit_code", "tool_calls_made", "duration_seconds")
-OF_SESSION = ("value", "note")
-"""What is told besides of a script that runs in a Python that stays, if there is anything."""
+IF_ANY = ("limit", "value", "note")
+"""What is told besides if there is anything: a limit that was reached, a value and a note of a Python that stays."""
 _EXPECTED = (ArgumentError, TerminalError, ValueError, TypeError, OSError)
 """What a call of a tool of ours may lead to; anything else is a mistake in it, and is logged."""
 
@@ -134,7 +134,7 @@ def _told_of_script(run: ExecutionResult, on_images: Callable[[Sequence[bytes]],
         left_out = f"{len(run.images)} figures were made; this answer cannot hold them: save them to files."
         run = replace(run, note=f"{run.note} {left_out}" if run.note else left_out)
     told = {key: getattr(run, key) for key in SCRIPT_RESULT}
-    return told | {key: value for key in OF_SESSION if (value := getattr(run, key)) is not None}
+    return told | {key: value for key in IF_ANY if (value := getattr(run, key)) is not None}
 
 
 def _awaited(result: object) -> object:

@@ -24,7 +24,7 @@ def test_only_what_the_script_prints_comes_back(env: BaseEnvironment) -> None:
 def test_the_result_goes_into_json(env: BaseEnvironment) -> None:
     given = execute_code("print(1)", env=env).to_dict()
     fields = ["status", "output", "tool_calls_made", "duration_seconds", "exit_code", "error", "stderr", "tool_calls"]
-    assert list(given) == [*fields, "limit"]
+    assert list(given) == [*fields, "limit", "note", "value", "images"]
 
 
 def test_arguments_reach_the_script(env: BaseEnvironment) -> None:

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,11 +32,11 @@ from code_execution.session import AFRESH
 from environments import (
     BaseEnvironment,
     CancelScope,
-    DeniedError,
     TerminalError,
     UnsupportedError,
     create_environment,
 )
+from environments.approvals import Deny
 from environments.result import Capabilities
 
 __all__ = [
@@ -60,8 +59,8 @@ def anywhere(env: BaseEnvironment) -> BaseEnvironment:
 
 
 def test_approvals_and_records_hold_for_each_script(env: BaseEnvironment, tmp_path: Path) -> None:
-    def never(*_: object) -> None:
-        raise DeniedError("not this one")
+    def never(*_: object) -> Deny:
+        return Deny("not this one")
 
     record = tmp_path / "record.jsonl"
     with PythonSession(env, tools={"add": lambda a, b: a + b}) as session:
@@ -115,7 +114,7 @@ def test_scripts_of_several_threads_take_turns(env: BaseEnvironment) -> None:
             thread.join()
         steps = session.execute("steps").value
     assert steps is not None
-    found = eval(steps)  # noqa: S307 - of numbers and words
+    found = eval(steps)
     assert [found[n + 1] for n in range(0, 10, 2)] == [("out", number) for _, number in found[::2]]
 
 
@@ -140,7 +139,7 @@ def test_one_that_waits_for_its_turn_has_its_own_time(env: BaseEnvironment) -> N
 
 
 def test_a_tool_that_runs_another_script_of_its_session_is_refused(env: BaseEnvironment) -> None:
-    with PythonSession(env, tools={"again": lambda: session.execute("1").value}) as session:
+    with PythonSession(env, tools={"again": lambda: session.execute("1").error}) as session:
         result = session.execute("import hermes_tools\nhermes_tools.again()", timeout=30)
     assert "cannot run another script in its session" in str(result.value)
 
@@ -250,14 +249,14 @@ def test_a_new_python_says_that_the_variables_are_gone(env: BaseEnvironment) -> 
 
 
 @pytest.fixture
-def pyplot(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, bytes]]:
+def pyplot(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
     figures: dict[int, bytes] = {}
 
     class Figure:
         def __init__(self, number: int) -> None:
             self._number = number
 
-        def savefig(self, file: object, format: str) -> None:  # noqa: A002 - as matplotlib calls it
+        def savefig(self, file: object, format: str) -> None:
             assert format == "png"
             file.write(figures[self._number])  # type: ignore[attr-defined]
 
@@ -266,7 +265,7 @@ def pyplot(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[int, bytes]]:
     module.figure = Figure  # type: ignore[attr-defined]
     module.close = lambda which: figures.clear()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", module)
-    yield figures
+    return figures
 
 
 def test_open_figures_are_taken_up_to_a_limit_and_closed(pyplot: dict[int, bytes]) -> None:
@@ -299,7 +298,9 @@ sys.modules["matplotlib.pyplot"] = module
 def test_results_are_found_at_every_cut() -> None:
     word = "0123456789abcdef"
     mark = b"\x1e" + word.encode() + b" "
-    stream = b"out\x1e" + mark + b"v 3 0\nabc" + mark + b"v 2 1\nde" + mark + b"i 4 1\n\x1ePNG" + mark + b"d 7 1 5 0\nlate"
+    stream = (
+        b"out\x1e" + mark + b"v 3 0\nabc" + mark + b"v 2 1\nde" + mark + b"i 4 1\n\x1ePNG" + mark + b"d 7 1 5 0\nlate"
+    )
     for cut in range(len(stream) + 1):
         results = Results(word, 100)
         done: list[int] = []

@@ -121,3 +121,25 @@ def test_pieces_of_any_size_are_shortened_as_the_whole_is(words: list[str], cuts
         else:
             expected = expected.replace(long, name)
     assert shown == expected
+
+
+OUTPUT = (
+    f'A File "{PLACE}/script.py", line 1\nB {PLACE}/script-7.py C {PLACE}/script.pyx {PLACE}/hermes_tools.py {PLACE}/s'
+)
+SHOWN = {
+    False: f'A File "script.py", line 1\nB script-7.py C script.pyx hermes_tools.py {PLACE}/s',
+    True: OUTPUT.replace(f'File "{PLACE}/script.py"', 'File "script.py"'),
+}
+
+
+def test_a_path_is_shortened_wherever_it_is_cut_and_one_that_the_end_cuts_is_shown() -> None:
+    failed = []
+    for only, shown in SHOWN.items():
+        for cut in range(len(OUTPUT) + 1):
+            paths = ShortPaths(PLACE, in_tracebacks=only)
+            pieces = [paths.feed(OUTPUT[:cut].encode()), paths.feed(OUTPUT[cut:].encode()), paths.feed(b"", final=True)]
+            if b"".join(pieces).decode() != shown:
+                failed.append((only, cut))
+    assert failed == []
+    paths = ShortPaths(PLACE, in_tracebacks=True)
+    assert paths.feed(f"text {PLACE} File".encode()) == f"text {PLACE} ".encode()

@@ -29,7 +29,6 @@ def traffic() -> Iterator[Traffic]:
 @pytest.fixture
 def env(traffic: Traffic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseEnvironment]:
     """One whose shells are all there."""
-    (tmp_path / "config.yaml").write_text("code_execution: {warm: off}\n")
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
     with create_environment("local", cwd=str(tmp_path)) as made:
         made.execute("true")

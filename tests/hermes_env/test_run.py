@@ -42,8 +42,29 @@ def test_a_script_calls_tools_over_each_transport_and_no_more_than_it_may(
         done = hermes_env("run", "--transport", transport, script(CALL))
         assert done.stdout.strip() == "hi"
         assert "1 tool call," in done.stderr
-    done = hermes_env("run", "--max-tool-calls", "0", script("import hermes_tools\nprint(hermes_tools.terminal(':'))"))
-    assert "limit" in done.stdout
+
+
+def test_a_limit_that_was_reached_is_named_in_the_last_line_and_in_json(
+    hermes_env: CommandLine, script: Script
+) -> None:
+    code = "from hermes_tools import terminal\nfor n in range(5): print(terminal(f'echo {n}')['output'])"
+    done = hermes_env("run", "--max-tool-calls", "2", script(code))
+    assert (done.stdout, done.returncode) == ("0\n\n1\n\n", 1)
+    assert "ToolError: terminal: the limit of 2 tool calls" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    limit = "The limit of 2 tool calls (max_tool_calls) was reached: 1 tool call was refused."
+    assert last.startswith("error in ") and last.endswith(f"2 tool calls, exit code 1. {limit}")
+    result = json.loads(hermes_env("run", "--json", "--max-tool-calls", "2", script(code)).stdout)
+    assert result["limit"] == limit and result["error"].endswith(limit)
+
+
+def test_a_limit_is_named_as_well_where_the_script_goes_on(hermes_env: CommandLine, script: Script) -> None:
+    code = "from hermes_tools import ToolError, terminal\ntry: terminal(':')\nexcept ToolError as e: print(e)"
+    done = hermes_env("run", "--max-tool-calls", "0", script(code))
+    assert done.returncode == 0 and done.stdout.startswith("terminal: the limit of 0 tool calls")
+    assert done.stderr.startswith("success in ") and "was reached: 1 tool call was refused." in done.stderr
+    result = json.loads(hermes_env("run", "--json", script("print(1)")).stdout)
+    assert result["limit"] is None
 
 
 def test_json_is_all_that_is_printed_and_shows_each_tool_call(hermes_env: CommandLine, script: Script) -> None:

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
-import stat
 from pathlib import Path
 
 import psutil
 import pytest
-from targets.script_line import socket_path
+from targets.script_line import rpc_threads, socket_path
 
-from rpc import Request, Response
+from environments.conformance.check import wait_until
+from environments.loop import run
+from rpc import Dispatcher, Request, Response, UnixSocketTransport
 
 
 @pytest.fixture(params=["epoll", "poll"], autouse=True)
@@ -34,12 +34,29 @@ def valid(line):
     return Request("id", "echo", ["ok"], {}, line.token).encode()
 
 
-def test_the_socket_is_in_a_private_directory_that_goes_away(line):
-    directory = Path(socket_path(line)).parent
-    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    assert len(os.fsencode(directory / "socket")) < 100
-    line.close()
-    assert not directory.exists()
+def test_there_is_no_thread_before_the_first_connection(line):
+    assert rpc_threads() == []
+    assert line.run("print(h.echo('there'))") == "there\n"
+    assert rpc_threads() != []
+
+
+def test_one_that_nobody_calls_costs_one_descriptor_and_closes_it(local_env, tmp_path):
+    before = psutil.Process().num_fds()
+    transport = UnixSocketTransport(Dispatcher({}, token="token"))
+    run(lambda _: _started(transport, f"{tmp_path}/socket"))
+    assert psutil.Process().num_fds() == before + 1
+    transport.close()
+    assert wait_until(lambda: psutil.Process().num_fds() == before, 30)
+
+
+async def _started(transport, place):
+    transport.start(place)
+
+
+def test_the_address_may_be_long(open_line, tmp_path):
+    line = open_line({"echo": lambda value: value}, below="d" * 120)
+    assert len(socket_path(line)) > 108
+    assert line.run("print(h.echo('there'))") == "there\n"
 
 
 def test_what_is_no_json_gets_an_error_and_the_connection_goes_on(line, connection):

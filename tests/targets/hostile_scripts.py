@@ -34,17 +34,20 @@ def run_within_limits(env: BaseEnvironment, code: str, timeout: float = 5.0, **o
     return result
 
 
-def test_deep_directories_in_its_own_directory_go(anywhere: BaseEnvironment) -> None:
-    code = """
+MAKES_DEEP_DIRECTORIES = """
 import os
 os.chdir(os.path.dirname(os.path.abspath(__file__)))
 for _ in range(1500):
     os.mkdir("d"); os.chdir("d")
 os.chmod(".", 0)
 print("made")
+raise SystemExit(3)
 """
-    result = run_within_limits(anywhere, code, timeout=30, mode="strict")
-    assert result.output == "made\n"
+
+
+def test_deep_directories_in_its_own_directory_go(anywhere: BaseEnvironment) -> None:
+    result = run_within_limits(anywhere, MAKES_DEEP_DIRECTORIES, timeout=30, mode="strict")
+    assert (result.output, result.exit_code) == ("made", 3)
     assert scripts_directories(anywhere) == []
 
 

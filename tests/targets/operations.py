@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from code_execution import execute_code
+from code_execution import PythonSession, execute_code
 from environments import BaseEnvironment
 
 Context = dict[str, Any]
@@ -118,6 +118,23 @@ def noted(number: int) -> int:
     return number
 
 
+def _new_python(env: BaseEnvironment, context: Context) -> None:
+    context["python"] = PythonSession(env, tools={"noted": noted})
+
+
+def _python(env: BaseEnvironment, context: Context) -> None:
+    _new_python(env, context)
+    context["python"].execute("x = 1")
+
+
+def _python_goes_on(env: BaseEnvironment, context: Context) -> None:
+    """Check that the variables of a session last."""
+    with context["python"] as python:
+        result = python.execute("x")
+    if (result.value, result.note) != ("1", None):
+        raise AssertionError(f"the next script of the session gives {result}")
+
+
 OPERATIONS: dict[str, Operation] = {
     "execute": Operation(("execute",), lambda env, _: env.execute("echo old")),
     "execute with a callback": Operation(
@@ -213,6 +230,37 @@ OPERATIONS: dict[str, Operation] = {
         ("execute_code",),
         lambda env, _: execute_code("import hermes_tools; hermes_tools.noted(1)", env=env, tools={"noted": noted}),
         most=16,
+    ),
+    "PythonSession.execute": Operation(
+        ("PythonSession",), lambda _, context: context["python"].execute("x"), _python, _python_goes_on, most=24
+    ),
+    "PythonSession.execute with a tool call": Operation(
+        ("PythonSession",),
+        lambda _, context: context["python"].execute("import hermes_tools; hermes_tools.noted(x)"),
+        _python,
+        _python_goes_on,
+        most=24,
+    ),
+    "PythonSession of a first script": Operation(
+        ("PythonSession",),
+        lambda _, context: context["python"].execute("x = 1"),
+        _new_python,
+        lambda _, context: context["python"].close(),
+        most=16,
+    ),
+    "PythonSession.reset": Operation(
+        ("PythonSession",),
+        lambda _, context: context["python"].reset(),
+        _python,
+        lambda _, context: context["python"].close(),
+        most=12,
+    ),
+    "PythonSession.close": Operation(
+        ("PythonSession",),
+        lambda _, context: context["python"].close(),
+        _python,
+        lambda _, context: context["python"].close(),
+        most=12,
     ),
 }
 """By a name for the test."""

@@ -12,6 +12,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -19,6 +20,7 @@ from code_execution import execute_code
 from code_execution.boot_program import stage
 from environments import CommandResult, create_environment
 from environments.conformance.check import wait_until
+from environments.loop import run
 from rpc import (
     FILE_QUEUE,
     SOCKET,
@@ -57,6 +59,10 @@ class FaultyEnvironment:
         self._env.write_bytes(path, data)
 
 
+async def _started(transport, place, _):
+    transport.start(place)
+
+
 class Line:
     """One over a Unix socket, or over a queue of files if there is an environment. Scripts here have it in common."""
 
@@ -67,7 +73,8 @@ class Line:
         stage(str(directory), {"rpc/": b"", **({"rpc/wake|": b""} if wake else {})})
         if env is None:
             self.transport, client = UnixSocketTransport(self.dispatcher), SOCKET
-            self.place = self.transport.start()
+            self.place = f"{directory}/socket"
+            run(partial(_started, self.transport, self.place))
         else:
             self.place, client = f"{directory}/rpc", FILE_QUEUE
             self.transport = FileQueueTransport(self.dispatcher, env, self.place, **options)
@@ -143,8 +150,8 @@ def open_line(tmp_path):
     """Open lines, and check that each leaves no thread behind."""
     lines = []
 
-    def open_one(handlers, env=None, max_calls=50, relay=False, **options):
-        directory = tmp_path / f"line{len(lines)}"
+    def open_one(handlers, env=None, max_calls=50, relay=False, below="", **options):
+        directory = tmp_path / below / f"line{len(lines)}"
         made = RelayedLine(handlers, env, max_calls) if relay else Line(directory, handlers, env, max_calls, **options)
         lines.append(made)
         return lines[-1]

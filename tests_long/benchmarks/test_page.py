@@ -85,7 +85,7 @@ def test_what_was_measured_stands_between_the_marks_and_the_rest_stays() -> None
     assert seen.count("| tool call, Docker | - | 500 ms | - | - |\n") == 1
     assert text.index("<!-- measured: more -->") < text.index("| tool call, Docker |")
     assert "- singularity: not measured: there is none" in text
-    assert '| `execute("true")`, Docker | 2 ms | 200 ms (100x) | - | - | `docker exec` 100 ms (50x) |' in seen
+    assert '| `execute("true")`, Docker | 2 ms | 200 ms (100x) | - | - | - | `docker exec` 100 ms (50x) |' in seen
     assert '- SWE-ReX 1.4.0, `execute("true")`, Docker: it could not be installed: no such package' in text
     assert "![How many commands a second there are.](performance/environments.svg)" in text
     assert re.search(r"chart calls -->\n\nNot measured.\n", text)

@@ -49,15 +49,16 @@ def test_this_machine_is_measured_in_commands_tool_calls_and_scripts() -> None:
         "tool call, local, socket",
         "tool call, local, file queue",
         'execute_code("print(1)"), local',
-        'execute_code("print(1)"), local, warm: off',
         "execute_code with a tool call, local",
-        "execute_code with a tool call, local, warm: off",
+        'session.execute("x = 1"), local',
     }
     assert all(row.raw and row.ours and row.ratio for row in rows.values())
     assert rows['execute("true"), local'].goal == 4
     assert rows['execute("true"), local'].beside.keys() == {"`bash -lc`"}
     assert rows['execute("true"), local'].missing == ENDED
-    assert rows['execute_code("print(1)"), local'].goal == 1
+    assert rows['execute_code("print(1)"), local'].goal == 1.3
+    assert rows["execute_code with a tool call, local"].goal == 1.6
+    assert rows['session.execute("x = 1"), local'].goal == 5
 
 
 @pytest.mark.usefixtures("once")

@@ -68,7 +68,7 @@ def test_a_call_that_is_not_allowed_and_a_script_that_is_not_are_recorded_as_den
     execute_code(code, env=env, before_tool_call=lambda request: "not that tool")
     execute_code(code, env=env, before_script=lambda request: "not that script")
     seen = Recorded(path)
-    assert [each["status"] for each in seen.kind("script")] == ["success", "denied"]
+    assert [each["status"] for each in seen.kind("script")] == ["error", "denied"]
     call = seen.one("tool_call")
     assert call["status"] == "denied" and "not that tool" in call["error"] and not seen.kind("command")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -28,6 +29,7 @@ def test_what_comes_of_commands_and_scripts(tmp_path: Path) -> None:
         {"id": "code", "command": "exit 3"},
         {"id": "script", "script": "from hermes_tools import terminal\nprint(terminal('echo hi')['output'])"},
         {"id": "broken", "script": "1/0"},
+        {"id": "limit", "script": "from hermes_tools import terminal\nfor n in range(51): terminal(':')"},
         {"id": "files", "command": "cat a/t; wc -c < b", "files": {"a/t": "text\n", "b": {"base64": "AP8="}}},
         settings={"backend": "local", "cwd": str(tmp_path)},
     )
@@ -36,12 +38,16 @@ def test_what_comes_of_commands_and_scripts(tmp_path: Path) -> None:
         "code": ("error", 3),
         "script": ("success", 0),
         "broken": ("error", 1),
+        "limit": ("error", 1),
         "files": ("success", 0),
     }, found
     assert found["command"].output == "out\nerr\n"
     assert found["code"].error == "exit code 3"
     assert found["script"].output == "hi\n\n"
     assert "ZeroDivisionError" in found["broken"].output
+    limit = "The limit of 50 tool calls (max_tool_calls) was reached: 1 tool call was refused."
+    assert json.loads(found["limit"].to_line())["limit"] == limit
+    assert "limit" not in found["script"].data
     assert found["files"].output == "text\n2\n"
 
 

@@ -51,6 +51,42 @@ def test_a_script_runs_with_its_tools_and_what_it_prints_comes_back(env: BaseEnv
     assert result == {"status": "success", "output": "0\n1\n2\n", "error": None, "exit_code": 0, "tool_calls_made": 3}
 
 
+def test_scripts_of_a_session_share_what_they_define(env: BaseEnvironment) -> None:
+    first = called("execute_code", {"code": "x = 20", "session": True})
+    assert "value" not in first and "note" not in first
+    result = called("execute_code", {"code": "print('printed')\nx + 1", "session": "true"})
+    assert (result["value"], result["output"]) == ("21", "printed\n")
+    assert "NameError" in called("execute_code", {"code": "x"})["output"]
+    assert called("execute_code", {"code": "import os; os._exit(1)", "session": True})["note"].startswith(
+        "The Python of"
+    )
+
+
+FIGURES = """
+import sys, types
+module = types.ModuleType("matplotlib.pyplot")
+class Figure:
+    def savefig(self, file, format): file.write(b"\\x89PNG")
+figures = [1, 2]
+module.get_fignums = lambda: list(figures)
+module.figure = lambda number: Figure()
+module.close = lambda which: figures.clear()
+sys.modules["matplotlib.pyplot"] = module
+"""
+
+
+def test_figures_that_an_answer_cannot_hold_are_told_of(env: BaseEnvironment) -> None:
+    note = called("execute_code", {"code": FIGURES, "session": True})["note"]
+    assert note == "2 figures were made; this answer cannot hold them: save them to files."
+
+
+def test_a_limit_that_a_script_has_reached_is_named(env: BaseEnvironment) -> None:
+    code = "from hermes_tools import terminal\nfor n in range(51): terminal(':')"
+    result = called("execute_code", {"code": code})
+    limit = "The limit of 50 tool calls (max_tool_calls) was reached: 1 tool call was refused."
+    assert (result["status"], result["limit"], result["tool_calls_made"]) == ("error", limit, 50)
+
+
 def test_what_a_model_means_is_understood(env: BaseEnvironment) -> None:
     for arguments, output in {
         '{"command": "echo hi", "timeout": "5"}': "hi\n",
@@ -298,13 +334,15 @@ def test_a_script_may_have_its_tools_by_their_schemas_and_this_one_function(env:
     tools = tools_from_schemas(tool_schemas(tools=named), handle_function_call)
     assert list(tools) == named
     code = """
-from hermes_tools import patch, process, read_file, search_files, terminal, write_file
+from hermes_tools import ToolError, patch, process, read_file, search_files, terminal, write_file
 write_file("a.txt", "one\\ntwo\\nthree\\n")
 print(patch("a.txt", "two", "2")["replacements"], read_file("a.txt", 2, 1)["content"])
 print(search_files("t.*e", context=1)["matches"][0]["before"], terminal("cat a.txt; exit 3"))
 started = terminal("echo in the background", background=True)
 print(process("wait", started["process_id"], timeout=30)["output"])
-print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"), terminal().get("error"))
+print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"))
+try: terminal()
+except ToolError as error: print(error)
 """
     result = execute_code(code, env=env, tools=tools)
     assert result.status == "success", result.output
@@ -312,5 +350,5 @@ print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"),
     assert lines[0] == "1      2|2"
     assert lines[2] == "['2'] {'output': 'one\\n2\\nthree\\n', 'exit_code': 3, 'error': None}"
     assert lines[3] == "in the background"
-    assert "no such file" in lines[5] and "count from 1" in lines[5] and "'command'" in lines[5]
+    assert "no such file" in lines[5] and "count from 1" in lines[5] and "'command'" in lines[6]
     assert result.tool_calls_made == 9
