@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 import shlex
 import sys
+from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -36,7 +37,7 @@ while len(d)<n:
  d+=os.read(0,n-len(d))or os._exit({boot_program.CUT_SHORT})
  if len(d)=={_LENGTH}:n+=int(d[-10:])
 d=d[{_LENGTH}:]
-d=eval(d)if d[:2]==b"{{'"else marshal.loads(d)
+d=marshal.loads(d if d[:1]==b"{{"else __import__("binascii").a2b_base64(d))
 m={{"__name__":"boot"}}
 M=__import__("_frozen_importlib_external").MAGIC_NUMBER.hex()
 b=d["source"]
@@ -149,7 +150,9 @@ class Staging:
             "boot": boot,
             "source": _boot_text() if boot is None or not magic else "",
         }
-        read = marshal.dumps(given, 2) if duplex else ascii(given).encode()
+        read = marshal.dumps(given, 2)
+        if not duplex:  # in shell text, which bash reads in the square of its quotes
+            read = b2a_base64(read, newline=False)
         words = f"{PYTHON} -u -c {shlex.quote(_LOADER)}"
         return words, _FIRST % len(read) + read + self._messages.secret.encode()
 
