@@ -194,7 +194,7 @@ class Session:
         self.process = os.getpid()
         self.out, self.errors = os.dup(1), os.dup(2)  # a script may close those, or put others there
         self.signals = _signal
-        self.on_interrupt = _signal.getsignal(2)  # the scripts' own
+        self.on_interrupt = _signal.default_int_handler  # the scripts' own
         self.flags = 0
         self.names = main_module(directory + "/script-0.py").__dict__
         os.environ.setdefault("MPLBACKEND", "agg")  # figures are files here
@@ -208,6 +208,8 @@ class Session:
             head = self.receive(SIZE_DIGITS)
             if not head:
                 return
+            if not int(head):  # an interrupt of the script before, which has ended
+                continue
             request = marshal.loads(self.receive(int(head)))
             code, value, size, figures, left_out = self.run(request)
             for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
@@ -239,6 +241,15 @@ class Session:
             data += piece
         return data
 
+    def is_interrupted(self) -> bool:
+        """Return whether an interrupt has come behind the script, before its signal could do anything."""
+        import _socket
+
+        try:
+            return bool(self.control.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return False
+
     def run(self, request: dict[str, object]) -> tuple[int, bytes, int, list[bytes], int]:
         """Run one script; return its exit code, its value cut, the size of that, its figures, and those left out."""
         code, value, left_out = 1, b"", 0
@@ -246,6 +257,8 @@ class Session:
         try:
             try:
                 self.signals.signal(2, self.on_interrupt)
+                if self.is_interrupted():
+                    raise KeyboardInterrupt
                 text = self.value_of(request)
                 value = b"" if text is None else text.encode("utf-8", "backslashreplace")
                 figures, left_out = drawn_figures()
@@ -809,6 +822,10 @@ def main(given: dict[str, object]) -> tuple[CodeType, dict[str, object], Callabl
     say(word, "+" + MAGIC_NUMBER.hex())
     ready, readying = os.pipe()
     control, scripts = _pair() if given["session"] else (None, None)
+    if scripts:
+        import _signal
+
+        _signal.signal(2, _pass_over)
     script = os.fork()
     if not script:
         os.close(readying)

@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 from code_execution.boot_program import LARGEST_FIGURE, MOST_FIGURES
 from code_execution.result import with_truncation_notice
@@ -191,6 +192,19 @@ class Messages(Framed):
         return behind
 
 
+class SessionResult(NamedTuple):
+    """What a script of a session has come to."""
+
+    code: int
+    value: bytes | None
+    """How the value of its last expression is written, cut at a limit."""
+    value_bytes: int
+    """How long that is uncut."""
+    figures: tuple[bytes, ...]
+    left_out: int
+    """How many figures are left out."""
+
+
 class Results(Framed):
     """Takes what a session says of its scripts out of standard output.
 
@@ -218,23 +232,19 @@ class Results(Framed):
         """Begin with the next script."""
         self._parts: dict[bytes, list[bytearray]] = {b"v": [], b"i": []}
         self._whole = {b"v": True, b"i": True}
-        self.code = self.value_bytes = self.left_out = 0
-        """The exit code, the bytes of the whole value, and how many figures are left out."""
+        self._ended = (0, 0, 0)
 
-    @property
-    def value(self) -> bytes | None:
-        """The value, cut at the limit; None if there is none."""
-        return bytes(self._parts[b"v"][0]) if self._parts[b"v"] else None
-
-    @property
-    def figures(self) -> tuple[bytes, ...]:
-        """The figures."""
-        return tuple(map(bytes, self._parts[b"i"]))
+    def result(self) -> SessionResult:
+        """Return what the last script has come to."""
+        code, size, left_out = self._ended
+        value = bytes(self._parts[b"v"][0]) if self._parts[b"v"] else None
+        return SessionResult(code, value, size, tuple(map(bytes, self._parts[b"i"])), left_out)
 
     def _take(self, marker: bytes, said: bytes, data: bytes, behind: int) -> int | None:
         kind, _, rest = said.partition(b" ")
         if kind == b"d":
-            number, self.code, self.value_bytes, self.left_out = map(int, rest.split())
+            number, code, size, left_out = map(int, rest.split())
+            self._ended = code, size, left_out
             self.on_done(number)
         elif kind in self._parts:
             size, is_last = map(int, rest.split())
@@ -285,6 +295,11 @@ class Printed:
         self._captures[channel].add(data)
         if channel is Channel.STDOUT and self._pieces is not None and process:
             self._pieces.offer(channel, data, process)
+
+    def finish(self, process: Fed | None) -> None:
+        """Take what was held back as a path may have begun with it. Nothing more comes."""
+        for channel in Channel:
+            self.add(channel, b"", process, final=True)
 
     def stdout(self) -> str:
         """Return what was kept of standard output."""

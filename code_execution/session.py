@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from code_execution.boot_program import CONTROL, SIZE_DIGITS
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools
-from code_execution.output import STUB, Framed, Printed, Results, ScriptOutput
+from code_execution.output import STUB, Framed, Printed, Results, ScriptOutput, SessionResult
 from code_execution.preparation import Interruption, Preparation
 from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
 from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
@@ -166,8 +166,9 @@ class ScriptSession:
         ended_by_us: Status | None = "interrupted"  # as by a caller that has left
         try:
             log.begin()
-            await python.send(script, printed, dispatcher)
+            stub = await python.ready(script)
             before.now("")
+            python.send(script, stub, printed, dispatcher)
             view()  # while it runs
             ended_by_us = await python.over(before.deadline, script.interruption)
         finally:
@@ -176,9 +177,9 @@ class ScriptSession:
         python.process.check(ended_by_us)
         code, message = await python.came_of(ended_by_us, script.limits.timeout)
         seconds = time.monotonic() - before.began
-        results = python.results if python.is_done and not ended_by_us else None
+        came = python.result() if python.is_done and not ended_by_us else None
         noted = GONE if not python.process.runs else note
-        return partial(_made, printed, log, ended_by_us, code, message, seconds, dispatcher, results, noted, view)
+        return partial(_made, printed, log, ended_by_us, code, message, seconds, dispatcher, came, noted, view)
 
     async def _renew(self) -> str | None:
         """Give up a Python that has ended, and return what is to be said of that."""
@@ -187,7 +188,7 @@ class ScriptSession:
             return None
         self._python = None
         await shielded(spawn(python.end()))
-        return AFRESH
+        return AFRESH if python.process.messages.begun else None
 
 
 class OwnSessions:
@@ -224,54 +225,62 @@ class KeptPython:
         word = secrets.token_hex(8)
         self.token = dispatcher.token
         """What the tool calls of all scripts carry, as they share the module."""
-        self.results = Results(word, script.limits.settings.max_stdout_bytes)
-        self._output = ScriptOutput(results=self.results)
+        self._results = Results(word, script.limits.settings.max_stdout_bytes)
+        self._output = ScriptOutput(results=self._results)
         self._word = self._output.messages.session = word
         self.process = PythonProcess(script.env, script.limits, before, self._output, self._output.messages)
         self.stop: asyncio.Future[None] = current().loop.create_future()
         """Done when the session is closed while a script runs."""
+        self.result = self._results.result
         self._relay = Relay(dispatcher)
         self._ending: asyncio.Task[int] | None = None
         self._env = script.env
         self._number, self._stub = 0, ""
-        self._done = self._printed = current().loop.create_future()
+        self._done: asyncio.Future[None] = current().loop.create_future()
+        self._streams: tuple[Framed, ...] = (self._results, self._output.messages)
 
     @property
     def is_done(self) -> bool:
         """Whether its script has ended by itself, and the Python goes on."""
-        return self._done.done() and self._printed.done()
+        return self._done.done()
 
-    async def send(self, script: Script, printed: Printed, dispatcher: Dispatcher) -> None:
-        """Have it run a script, for which it is started if it does not run."""
-        self._number += 1
-        loop, messages = current().loop, self._output.messages
-        done, all_printed = self._done, self._printed = loop.create_future(), loop.create_future()
-        self.results.clear()
-        self.results.on_done = partial(self._note, done, self.results)
-        messages.on_printed = partial(self._note, all_printed, messages)
+    async def ready(self, script: Script) -> str:
+        """Start it, if it does not run, and return the stub of a script."""
         stub = generate_stub(script.tools, SOCKET, script.limits.tool_errors)
+        self._done = current().loop.create_future()
         if self._ending is None:
             await self._start(script, stub)
-        self._relay.dispatcher = dispatcher
-        printed.shorten_paths(self.process.directory)
-        self._output.printed, self.results.is_heard, messages.is_heard = printed, True, True
-        request = marshal.dumps(
-            {
-                "number": self._number,
-                "code": script.code,
-                "arguments": list(script.argv),
-                "stub": None if stub == self._stub else stub,
-                "most": script.limits.settings.max_stdout_bytes,
-            },
-            2,
-        )
-        self._stub = stub
-        self._feed(b"a %d %d\n%*d" % (CONTROL, len(request) + SIZE_DIGITS, SIZE_DIGITS, len(request)) + request)
+        return stub
 
-    def _note(self, end: asyncio.Future[None], stream: Framed, number: int) -> None:
-        if number == self._number and not end.done():
+    def send(self, script: Script, stub: str, printed: Printed, dispatcher: Dispatcher) -> None:
+        """Have it run a script."""
+        self._number += 1
+        self._relay.dispatcher = dispatcher
+        self._results.clear()
+        for stream in self._streams:
+            stream.is_heard = True
+        self._results.on_done = partial(self._note, self._results)
+        self._output.messages.on_printed = partial(self._note, self._output.messages)
+        printed.shorten_paths(self.process.directory)
+        self._output.printed = printed
+        request = {
+            "number": self._number,
+            "code": script.code,
+            "arguments": list(script.argv),
+            "stub": None if stub == self._stub else stub,
+            "most": script.limits.settings.max_stdout_bytes,
+        }
+        self._stub = stub
+        self._tell(marshal.dumps(request, 2))
+
+    def _note(self, stream: Framed, number: int) -> None:
+        if number == self._number:
             stream.is_heard = False  # what is printed from here on is not the script's
-            end.set_result(None)
+            if not self._done.done() and not any(each.is_heard for each in self._streams):
+                self._done.set_result(None)
+
+    def _tell(self, request: bytes) -> None:
+        self._feed(b"a %d %d\n%*d" % (CONTROL, len(request) + SIZE_DIGITS, SIZE_DIGITS, len(request)) + request)
 
     async def _start(self, script: Script, stub: str) -> None:
         process = self.process
@@ -298,30 +307,26 @@ class KeptPython:
     async def over(self, deadline: float, interruption: Interruption) -> Status | None:
         """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
         assert self._ending
-        finished = spawn(self._finished())
-        try:
-            by = await over((finished, self.process.told_end, self._ending, self.stop), deadline, interruption)
-        finally:
-            finished.cancel()
+        by = await over((self._done, self.process.told_end, self._ending, self.stop), deadline, interruption)
         if self.stop.done() or (self._ending.done() and self._ending.result() and is_cleaned_up(self._env)):
             return "interrupted"
         return by
-
-    async def _finished(self) -> None:
-        await asyncio.wait((self._done, self._printed))
 
     async def finish(self, dispatcher: Dispatcher, ended_by_us: Status | None) -> None:
         """End the script and its calls. One that is ended by us is interrupted first, and then the Python is ended."""
         with in_no_scope():
             if ended_by_us and self.process.runs:
+                self._tell(b"")  # before it has begun the script it sees this, and later on the signal
                 self._feed(b"i 0 0\n")
             dispatcher.close()
             if ended_by_us and self._ending:
-                await asyncio.wait((self._ending, spawn(self._finished())), timeout=SCRIPT_GRACE, return_when=FIRST)
+                await asyncio.wait((self._ending, self._done), timeout=SCRIPT_GRACE, return_when=FIRST)
             ending = _nothing() if self.is_done else self.end(ended_by_us)
             await side_by_side(ends_of(dispatcher, ending), time.monotonic() + ENDING_LIMIT)
             if not self.is_done:
                 self._output.finish()
+            elif self._output.printed:
+                self._output.printed.finish(self._output.process)
             self._output.printed = None
 
     async def end(self, ended_by_us: Status | None = None) -> None:
@@ -345,7 +350,7 @@ class KeptPython:
             code, message = forced_end(ended_by_us, timeout)
             return code, interrupted_message(timeout) if self.is_done and ended_by_us == "timeout" else message
         if self.is_done:
-            return self.results.code, None
+            return self.result().code, None
         code = self.process.exit_code
         return code, await done(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
 
@@ -358,20 +363,22 @@ def _made(
     message: str | None,
     seconds: float,
     dispatcher: Dispatcher,
-    results: Results | None,
+    came: SessionResult | None,
     note: str | None,
     view: Callable[[], ModelView],
 ) -> ExecutionResult:
     result = result_of(printed, log, ended_by_us, code, message, seconds, dispatcher.limit_reached)
-    if results is None:
+    if came is None:
         return replace(result, note=note)
-    value = None if results.value is None else view().output(results.value.decode("utf-8", "replace"))
-    if value is not None and results.value_bytes > len(results.value or b""):
-        value = f"{value}\n{truncation_notice(len(results.value or b''))}"
-    if results.left_out:
-        left = f"{results.left_out} figures of matplotlib are left out: at most 10 of 5 MB are shown."
+    value = None
+    if came.value is not None:
+        value = view().output(came.value.decode("utf-8", "replace"))
+        if came.value_bytes > len(came.value):
+            value = f"{value}\n{truncation_notice(len(came.value))}"
+    if came.left_out:
+        left = f"{came.left_out} figures of matplotlib are left out: at most 10 of 5 MB are shown."
         note = f"{note} {left}" if note else left
-    return replace(result, value=value, images=results.figures, note=note)
+    return replace(result, value=value, images=came.figures, note=note)
 
 
 async def _nothing() -> None:

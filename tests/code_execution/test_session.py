@@ -10,8 +10,10 @@ import threading
 import time
 import types
 from pathlib import Path
+from typing import Any
 
 import pytest
+from targets.figures import DRAWS_TWO, FIGURE
 from targets.python_sessions import (
     python,
     test_a_limit_of_tool_calls_is_one_of_each_script,
@@ -28,7 +30,7 @@ from targets.python_sessions import (
 from code_execution import PythonSession, execute_code
 from code_execution.boot_program import drawn_figures
 from code_execution.output import Results
-from code_execution.session import AFRESH
+from code_execution.session import AFRESH, KeptPython
 from environments import (
     BaseEnvironment,
     CancelScope,
@@ -95,6 +97,31 @@ def test_a_value_is_cut_where_output_is(env: BaseEnvironment) -> None:
         assert session.execute("None").value is None
         assert session.execute("class Odd:\n    def __repr__(self): raise ValueError('odd')\nOdd()").exit_code == 1
         assert session.execute("1").value == "1"
+
+
+def test_what_may_begin_a_path_at_the_end_of_a_script_is_in_its_output(env: BaseEnvironment) -> None:
+    with PythonSession(env) as session:
+        assert session.execute("print('File \"/', end='')").output == 'File "/'
+        assert session.execute("print(1)").output == "1\n"
+
+
+def test_an_interrupt_that_comes_as_the_script_does_ends_that_one_alone(env: BaseEnvironment) -> None:
+    """One that is sent along with the script comes before this has begun."""
+    with PythonSession(env) as session:
+        session.execute("x = 0")
+        send = KeptPython.send
+        for number in range(20):
+            stop = threading.Event()
+
+            def sent(python: KeptPython, *args: Any, stop: threading.Event = stop) -> None:
+                send(python, *args)
+                stop.set()
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(KeptPython, "send", sent)
+                result = session.execute("x += 1\n__import__('time').sleep(60)", interrupt=stop)
+            assert (result.status, result.note) == ("interrupted", None)
+            assert session.execute("x").value in map(str, range(number + 2))
 
 
 def test_a_future_import_holds_for_the_scripts_behind_it(env: BaseEnvironment) -> None:
@@ -277,22 +304,11 @@ def test_open_figures_are_taken_up_to_a_limit_and_closed(pyplot: dict[int, bytes
 
 
 def test_figures_come_back_as_images(env: BaseEnvironment) -> None:
-    code = """
-import sys, types
-module = types.ModuleType("matplotlib.pyplot")
-class Figure:
-    def savefig(self, file, format): file.write(b"\\x1ePNG\\n" * 1000)
-open_ = [1, 2]
-module.get_fignums = lambda: list(open_)
-module.figure = lambda number: Figure()
-module.close = lambda which: open_.clear()
-sys.modules["matplotlib.pyplot"] = module
-"""
     with PythonSession(env) as session:
-        result = session.execute(code)
-        assert result.images == (b"\x1ePNG\n" * 1000,) * 2
+        result = session.execute(DRAWS_TWO)
+        assert result.images == (FIGURE, FIGURE)
         assert session.execute("1").images == ()
-        assert result.to_dict()["images"] == [base64.b64encode(image).decode() for image in result.images]
+        assert result.to_dict()["images"] == [base64.b64encode(FIGURE).decode()] * 2
 
 
 def test_results_are_found_at_every_cut() -> None:
@@ -311,8 +327,8 @@ def test_results_are_found_at_every_cut() -> None:
 
         results.on_done = note
         passed = results.feed(stream[:cut]) + results.feed(stream[cut:])
-        assert (passed, results.value, results.figures) == (b"out\x1e", b"abcde", (b"\x1ePNG",))
-        assert (done, results.code, results.value_bytes, results.left_out) == ([7], 1, 5, 0)
+        assert (passed, done) == (b"out\x1e", [7])
+        assert results.result() == (1, b"abcde", 5, (b"\x1ePNG",), 0)
 
 
 def test_results_that_lie_take_no_more_than_their_limit() -> None:
@@ -321,10 +337,10 @@ def test_results_that_lie_take_no_more_than_their_limit() -> None:
     results = Results(word, 1000)
     for _ in range(100):
         assert results.feed(mark + b"v 4000 0\n" + b"x" * 4000) == b""
-    assert results.value is not None and len(results.value) <= 1000
+    assert len(results.result().value or b"") <= 1000
     for _ in range(30):
         results.feed(mark + b"i 3 1\nabc")
-    assert len(results.figures) == 10
+    assert len(results.result().figures) == 10
     for lie in (b"v 99999999 0\n", b"x" * 5000, b"d 1 2\n", b"d -1 a b c\n", b"v -1 0\n"):
         with pytest.raises(TerminalError, match="tampered"):
             Results(word, 1000).feed(mark + lie)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from targets.figures import DRAWS_TWO, FIGURE
 from targets.mcp_server import WebServer, run
 
 from hermes_env.schemas.toolset import BUILT_IN
@@ -14,17 +16,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
-FIGURES = """
-import sys, types
-module = types.ModuleType("matplotlib.pyplot")
-class Figure:
-    def savefig(self, file, format): file.write(b"\\x89PNG\\r\\n\\x1a")
-figures = [1, 2]
-module.get_fignums = lambda: list(figures)
-module.figure = lambda number: Figure()
-module.close = lambda which: figures.clear()
-sys.modules["matplotlib.pyplot"] = module
-"""
 READ_ONLY = {"read_file", "search_files", "web_search", "web_extract"}
 
 
@@ -90,9 +81,11 @@ def test_scripts_of_a_session_share_what_they_define_and_their_figures_are_image
             await _called(client, "execute_code", code="x = 20", session=True)
             assert (await _called(client, "execute_code", code="x + 1", session=True))["value"] == "21"
             assert "NameError" in (await _called(client, "execute_code", code="x"))["output"]
-            result = await client.call_tool("execute_code", {"code": FIGURES, "session": True})
+            result = await client.call_tool("execute_code", {"code": DRAWS_TWO, "session": True})
             images = [content for content in result.content if content.type == "image"]
-            assert [(image.mime_type, image.data) for image in images] == [("image/png", "iVBORw0KGg==")] * 2
+            assert [(image.mime_type, image.data) for image in images] == [
+                ("image/png", base64.b64encode(FIGURE).decode())
+            ] * 2
         async with web_server.client() as other:
             assert "NameError" in (await _called(other, "execute_code", code="x", session=True))["output"]
 

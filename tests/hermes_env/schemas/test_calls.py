@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as some
+from targets.figures import DRAWS_TWO
 
 from code_execution import execute_code, tools_from_schemas
 from environments import BaseEnvironment, manager
@@ -62,21 +63,8 @@ def test_scripts_of_a_session_share_what_they_define(env: BaseEnvironment) -> No
     )
 
 
-FIGURES = """
-import sys, types
-module = types.ModuleType("matplotlib.pyplot")
-class Figure:
-    def savefig(self, file, format): file.write(b"\\x89PNG")
-figures = [1, 2]
-module.get_fignums = lambda: list(figures)
-module.figure = lambda number: Figure()
-module.close = lambda which: figures.clear()
-sys.modules["matplotlib.pyplot"] = module
-"""
-
-
 def test_figures_that_an_answer_cannot_hold_are_told_of(env: BaseEnvironment) -> None:
-    note = called("execute_code", {"code": FIGURES, "session": True})["note"]
+    note = called("execute_code", {"code": DRAWS_TWO, "session": True})["note"]
     assert note == "2 figures were made; this answer cannot hold them: save them to files."
 
 
