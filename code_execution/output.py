@@ -110,7 +110,7 @@ class Messages(Framed):
     |---------------|-----------------------------------------------------------------------------------------------|
     | `3`, `-`      | the shell has chosen the third candidate for the Python; it has found none                     |
     | `failed WHY`  | the script could not be staged                                                                |
-    | `another`     | the boot program was compiled for another Python; nothing was done                            |
+    | `another HEX` | the boot program was compiled for another Python, HEX is this one's; nothing was done          |
     | `+HEX`        | the Python has begun, and HEX is the magic number of its code; what follows is the script's    |
     | `r 7 20 1`    | 20 bytes follow, a part of a request of connection 7, the last one                            |
     | `e 0 none`    | the script has ended with exit code 0, and none, some or an unknown number of processes are left |
@@ -162,9 +162,9 @@ class Messages(Framed):
             self.none_found = True
         elif kind == b"failed":
             self.failed = rest.decode("utf-8", "replace")
-        elif said == b"another":
+        elif kind == b"another":
+            self.magic, self.left = rest.decode("ascii", "replace"), "none"
             self.is_for_another = self.removed = True
-            self.left = "none"
         elif said.startswith(b"+"):
             self.magic, self.begun = said[1:].decode("ascii", "replace"), True
             words = [self.secret, *filter(None, [self.session])] if self.has_keeper else []

@@ -40,11 +40,14 @@ d=d[{_LENGTH}:]
 d=marshal.loads(d if d[:1]==b"{{"else __import__("binascii").a2b_base64(d))
 m={{"__name__":"boot"}}
 M=__import__("_frozen_importlib_external").MAGIC_NUMBER.hex()
-if d["magic"]!=M and not d["source"]:
+b=d["source"]
+try:b=marshal.loads(d["boot"])if d["magic"]==M else b
+except Exception:0
+if not b:
  n={boot_program.SECRET_SIZE}
  while n:n-=len(os.read(0,n))or os._exit({boot_program.CUT_SHORT})
- os.write(2,("\\x1e%s another\\n"%d["word"]).encode());os._exit(0)
-exec(d["source"]if d["magic"]!=M else marshal.loads(d["boot"]),m)
+ os.write(2,("\\x1e%s another %s\\n"%(d["word"],M)).encode());os._exit(0)
+exec(b,m)
 c,n,e=m["main"](d)
 try:exec(c,n)
 except BaseException:e();raise
@@ -173,9 +176,11 @@ class Staging:
             self._code.note(self._python, self._messages.magic)
             self._code.compile_there(self._env, self._python, self._pythons.search_path, self._used)
 
-    def note_another(self) -> None:
-        """Note that the Python runs other code than what was known of it."""
-        self._code.note(self._python, "")
+    def note_another(self) -> bool:
+        """Note that the Python could not run the code that it was given, and return whether it had no source either."""
+        had_none = self._code.magic(self._python) != ""
+        self._code.forget(self._python, self._messages.magic)
+        return had_none
 
     def failed(self, why: str) -> TerminalError:
         """Return the error for a script that could not be put into the target."""

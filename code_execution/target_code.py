@@ -29,6 +29,8 @@ _MOST_TRIES = 2
 _MOST_KEPT = 32
 _MOST_BYTES = 2_000_000
 """Bytes that the compiled code of one run may have."""
+_BEGINNINGS = (b"c", b"\xe3")
+"""The first bytes that marshalled code may have."""
 _LIMIT = 20.0
 """Seconds in which it has to be compiled."""
 _COMPILER = """\
@@ -70,8 +72,19 @@ class TargetCode:
         return self._magic.get(python, "")
 
     def note(self, python: str, magic: str) -> None:
-        """Note which code a candidate runs; empty if that is no longer known."""
+        """Note which code a candidate runs."""
         self._magic[python] = magic
+
+    def forget(self, python: str, magic: str) -> None:
+        """Note that a candidate does not run the code that it was given.
+
+        Args:
+            python: The candidate.
+            magic: Its magic number. If that is as it was, the code is bad.
+        """
+        if self._magic.pop(python, "") == magic:
+            for key in [key for key in self._code if key[0] == magic]:
+                del self._code[key]
 
     def code(self, magic: str, source: Source) -> bytes | None:
         """Return marshalled code for such a Python; None if it is not to be had yet."""
@@ -122,6 +135,8 @@ class TargetCode:
         if result.exit_code or not known or len(lines) != len(sources):
             raise ValueError("it was not compiled")
         codes = [binascii.a2b_base64(line, strict_mode=True) for line in lines]
+        if not all(code.startswith(_BEGINNINGS) for code in codes):
+            raise ValueError("it is no code")
         magic = known[1]
         self._tags[magic] = known[2]
         for source, code in zip(sources, codes, strict=True):

@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from code_execution import ExecutionResult, execute_code
+from code_execution import ExecutionResult, execute_code, start
 from code_execution.boot_program import stage
-from code_execution.interpreter import PYTHON
-from code_execution.run import Run
+from code_execution.interpreter import PYTHON, script_command
 from code_execution.staging import SCRIPT, Staging
 from environments import BaseEnvironment
 from targets.script_ends import DOES, ENDS
@@ -98,21 +97,19 @@ def start_plainly(patch: pytest.MonkeyPatch) -> None:
     """Have scripts run as `python -u script.py` in a directory that holds nothing else, without our boot program."""
     patch.setattr(Staging, "here", _here)
     patch.setattr(Staging, "there", _there)
-    choosing = Run._choosing
+    patch.setattr(start, "script_command", _begun_command)
 
-    def chosen(self: Run) -> str:
-        staging: Any = self._staging
-        text = f"{choosing(self)}{self._messages.saying('+' + PLAIN)}\n{staging.staged}"
-        if self._limits.mode == "strict":
-            text += f"cd {shlex.quote(self._directory)}\n"
-        return text
 
-    patch.setattr(Run, "_choosing", chosen)
+def _begun_command(argv: str, directory: str, *args: Any) -> str:
+    """Return what `script_command` does, behind what stages the script and says that it has begun."""
+    before, words = argv.split("\0")
+    return before + script_command(words, directory, *args)
 
 
 def _command(staging: Any, arguments: Any) -> str:
     staging._messages.has_keeper = False
-    return f"{PYTHON} -u {shlex.join([f'{staging._directory}/{SCRIPT}', *arguments])}"
+    before = f"{staging._messages.saying('+' + PLAIN)}\n{staging.staged}"
+    return f"{before}\0{PYTHON} -u {shlex.join([f'{staging._directory}/{SCRIPT}', *arguments])}"
 
 
 def _here(self: Any, files: dict[str, bytes], mode: str, arguments: Any) -> str:
@@ -130,7 +127,7 @@ def _there(self: Any, files: dict[str, bytes], mode: str, arguments: Any, **_: o
             self.staged += f"; mkdir {path}"
         elif not name.endswith("|"):
             self.staged += f"; echo {base64.b64encode(data).decode()} | base64 -d >{path}"
-    self.staged += ")\n"
+    self.staged += f")\ncd {place}\n" if mode == "strict" else ")\n"
     return _command(self, arguments), b""
 
 
