@@ -418,10 +418,12 @@ def stage(directory: str, files: dict[str, bytes]) -> None:
                 pass
         else:
             file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            view = memoryview(data)
-            while view:
-                view = view[os.write(file, view) :]
-            os.close(file)
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(file, view) :]
+            finally:
+                os.close(file)
 
 
 def remove(name: str, place: int | None = None) -> None:

@@ -601,7 +601,7 @@ mine = socket.socket(socket.AF_UNIX); mine.bind(place); mine.listen()
 signal.alarm(2)
 note(1)
 """,
-        ways=("local relay", "docker relay"),
+        ways=SOCKETS,
     ),
     "puts a pipe in the place of its token": goes_on("""
 os.remove(PLACE + "/own"); os.mkfifo(PLACE + "/own")

@@ -14,10 +14,10 @@ from environments import create_environment
 
 @pytest.fixture
 def tiny_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A file system of 64 KB that temporary files go to."""
+    """A file system of 256 KB that temporary files go to."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], check=True)
     monkeypatch.setenv("TMPDIR", str(disk))
     yield disk
     subprocess.run(["umount", "--lazy", disk], check=True)
@@ -25,9 +25,10 @@ def tiny_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def test_a_full_disk_where_the_script_is_staged_is_an_error_that_says_so(tiny_disk: Path, tmp_path: Path) -> None:
     with create_environment("local", cwd=str(tmp_path)) as env:
-        result = execute_code(f"print('never') # {'x' * 100_000}", env=env)
+        result = execute_code(f"print('never') # {'x' * 300_000}", env=env)
         assert (result.status, result.exit_code) == ("error", None)
         assert "No space left on device" in result.output
+        assert execute_code("print(1)", env=env).output == "1\n"
     assert list(tiny_disk.iterdir()) == []
 
 
@@ -43,5 +44,5 @@ except hermes_tools.ToolError as e: print(e)
 """
     with create_environment("local", cwd=str(tmp_path)) as env:
         result = execute_code(code, env=env, tools={"one": lambda text: 1}, transport="file", timeout=60)
-    assert result.status == "success"
+    assert result.status == "success", result
     assert "one" in result.output

@@ -44,6 +44,7 @@ def descriptors():
 
 
 def test_connections_by_the_hundred_cost_no_threads_and_few_descriptors(line):
+    assert line.run("print(h.echo('here'))") == "here\n"  # from then on it has what serves connections
     threads, before = threading.active_count(), descriptors()
     ours = []
     try:
