@@ -19,19 +19,22 @@ from __future__ import annotations
 
 import os
 import sys
+from _frozen_importlib import module_from_spec
 from _frozen_importlib_external import MAGIC_NUMBER, PathFinder, SourceFileLoader  # these are there already
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import _socket
     from collections.abc import Callable
-    from types import ModuleType, TracebackType
+    from types import CodeType, ModuleType, TracebackType
 
 OLDEST = (3, 8)
 BEGIN = "begin"
 """The file that holds the word and the mode of a script on this machine."""
 SCRIPT, HELD = "script.py", "script"
 """A script's file, and its name until its Python has begun: one that passes this program over must not run it."""
+SECRET_SIZE = 32
+"""Bytes of the word that the messages of the script's keeper begin with."""
 CUT_SHORT = 97
 """The exit code when the input ends too soon."""
 GRACE, KILL_LIMIT = 5.0, 2.0
@@ -94,49 +97,66 @@ def main_module(script: str) -> ModuleType:
     return module
 
 
+def take_null_input() -> None:
+    """Have the input be empty, as a stream that was opened for it."""
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    before = sys.stdin
+    if before is None:
+        return
+    stream = sys.stdin = sys.__stdin__ = open(  # type: ignore[misc]  # noqa: SIM115
+        0, encoding=before.encoding, errors=before.errors, newline="\n", closefd=False
+    )
+    stream.reconfigure(write_through=before.write_through)  # type: ignore[union-attr]
+    stream.buffer.raw.name = before.name  # type: ignore[attr-defined]
+
+
 def become(
     script: str, source: bytes, mode: str, arguments: list[str], ready: Callable[[], object] | None = None
-) -> None:
-    """Run the script in this process, to its end. `ready` returns when it may begin."""
+) -> tuple[CodeType, dict[str, object], Callable[[], object]]:
+    """Make this process the script's, and return its code, its names, and what is called with its error.
+
+    The caller executes the code, so that no frame of ours but that one is below the script's. `ready` returns when it
+    may begin.
+    """
     sys.argv[:] = [script, *arguments]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = [sys.orig_argv[0], "-u", *sys.argv]
+    if mode == "strict" and "PWD" in os.environ:
+        os.environ["PWD"] = os.getcwd()
     set_path(script.rpartition("/")[0], mode)
     sys.meta_path.insert(0, ProjectsOwn(script))  # type: ignore[arg-type]
-    _run(script, source, ready)
-
-
-def _run(script: str, source: bytes, ready: Callable[[], object] | None) -> None:
-    """Run it. The frames of this file are not in what is said about an error of the script."""
     names = main_module(script).__dict__
     try:
-        try:
-            code = compile(source, script, "exec", dont_inherit=True)
-        finally:
-            if ready:
-                ready()
-    except Exception as error:
-        shown: BaseException = error.with_traceback(None)
-    else:
-        try:
-            exec(code, names)  # noqa: S102
-        except SystemExit:
-            raise
-        except KeyboardInterrupt as error:  # which ends the process by that signal, behind what it says
-            _say_without_own_frames(error.__traceback__ and error.__traceback__.tb_next)
-            raise
-        except BaseException as error:
-            shown = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
-        else:
-            return
-    sys.excepthook(type(shown), shown, shown.__traceback__)
-    sys.exit(1)
+        code = compile(source, script, "exec", dont_inherit=True)
+    except Exception:
+        _show_frames(None)
+        raise
+    finally:
+        if ready:
+            ready()
+    return code, names, hide_own_frame
 
 
-def _say_without_own_frames(theirs: TracebackType | None) -> None:
-    """Have what ends the interpreter next be shown with these frames alone."""
-    hook = sys.excepthook
-    sys.excepthook = lambda kind, error, _: hook(kind, error.with_traceback(theirs), theirs)
+def hide_own_frame() -> None:
+    """Have the error that is being handled, which ends the interpreter next, be shown without its outermost frame."""
+    trace = sys.exc_info()[2]
+    _show_frames(trace and trace.tb_next)
+
+
+def _show_frames(theirs: TracebackType | None) -> None:
+    """Have the next error be shown with these frames alone."""
+    hook = getattr(sys, "excepthook", None)
+    if hook is None:
+        return
+
+    def show(kind: type[BaseException], error: BaseException, _: object) -> None:
+        sys.excepthook = hook
+        sys.last_traceback = theirs
+        hook(kind, error.with_traceback(theirs), theirs)
+
+    sys.excepthook = show
 
 
 def check_version() -> None:
@@ -769,8 +789,8 @@ def read_exactly(size: int) -> bytes:
     return data
 
 
-def main(given: dict[str, object]) -> None:
-    """Stage the script, fork, keep it in the parent, and become it in the child.
+def main(given: dict[str, object]) -> tuple[CodeType, dict[str, object], Callable[[], object]]:
+    """Stage the script, fork, keep it in the parent, and become it in the child, see `become`.
 
     Args:
         given: `word`, `directory`, `files`, `mode`, `arguments`; `duplex`, whether the input goes on behind
@@ -794,9 +814,7 @@ def main(given: dict[str, object]) -> None:
         os.close(readying)
         if control:
             control.close()
-        null = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(null, 0)
-        os.close(null)
+        take_null_input()
         source, mode, arguments = files[SCRIPT], str(given["mode"]), given["arguments"]
         path = directory + "/" + SCRIPT
         session = str(given["session"])
@@ -813,13 +831,12 @@ def main(given: dict[str, object]) -> None:
             set_path(directory, mode)
             wait()
             Session(scripts, directory, session).serve()
-        else:
-            become(path, source, mode, arguments, wait)  # type: ignore[arg-type]
-        return
+            return compile("", path, "exec"), {}, hide_own_frame
+        return become(path, source, mode, arguments, wait)  # type: ignore[arg-type]
     os.close(ready)
     if scripts:
         scripts.close()
-    secret = read_exactly(32)  # which the script's process so never has
+    secret = read_exactly(SECRET_SIZE)  # which the script's process so never has
     adopts = _become_subreaper()
     os.write(readying, b"r")
     os.close(readying)
@@ -837,7 +854,7 @@ def main(given: dict[str, object]) -> None:
 
 
 def begin_here() -> None:
-    """Say that the Python has begun that is about to run the script by itself, and set its path.
+    """Say that the Python has begun that is about to run the script by itself, and set its path once it is up.
 
     Raises:
         ImportError: There is no `sitecustomize` but this one.
@@ -849,17 +866,39 @@ def begin_here() -> None:
     check_version()
     os.rename(directory + "/" + HELD, directory + "/" + SCRIPT)
     say(word, "+" + MAGIC_NUMBER.hex())
-    is_safe = getattr(sys.flags, "safe_path", False)
+    try:
+        found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
+        if found is None or found.loader is None:
+            raise ImportError(name="sitecustomize")  # which the interpreter passes over
+        module = sys.modules["sitecustomize"] = module_from_spec(found)
+        found.loader.exec_module(module)
+    finally:
+        set_path_when_up(directory, mode)
+
+
+def set_path_when_up(directory: str, mode: str) -> None:
+    """Set the path of the script once the interpreter has imported the user's own module, which comes next."""
+    import site
+
+    if not site.ENABLE_USER_SITE:
+        set_path_here(directory, mode)
+        return
+    user_module = site.execusercustomize
+
+    def then_set_path() -> None:
+        site.execusercustomize = user_module
+        user_module()
+        set_path_here(directory, mode)
+
+    site.execusercustomize = then_set_path
+
+
+def set_path_here(directory: str, mode: str) -> None:
+    """Set the path of the script that the interpreter runs by itself."""
     set_path(directory, mode)
-    if not is_safe:
+    if not getattr(sys.flags, "safe_path", False):
         sys.path.remove(directory)  # the interpreter puts it there itself
     sys.meta_path.insert(0, ProjectsOwn(directory + "/" + SCRIPT))  # type: ignore[arg-type]
-    found = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if entry != directory])
-    if found is None or found.loader is None:
-        raise ImportError(name="sitecustomize")  # which the interpreter passes over
-    module = sys.modules["sitecustomize"] = type(sys)("sitecustomize")
-    module.__spec__, module.__loader__, module.__file__ = found, found.loader, found.origin
-    found.loader.exec_module(module)
 
 
 if __name__ == "sitecustomize":

@@ -110,6 +110,7 @@ class Messages(Framed):
     |---------------|-----------------------------------------------------------------------------------------------|
     | `3`, `-`      | the shell has chosen the third candidate for the Python; it has found none                     |
     | `failed WHY`  | the script could not be staged                                                                |
+    | `another HEX` | the boot program was compiled for another Python, HEX is this one's; nothing was done          |
     | `+HEX`        | the Python has begun, and HEX is the magic number of its code; what follows is the script's    |
     | `r 7 20 1`    | 20 bytes follow, a part of a request of connection 7, the last one                            |
     | `e 0 none`    | the script has ended with exit code 0, and none, some or an unknown number of processes are left |
@@ -131,6 +132,8 @@ class Messages(Framed):
         """Why the script could not be staged."""
         self.magic = ""
         """The magic number of the Python's code, in hexadecimal digits."""
+        self.is_for_another = False
+        """Whether the boot program was compiled for another Python, so that nothing was done."""
         self.exit_code: int | None = None
         self.left: str | None = None
         """Whether processes are left: `none`, `some` or `unknown`."""
@@ -159,6 +162,9 @@ class Messages(Framed):
             self.none_found = True
         elif kind == b"failed":
             self.failed = rest.decode("utf-8", "replace")
+        elif kind == b"another":
+            self.magic, self.left = rest.decode("ascii", "replace"), "none"
+            self.is_for_another = self.removed = True
         elif said.startswith(b"+"):
             self.magic, self.begun = said[1:].decode("ascii", "replace"), True
             words = [self.secret, *filter(None, [self.session])] if self.has_keeper else []

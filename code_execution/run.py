@@ -130,7 +130,7 @@ class Run:
             ended_by_us = await self._wait()
         finally:
             await shielded(spawn(self._end(ended_by_us)))
-        if failure := getattr(self._transport, "failure", None):
+        if (failure := getattr(self._transport, "failure", None)) and ended_by_us != "interrupted":
             raise EnvironmentLostError(f"the script's tool calls could no longer be collected: {failure}")
         python.check(ended_by_us)
         return partial(self._made_result, ended_by_us, *await self._exit_code(ended_by_us))
@@ -188,7 +188,7 @@ class Run:
         python = self._python
         ending = spawn(python.ended())
         ended_by_us = await over((ending, python.told_end), self._before.deadline, self._script.interruption)
-        if ending.done() and ending.result() and is_cleaned_up(self._script.env):
+        if ended_by_us is None and python.exit_code and is_cleaned_up(self._script.env):
             return "interrupted"
         return ended_by_us
 

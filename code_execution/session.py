@@ -131,8 +131,8 @@ class ScriptSession:
                 while True:
                     try:
                         return await self._run(call, script, before)
-                    except NotBegunError:  # the next run passes that Python over
-                        continue
+                    except NotBegunError:  # the next one passes that Python over
+                        self._python = None
 
         return await within_its_time(run, script.env, before)
 

@@ -5,24 +5,25 @@ from __future__ import annotations
 import marshal
 import shlex
 import sys
+from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.util import MAGIC_NUMBER
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from code_execution import boot_program
 from code_execution.boot_program import HELD, SCRIPT
 from code_execution.interpreter import PYTHON, Pythons
 from code_execution.output import STUB, Messages
+from code_execution.target_code import OURS, Source, TargetCode
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from rpc.messages import MAX_MESSAGE_BYTES
 from rpc.relay import TOO_LARGE
 from rpc.stub import own_file
-from rpc.target_source import FUTURE, cache_file, compiled, target_source
+from rpc.target_source import FUTURE, cache_file, target_source
 
-_BOOT = "sitecustomize"
+_BOOT, _TOOLS = "sitecustomize", STUB.removesuffix(".py")
+_CACHE = "__pycache__/"
 OWN = "own"
 QUEUE = "rpc"
 _FIRST = b"trap - EXIT;exit;#%9d\n"
@@ -36,15 +37,22 @@ while len(d)<n:
  d+=os.read(0,n-len(d))or os._exit({boot_program.CUT_SHORT})
  if len(d)=={_LENGTH}:n+=int(d[-10:])
 d=d[{_LENGTH}:]
-d=eval(d)if d[:2]==b"{{'"else marshal.loads(d)
+d=marshal.loads(d if d[:1]==b"{{"else __import__("binascii").a2b_base64(d))
 m={{"__name__":"boot"}}
-exec(d["source"]if d["magic"]!=__import__("_frozen_importlib_external").MAGIC_NUMBER else marshal.loads(d["boot"]),m)
-m["main"](d)
+M=__import__("_frozen_importlib_external").MAGIC_NUMBER.hex()
+b=d["source"]
+try:b=marshal.loads(d["boot"])if d["magic"]==M else b
+except Exception:0
+if not b:
+ n={boot_program.SECRET_SIZE}
+ while n:n-=len(os.read(0,n))or os._exit({boot_program.CUT_SHORT})
+ os.write(2,("\\x1e%s another %s\\n"%(d["word"],M)).encode());os._exit(0)
+exec(b,m)
+c,n,e=m["main"](d)
+try:exec(c,n)
+except BaseException:e();raise
 """
 """Reads the boot program and what it needs from the input, and runs it. It is seen in process lists."""
-
-_magic: WeakKeyDictionary[BaseEnvironment, dict[str, str]] = WeakKeyDictionary()
-"""The magic numbers of an environment's Pythons, as far as they are known."""
 
 
 def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> dict[str, bytes]:
@@ -58,19 +66,21 @@ def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> di
         queue: Whether that is the queue in the directory itself.
     """
     files = {SCRIPT: code.encode(), STUB: stub.encode(), OWN: own_file(token, place).encode()}
-    if STUB.removesuffix(".py") in code:  # what does not so much as name it mostly does not import it
-        files["__pycache__/"] = b""
-        name = f"__pycache__/{STUB.removesuffix('.py')}.{sys.implementation.cache_tag}.pyc"
-        files[name] = cache_file(compiled(stub, STUB))
     if queue:
         files[f"{QUEUE}/"] = files[f"{QUEUE}/wake|"] = b""
     return files
 
 
 @cache
-def boot_source() -> str:
-    """Return the source of the boot program, for any Python."""
-    return FUTURE + target_source("boot_program.py", "code_execution")
+def _boot() -> Source:
+    """Return the boot program."""
+    return Source(FUTURE + target_source("boot_program.py", "code_execution"), "boot", is_documented=False)
+
+
+@cache
+def _boot_text() -> str:
+    """Return its source for any Python, where the module that it imports first is not the script's."""
+    return _boot().text.replace(FUTURE, f"{FUTURE}import sys\nsys.modules.pop('__future__', None)\n", 1)
 
 
 class Staging:
@@ -85,6 +95,9 @@ class Staging:
 
     def __init__(self, env: BaseEnvironment, directory: str, messages: Messages, pythons: Pythons) -> None:
         self._env, self._directory, self._messages, self._pythons = env, directory, messages, pythons
+        self._python = pythons.candidates[0]
+        self._code = TargetCode.of(env)
+        self._used: list[Source] = []
 
     def here(self, files: Mapping[str, bytes], mode: str, arguments: Sequence[str]) -> str:
         """Write the files on this machine, and return shell text: the script's Python and its arguments.
@@ -92,12 +105,15 @@ class Staging:
         Raises:
             TerminalError: They cannot be written.
         """
-        boot = boot_source()
+        magic = OURS if self._python == sys.executable else self._code.magic(self._python)
         begin = {boot_program.BEGIN: f"{self._messages.word} {mode}".encode(), HELD: files[SCRIPT]}
-        if self._pythons.candidates[0] == sys.executable:
-            begin[f"{_BOOT}.pyc"] = cache_file(compiled(boot, _BOOT, is_documented=False))
-        else:
-            begin[f"{_BOOT}.py"] = boot.encode()
+        begin |= self._cached(magic, _TOOLS, Source(files[STUB].decode(), STUB)) if self._names_tools(files) else {}
+        if self._python == sys.executable:
+            begin[f"{_BOOT}.pyc"] = cache_file(self._compiled(OURS, _boot()) or b"", OURS)
+        else:  # beside its source, as it may be another Python by now
+            begin |= {f"{_BOOT}.py": _boot_text().encode(), **self._cached(magic, _BOOT, _boot())}
+        if any(name.startswith(_CACHE) for name in begin):
+            begin = {_CACHE: b"", **begin}
         try:
             boot_program.stage(self._directory, {name: files[name] for name in files if name != SCRIPT} | begin)
         except OSError as error:
@@ -115,7 +131,10 @@ class Staging:
         session: str,
     ) -> tuple[str, bytes]:
         """Return the same for another machine, and what the boot program reads there: the files too."""
-        known = _magic.get(self._env, {}).get(self._pythons.candidates[0], "")
+        magic = self._code.magic(self._python)
+        boot = self._compiled(magic or OURS, _boot())
+        if self._names_tools(files):
+            files = {**files, _CACHE: b"", **self._cached(magic or OURS, _TOOLS, Source(files[STUB].decode(), STUB))}
         given = {
             "word": self._messages.word,
             "directory": self._directory,
@@ -127,19 +146,41 @@ class Staging:
             "session": session,
             "most": MAX_MESSAGE_BYTES,
             "too_large": TOO_LARGE,
-            "magic": MAGIC_NUMBER,
-            "boot": compiled(boot_source(), "boot", is_documented=False),
-            "source": "" if known == MAGIC_NUMBER.hex() else boot_source(),
+            "magic": "" if boot is None else magic or OURS,
+            "boot": boot,
+            "source": _boot_text() if boot is None or not magic else "",
         }
-        read = marshal.dumps(given, 2) if duplex else ascii(given).encode()
+        read = marshal.dumps(given, 2)
+        if not duplex:  # in shell text, which bash reads in the square of its quotes
+            read = b2a_base64(read, newline=False)
         words = f"{PYTHON} -u -c {shlex.quote(_LOADER)}"
         return words, _FIRST % len(read) + read + self._messages.secret.encode()
 
+    def _names_tools(self, files: Mapping[str, bytes]) -> bool:
+        """Return whether the script may import its tools: one that does not so much as name them mostly does not."""
+        return _TOOLS.encode() in files[SCRIPT]
+
+    def _compiled(self, magic: str, source: Source) -> bytes | None:
+        """Return the code of a source, if it is to be had for that Python, and note that the script has used it."""
+        self._used.append(source)
+        return self._code.code(magic, source)
+
+    def _cached(self, magic: str, module: str, source: Source) -> dict[str, bytes]:
+        """Return the cached file of a module, if it is to be had."""
+        code, tag = self._compiled(magic, source), self._code.tag(magic)
+        return {f"{_CACHE}{module}.{tag}.pyc": cache_file(code, magic)} if code is not None and tag else {}
+
     def note_python(self) -> None:
-        """Note which code the Python runs that has begun."""
-        messages = self._messages
-        if messages.chosen == 0:
-            _magic.setdefault(self._env, {})[self._pythons.candidates[0]] = messages.magic
+        """Note which code the Python runs that has begun, and have ours be compiled for it."""
+        if self._messages.chosen == 0:
+            self._code.note(self._python, self._messages.magic)
+            self._code.compile_there(self._env, self._python, self._pythons.search_path, self._used)
+
+    def note_another(self) -> bool:
+        """Note that the Python could not run the code that it was given, and return whether it had no source either."""
+        had_none = self._code.magic(self._python) != ""
+        self._code.forget(self._python, self._messages.magic)
+        return had_none
 
     def failed(self, why: str) -> TerminalError:
         """Return the error for a script that could not be put into the target."""

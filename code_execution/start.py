@@ -175,6 +175,8 @@ class PythonProcess:
                 raise before.taken_by(STAGING)
             return  # the shell did not get so far, and has said why
         python = pythons.candidates[messages.chosen]
+        if messages.is_for_another and self._staging.note_another():
+            raise NotBegunError
         if messages.begun:
             note_begun(env, python, begun=True)
             self._staging.note_python()

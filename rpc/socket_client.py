@@ -28,12 +28,13 @@ class _Connection:
         # A forked child has a copy of this; two processes on one connection would read each other's answers.
         self.process = _os.getpid()
         self.socket = connected
-        self.inode = _os.fstat(connected.fileno()).st_ino
+        self.status = _os.fstat  # kept, as names of the module are gone when the interpreter ends
+        self.inode = self.status(connected.fileno()).st_ino
 
     def is_open(self) -> bool:
         # A script may close all descriptors, as daemons do, and open others under the same numbers.
         try:
-            return _os.fstat(self.socket.fileno()).st_ino == self.inode
+            return bool(self.status(self.socket.fileno()).st_ino == self.inode)
         except OSError:
             return False
 

@@ -1,4 +1,4 @@
-"""Source that runs in the target: modules of ours, shipped as text, and compiled here for a Python like this one."""
+"""Source that runs in the target: real modules of ours, shipped as text, and compiled here for Pythons like this."""
 
 from __future__ import annotations
 import __future__
@@ -6,7 +6,6 @@ import __future__
 import marshal
 from functools import cache, lru_cache
 from importlib import resources
-from importlib.util import MAGIC_NUMBER
 
 FUTURE = "from __future__ import annotations\n"
 
@@ -33,7 +32,7 @@ def _source(package: str, file_name: str) -> str:
 
 @lru_cache(maxsize=32)
 def compiled(source: str, name: str, *, is_documented: bool = True) -> bytes:
-    """Return the marshalled code of a source, for each Python that has this one's `MAGIC_NUMBER`.
+    """Return the marshalled code of a source, for each Python that has this one's magic number.
 
     Args:
         source: The source. Its future import costs nothing: it is left out, and the compiler is told.
@@ -46,6 +45,11 @@ def compiled(source: str, name: str, *, is_documented: bool = True) -> bytes:
     return marshal.dumps(code)
 
 
-def cache_file(code: bytes) -> bytes:
-    """Return a `.pyc` file with such code, which Python takes without a look at the source."""
-    return MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8) + code
+def cache_file(code: bytes, magic: str) -> bytes:
+    """Return a `.pyc` file with marshalled code, which Python takes without a look at the source.
+
+    Args:
+        code: The code.
+        magic: The magic number of its Python, in hexadecimal digits.
+    """
+    return bytes.fromhex(magic) + (1).to_bytes(4, "little") + bytes(8) + code

@@ -50,6 +50,6 @@ def execute_code(code: str, task_id: str | None = None, enabled_tools: Iterable[
 
 
 def _told(result: ExecutionResult) -> str:
-    told = {name: value for name, value in result.to_dict().items() if name not in ("tool_calls", "stderr")}
+    told = {name: value for name, value in result.to_dict().items() if name not in ("tool_calls", "stderr", "images")}
     told["output"] = redact_sensitive_text(result.output, code_file=True)
     return json.dumps({name: value for name, value in told.items() if value is not None}, ensure_ascii=False)

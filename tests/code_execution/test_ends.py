@@ -84,13 +84,55 @@ CALLS = "import hermes_tools\nwhile True: hermes_tools.on()"
 
 
 @pytest.mark.parametrize("code", [SLEEPS, CALLS])
-def test_cleanup_interrupts_a_script(env: BaseEnvironment, code: str) -> None:
+def test_cleanup_interrupts_a_script(env: BaseEnvironment, code: str, transport: TransportName) -> None:
     begun = threading.Event()
     thread = threading.Thread(target=lambda: (begun.wait(60), env.cleanup()))
     thread.start()
-    result = execute_code(code, env=env, tools={"on": begun.set}, on_output=lambda _: begun.set(), timeout=100)
+    result = execute_code(
+        code,
+        env=env,
+        tools={"on": begun.set},
+        on_output=lambda _: begun.set(),
+        timeout=100,
+        max_tool_calls=10**6,
+        transport=transport,
+    )
     thread.join()
     assert (result.status, result.exit_code) == ("interrupted", 130)
+
+
+SAYS_WHAT_IT_HAS = """
+import signal, sys, time
+def end(*_):
+    print("found 3 of 7", flush=True)
+    print("not to the end", file=sys.stderr)
+    time.sleep(0.3)
+    sys.exit(print("and said so"))
+signal.signal(signal.SIGTERM, end)
+print("begun", flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.parametrize("how", ["timeout", "interrupted"])
+def test_what_a_script_prints_in_its_grace_is_in_its_output(
+    env: BaseEnvironment, how: str, transport: TransportName
+) -> None:
+    pieces: list[str] = []
+    interrupt = threading.Event()
+
+    def shown(piece: str) -> None:
+        pieces.append(piece)
+        if how == "interrupted":
+            interrupt.set()
+
+    timeout = 2 if how == "timeout" else 100
+    result = execute_code(
+        SAYS_WHAT_IT_HAS, env=env, timeout=timeout, interrupt=interrupt, on_output=shown, transport=transport
+    )
+    assert result.status == how
+    assert result.output.startswith("begun\nfound 3 of 7\nand said so\n--- stderr ---\nnot to the end\n")
+    assert "".join(pieces) == "begun\nfound 3 of 7\nand said so\n"
 
 
 def test_a_script_that_a_cleanup_stopped_on_its_way_is_interrupted_and_one_behind_it_an_error(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from targets.per_command_local import PerCommandLocal
 
+from code_execution import execute_code
 from environments import CommandResult, load_settings
 from environments.conformance.check import wait_until
 from environments.shell.stream import Discard
@@ -53,6 +54,14 @@ def test_a_lost_answer_is_asked_for_again_and_nothing_runs_twice(make: Make, tmp
         assert env.execute("echo ran >>count; echo begun; sleep 0.1; echo done").output == "begun\ndone\n"
     assert (tmp_path / "count").read_text() == "ran\n" * 2
     assert env.dropped
+
+
+@pytest.mark.parametrize("text", ["x", "'", "\\", "\u00fc\n#", "'\"$x`!\n#"], ids=ascii)
+def test_a_large_script_is_there_soon_whatever_it_holds(make: Make, text: str) -> None:
+    """It goes there within shell text, in which quotes have taken more than a minute."""
+    code = "from hermes_tools import same\nprint(same(len(open(__file__).read())))\n#" + text * (2_000_000 // len(text))
+    result = execute_code(code, env=make(), tools={"same": lambda value: value}, timeout=30)
+    assert result.output == f"{len(code)}\n", result
 
 
 def test_input_arrives_in_order_and_whole(make: Make) -> None:

@@ -99,7 +99,7 @@ if [ -n "$rope" ]; then
   for d in /proc/[0-9]*; do
     p=${d#/proc/}
     if [ "$d/fd/$leash" -ef "$rope" ]; then
-      case " $spare $$ $self " in *" $p "*) ;; *) held="$held $p" ;; esac
+      case " $spare $$ $self$found " in *" $p "*) ;; *) held="$held $p" ;; esac
     elif [ -n "$speech$complaint" ] && { [ "$d/fd/1" -ef "$speech" ] || [ "$d/fd/2" -ef "$speech" ] ||
       [ "$d/fd/2" -ef "$complaint" ]; }; then
       case " $mouth $$ $self " in *" $p "*) ;; *) said="$said $p" ;; esac
@@ -120,7 +120,8 @@ pids= late=
 children
 for p in $pids; do case " $earlier " in *" $p "*) ;; *) late="$late $p" ;; esac; done
 if [ -n "$wake" ]; then kill -s "$leave" "$wake" 2>/dev/null; fi
-# A fork of the shell holds the leash alone, and comes first: it would go on with what stands behind its child.
+# A fork of the shell holds the leash alone, and comes first: it would go on with what stands behind its child. What has
+# the marker too is not sent a signal twice, as it may say its last words on it.
 if [ -n "$signal" ] && [ -n "$found$held$late" ]; then kill -s "$signal" $held $found $late 2>/dev/null; fi
 if [ -n "$frozen$all" ] && [ -n "$thaw" ]; then kill -s CONT -- $frozen $all 2>/dev/null; fi
 :

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from code_execution import execute_code
+from code_execution import PythonSession, execute_code
 from environments import BaseEnvironment, EnvironmentSession, Process, create_environment
-from hermes_env.aio import AsyncEnvironment, AsyncProcess, AsyncSession, aexecute_code
+from hermes_env.aio import AsyncEnvironment, AsyncProcess, AsyncPythonSession, AsyncSession, aexecute_code
 
 FOR_BACKENDS = {"create", "find_orphans", "find_targets", "probe", "settings_class"}
 """What a backend answers."""
@@ -19,6 +19,8 @@ FOR_POOLS = {"close_sessions", "is_ready", "renew", "start_limits"}
 """What a pool asks of it."""
 FOR_TOOLS = {"files", "internal", "model_view"}
 """What the rooms above use, by way of `sync`."""
+OF_A_SESSION = {"check_options", "check_process", "run_script"}
+"""What `execute_code` asks of it."""
 AT_ONCE = {"backend", "busy", "closed", "idle_seconds", "name", "pid", "pty", "running", "settings", "touch"}
 """What takes no time."""
 
@@ -32,6 +34,7 @@ PAIRS = [
     (BaseEnvironment, AsyncEnvironment, FOR_BACKENDS | FOR_POOLS | FOR_TOOLS),
     (EnvironmentSession, AsyncSession, set()),
     (Process, AsyncProcess, {"add_done_callback", "observed_by"}),
+    (PythonSession, AsyncPythonSession, OF_A_SESSION),
 ]
 
 

@@ -14,6 +14,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.xdist_group("mcp")
 
+FIGURES = """
+import sys, types
+module = types.ModuleType("matplotlib.pyplot")
+class Figure:
+    def savefig(self, file, format): file.write(b"\\x89PNG\\r\\n\\x1a")
+figures = [1, 2]
+module.get_fignums = lambda: list(figures)
+module.figure = lambda number: Figure()
+module.close = lambda which: figures.clear()
+sys.modules["matplotlib.pyplot"] = module
+"""
 READ_ONLY = {"read_file", "search_files", "web_search", "web_extract"}
 
 
@@ -71,6 +82,21 @@ _PATCH = """*** Begin Patch
 *** Add File: poem
 +roses are red
 *** End Patch"""
+
+
+def test_scripts_of_a_session_share_what_they_define_and_their_figures_are_images(web_server: WebServer) -> None:
+    async def test() -> None:
+        async with web_server.client() as client:
+            await _called(client, "execute_code", code="x = 20", session=True)
+            assert (await _called(client, "execute_code", code="x + 1", session=True))["value"] == "21"
+            assert "NameError" in (await _called(client, "execute_code", code="x"))["output"]
+            result = await client.call_tool("execute_code", {"code": FIGURES, "session": True})
+            images = [content for content in result.content if content.type == "image"]
+            assert [(image.mime_type, image.data) for image in images] == [("image/png", "iVBORw0KGg==")] * 2
+        async with web_server.client() as other:
+            assert "NameError" in (await _called(other, "execute_code", code="x", session=True))["output"]
+
+    run(test)
 
 
 def test_what_a_tool_cannot_do_is_a_result_that_says_so(web_server: WebServer) -> None:

@@ -51,6 +51,35 @@ def test_a_script_runs_with_its_tools_and_what_it_prints_comes_back(env: BaseEnv
     assert result == {"status": "success", "output": "0\n1\n2\n", "error": None, "exit_code": 0, "tool_calls_made": 3}
 
 
+def test_scripts_of_a_session_share_what_they_define(env: BaseEnvironment) -> None:
+    first = called("execute_code", {"code": "x = 20", "session": True})
+    assert "value" not in first and "note" not in first
+    result = called("execute_code", {"code": "print('printed')\nx + 1", "session": "true"})
+    assert (result["value"], result["output"]) == ("21", "printed\n")
+    assert "NameError" in called("execute_code", {"code": "x"})["output"]
+    assert called("execute_code", {"code": "import os; os._exit(1)", "session": True})["note"].startswith(
+        "The Python of"
+    )
+
+
+FIGURES = """
+import sys, types
+module = types.ModuleType("matplotlib.pyplot")
+class Figure:
+    def savefig(self, file, format): file.write(b"\\x89PNG")
+figures = [1, 2]
+module.get_fignums = lambda: list(figures)
+module.figure = lambda number: Figure()
+module.close = lambda which: figures.clear()
+sys.modules["matplotlib.pyplot"] = module
+"""
+
+
+def test_figures_that_an_answer_cannot_hold_are_told_of(env: BaseEnvironment) -> None:
+    note = called("execute_code", {"code": FIGURES, "session": True})["note"]
+    assert note == "2 figures were made; this answer cannot hold them: save them to files."
+
+
 def test_a_limit_that_a_script_has_reached_is_named(env: BaseEnvironment) -> None:
     code = "from hermes_tools import terminal\nfor n in range(51): terminal(':')"
     result = called("execute_code", {"code": code})
@@ -315,7 +344,7 @@ print(read_file("b.txt").get("error"), read_file("a.txt", limit=0).get("error"))
 try: terminal()
 except ToolError as error: print(error)
 """
-    result = execute_code(code, env=env, tools=tools, tool_errors="return")
+    result = execute_code(code, env=env, tools=tools)
     assert result.status == "success", result.output
     lines = result.output.splitlines()
     assert lines[0] == "1      2|2"
