@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from code_execution import ExecutionResult, execute_code
+from code_execution import ExecutionResult, execute_code, start
 from code_execution.boot_program import stage
-from code_execution.interpreter import PYTHON
-from code_execution.run import Run
+from code_execution.interpreter import PYTHON, script_command
 from code_execution.staging import SCRIPT, Staging
 from environments import BaseEnvironment
 from targets.script_ends import DOES, ENDS
@@ -128,7 +127,7 @@ def _there(self: Any, files: dict[str, bytes], mode: str, arguments: Any, **_: o
             self.staged += f"; mkdir {path}"
         elif not name.endswith("|"):
             self.staged += f"; echo {base64.b64encode(data).decode()} | base64 -d >{path}"
-    self.staged += ")\n"
+    self.staged += f")\ncd {place}\n" if mode == "strict" else ")\n"
     return _command(self, arguments), b""
 
 
