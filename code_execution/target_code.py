@@ -133,10 +133,10 @@ class TargetCode:
         head, *lines = result.output.splitlines() or [""]
         known = re.fullmatch(r"([0-9a-f]{8}) ([A-Za-z0-9_-]{1,40})", head)
         if result.exit_code or not known or len(lines) != len(sources):
-            raise ValueError("it was not compiled")
+            raise ValueError
         codes = [binascii.a2b_base64(line, strict_mode=True) for line in lines]
         if not all(code.startswith(_BEGINNINGS) for code in codes):
-            raise ValueError("it is no code")
+            raise ValueError
         magic = known[1]
         self._tags[magic] = known[2]
         for source, code in zip(sources, codes, strict=True):

@@ -49,9 +49,10 @@ class Figures:
         ]
 
 
-SLACK = Figures(memory=60, threads=6, descriptors=40, shells=10, processes=0, scratch=0, files=0)
+SLACK = Figures(memory=60, threads=6, descriptors=40, shells=10, processes=0, scratch=1, files=0)
 """How much more there may be. Up to four idle shells of either kind are kept, each with its descriptors; memory is what
-an allocator keeps for the next large output."""
+an allocator keeps for the next large output; an input whose shell was killed before it was read lies there until the
+cleanup."""
 
 
 def look(env: BaseEnvironment, name: str, settled: Callable[[Figures], bool]) -> Figures:
