@@ -231,13 +231,17 @@ def ends_of(dispatcher: Dispatcher, processes: Awaitable[object]) -> list[Awaita
 
     Args:
         dispatcher: The dispatcher.
-        processes: Ends the script's own processes. What its tool calls have left is ended behind that.
+        processes: Ends the script's own processes. What its tool calls have left is ended beside that.
     """
 
     async def remains() -> None:
+        scope = dispatcher.scope
+        found = spawn(in_worker(scope.end_remains)) if scope.has_remains else None
         await processes
-        if dispatcher.scope.has_remains:
-            await in_worker(dispatcher.scope.end_remains)
+        if found:
+            await shielded(found)
+        if scope.has_remains:  # of a tool that has ended since
+            await in_worker(scope.end_remains)
 
     return [remains(), *([in_worker(dispatcher.join)] if dispatcher.is_awaiting else [])]
 

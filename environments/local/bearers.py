@@ -56,8 +56,8 @@ class Newcomers:
         self._began, self._last = time.monotonic(), _last_id()
 
     def may_have(self, marker: str) -> bool:
-        """Return whether one of them may have a marker in its environment, or the number."""
-        wanted = [marker.encode()]
+        """Return whether one of them may have a marker in its environment, any of several in lines, or the number."""
+        wanted = marker.encode().split(b"\n")
         for _ in range(LOOKS):
             last = _last_id()
             if not self._last or not last:

@@ -166,6 +166,8 @@ class Commands(Internal):
     ) -> Request:
         """Return the request for a command. Its input, and a long text, are put into files of the user's."""
         env = self._env
+        if not command.is_own:
+            self._scope_processes()  # which looks what there is before
         text, stdin_file, command_file = command.text, None, None
         if command.stdin:
             stdin_file = await env.scratch.of(user).put(command.stdin)

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
-from environments.loop import run
+from environments.loop import in_worker, run
 from environments.process import GRACE
 from environments.shell.kill import Quarry
 from environments.shell.lifecycle import answered
@@ -28,6 +28,7 @@ class ScopeProcesses:
 
     def __init__(self, shells: Shells) -> None:
         self._shells = weakref.proxy(shells)
+        self._find_left = shells.env.newcomers(None)
         self._shell: Shell | None = None
         self._markers: list[str] = []
         self._trees: list[ProcessTree] = []
@@ -59,6 +60,8 @@ class ScopeProcesses:
         for tree in self._trees:
             await tree.end(GRACE, running=False)
         markers = "\n".join(self._markers)
-        if self._shell and not await answered(self._shells.env.has_no_process, markers, ()):
+        if self._shell is None or (self._find_left and not await in_worker(self._find_left, markers)):
+            return
+        if not await answered(self._shells.env.has_no_process, markers, ()):
             quarry = Quarry(markers, type(self._shell.dialect))
             await self._shells.control.tree(quarry).end(GRACE, running=False)
