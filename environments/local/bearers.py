@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import resource
+import signal
 import time
 from collections.abc import Collection
 
@@ -14,6 +17,12 @@ _LOCKS = 10
 """What Linux calls the limit of file locks, on every machine."""
 ROW_SECONDS = 1.0
 """Seconds in which no machine gives out all of its ids, of which there are 32,768 or more."""
+NEWEST = 64
+"""How many of the ids that were given out last are looked at for what is always new."""
+EMPTY_HUNTS, HUNT_PAUSE = 3, 0.002
+"""How many looks must find nothing of that, and the seconds between them."""
+HUNT_SECONDS = 2.0
+"""Seconds for all of them."""
 LOOKS = 2
 """How many looks must find nothing: what forks and exits may be missed by one."""
 
@@ -64,9 +73,33 @@ class Newcomers:
                 return True
             is_row = self._last <= last and time.monotonic() - self._began < ROW_SECONDS
             ids = map(str, range(self._last + 1, last + 1)) if is_row else _ids()
-            if any(_bears(pid, wanted) or self._brand in _lock_limits(pid) for pid in ids):
+            if any((_bears(pid, wanted) or self._brand in _lock_limits(pid)) and _lives(pid) for pid in ids):
                 return True
         return False
+
+
+def hunt(marker: str, brand: str | None) -> None:
+    """Send KILL to what forks and exits without end, so that no look through a shell finds it: it is always new.
+
+    Args:
+        marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
+        brand: The number of the processes, or a pattern for numbers, see `branding`.
+    """
+    wanted = marker.encode().split(b"\n")
+    numbers = re.compile(brand) if brand else None
+    deadline, empty = time.monotonic() + HUNT_SECONDS, 0
+    while empty < EMPTY_HUNTS and time.monotonic() < deadline:
+        last = _last_id()
+        found = False
+        for pid in range(last, max(1, last - NEWEST), -1):
+            branded = numbers and any(map(numbers.fullmatch, map(str, _lock_limits(str(pid)))))
+            if (branded or _bears(str(pid), wanted)) and _lives(str(pid)):
+                found = True
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+        empty = 0 if found else empty + 1
+        if not found:
+            time.sleep(HUNT_PAUSE)
 
 
 def _last_id() -> int:
@@ -99,6 +132,15 @@ def _bears(pid: str, wanted: list[bytes]) -> bool:
     except OSError:  # it has ended, or is another user's
         return False
     return any(each in environment for each in wanted)
+
+
+def _lives(pid: str) -> bool:
+    """Whether a process has not ended. One that has keeps its limits until its parent has asked for its end."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return not file.read().rpartition(b") ")[2].startswith((b"Z", b"X"))
+    except OSError:
+        return False
 
 
 def _environment_of(pid: str) -> bytes:

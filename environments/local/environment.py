@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError, UnsupportedError
-from environments.local.bearers import Newcomers, has_none
+from environments.local.bearers import Newcomers, has_none, hunt
 from environments.local.settings import LocalSettings
 from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
@@ -94,6 +94,10 @@ class LocalEnvironment(PersistentShellEnvironment):
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Look through the processes of this machine, see `PersistentShellEnvironment`."""
         return has_none(marker, but, self.id if marker == f"{self.id}/" else None)
+
+    def hunt(self, marker: str, brand: str | None) -> None:
+        """End what is always new, see `PersistentShellEnvironment`."""
+        hunt(marker, brand)
 
     def newcomers(self, brand: int | None) -> Callable[[str], bool]:
         """Look at the processes that there are, see `PersistentShellEnvironment`."""

@@ -151,6 +151,14 @@ class PersistentShellEnvironment(BaseEnvironment):
         """
         return False
 
+    def hunt(self, marker: str, brand: str | None) -> None:
+        """End what forks and exits without end, so that no look through a shell of the target finds it.
+
+        Args:
+            marker: The value of its marker variable, or a part of it; any of several, if these stand in lines.
+            brand: Its number, or a pattern for numbers, see `dialect.commands.branding`.
+        """
+
     def newcomers(self, brand: int | None) -> Callable[[str], bool] | None:
         """Return what says, for a command that begins now, whether a process may have its marker or its number.
 

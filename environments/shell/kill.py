@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from environments.shell.dialect.base import Dialect
 from environments.shell.dialect.commands import TELL_TIME, TELL_TIME_ALONE, look, signalling, without_leash
 from environments.shell.fork_bomb import MANY, Census
+from environments.shell.lifecycle import answered
 from environments.shell.process_table import TICKS, ProcessTable, is_number, parse_time
 
 if TYPE_CHECKING:
@@ -86,10 +87,17 @@ class ProcessTree:
         run: Runs text in such a shell.
         quarry: Whose processes they are.
         crowd: How to see and signal them where none can be started; None if there is no way.
+        hunt: Ends those that no look finds, see `PersistentShellEnvironment.hunt`.
     """
 
-    def __init__(self, run: RunInTarget, quarry: Quarry, crowd: Crowd | None = None) -> None:
-        self._run = run
+    def __init__(
+        self,
+        run: RunInTarget,
+        quarry: Quarry,
+        crowd: Crowd | None = None,
+        hunt: Callable[[str, str | None], object] | None = None,
+    ) -> None:
+        self._run, self._hunt = run, hunt
         self._quarry = quarry
         self._crowd = crowd
         self._leash_ends = (quarry.dialect.leash, quarry.dialect.leash_end)
@@ -128,6 +136,8 @@ class ProcessTree:
         if self._crowd and (running or self._known) and await self._goes_on(self._crowd):
             await self._end_crowd(self._crowd, wake=False)
             left = await self._kill()
+        if self._hunt:
+            await answered(self._hunt, self._quarry.marker, self._quarry.brand)
         return tuple(sorted(left))
 
     async def _goes_on(self, crowd: Crowd) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -38,6 +39,47 @@ while not os.path.exists(path):
 def env() -> Iterator[BaseEnvironment]:
     with create_environment("local") as made:
         yield made
+
+
+ALWAYS_NEW = """
+import os, sys, time
+if not os.fork():
+    while True:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        os.close(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT))
+        time.sleep(.003)
+time.sleep(.1)
+"""
+"""Leaves a process that forks and exits without end."""
+
+
+@pytest.mark.parametrize("transport", ["socket", "relay"])
+def test_what_forks_and_exits_without_end_ends_with_its_script(
+    env: BaseEnvironment, tmp_path: Path, transport: TransportName
+) -> None:
+    beat = tmp_path / "beat"
+    for _ in range(3):
+        assert execute_code(ALWAYS_NEW, env=env, tools={}, argv=[str(beat)], transport=transport).status == "success"
+        beat.unlink()
+        time.sleep(0.3)
+        assert not beat.exists()
+
+
+def test_what_forks_and_exits_without_end_ends_with_its_command(env: BaseEnvironment, tmp_path: Path) -> None:
+    beat = tmp_path / "beat"
+    (tmp_path / "always_new.py").write_text(ALWAYS_NEW + "time.sleep(1000)")
+    command = f"{sys.executable} {tmp_path}/always_new.py {beat}"
+    assert env.execute(command, timeout=1).timed_out
+    beat.unlink()
+    time.sleep(0.3)
+    assert not beat.exists()
+    tools = {"run": lambda: env.execute(f"{command} & sleep .3").ok}
+    execute_code("import hermes_tools\nhermes_tools.run()", env=env, tools=tools)
+    beat.unlink()
+    time.sleep(0.3)
+    assert not beat.exists()
 
 
 KILLS_ITS_KEEPER = """

@@ -437,6 +437,7 @@ if not os.fork():
     while True:
         if os.fork(): os._exit(0)
         os.setsid()
+        os.close(os.open("/tmp/beat-NAP", os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
         time.sleep(.005)
 time.sleep(.1)
 """),
@@ -767,6 +768,8 @@ class Ground:
         self.env.execute("export KEPT=yes")
         self._right_and_prompt()
         assert wait_until(lambda: self._processes(nap) == "", 10), self._processes(nap)
+        beat = self.env.execute_oneshot(f"rm -f /tmp/beat-{nap}; sleep .3; ls /tmp/beat-{nap}")
+        assert not beat.ok, "one that is always another process goes on"
         assert scripts_directories(self.env) == []
         assert wait_until(self._is_as_before, 10), (self.before, self._held())
 
