@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import resource
 import signal
 import time
@@ -83,17 +82,16 @@ def hunt(marker: str, brand: str | None) -> None:
 
     Args:
         marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
-        brand: The number of the processes, or a pattern for numbers, see `branding`.
+        brand: The number of the processes, see `branding`. A pattern for numbers is passed over: shells have one, too.
     """
     wanted = marker.encode().split(b"\n")
-    numbers = re.compile(brand) if brand else None
+    number = int(brand) if brand and brand.isdigit() else None
     deadline, empty = time.monotonic() + HUNT_SECONDS, 0
     while empty < EMPTY_HUNTS and time.monotonic() < deadline:
         last = _last_id()
         found = False
         for pid in range(last, max(1, last - NEWEST), -1):
-            branded = numbers and any(map(numbers.fullmatch, map(str, _lock_limits(str(pid)))))
-            if (branded or _bears(str(pid), wanted)) and _lives(str(pid)):
+            if (_bears(str(pid), wanted) or number in _lock_limits(str(pid))) and _lives(str(pid)):
                 found = True
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)

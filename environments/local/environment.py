@@ -31,6 +31,7 @@ class LocalEnvironment(PersistentShellEnvironment):
     settings_class = LocalSettings
     same_machine = True
     ends_with_program = True
+    can_hunt = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         if LocalSettings.of(settings).sandbox != "none":

@@ -58,6 +58,8 @@ class PersistentShellEnvironment(BaseEnvironment):
     """Whether `run_in_rescue` needs nothing that a stream is opened over."""
     has_rescuer: ClassVar[bool] = False
     """Whether `run_in_rescue` starts no process in the target."""
+    can_hunt: ClassVar[bool] = False
+    """Whether `hunt` does anything."""
     target_stays: ClassVar[bool] = False
     """Whether the target is the same after every loss, such as a host to which the link was dropped."""
     internal: Commands

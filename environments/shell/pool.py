@@ -571,7 +571,8 @@ class Control(Pool):
         """Return what finds and ends the processes of a quarry."""
         from environments.shell.kill import ProcessTree  # most commands end by themselves
 
-        return ProcessTree(self.run, quarry, None if self._user else self.shells.crowd(), self.shells.env.hunt)
+        env, crowd = self.shells.env, None if self._user else self.shells.crowd()
+        return ProcessTree(self.run, quarry, crowd, env.hunt if env.can_hunt else None)
 
     async def signal(self, signal: str, pid: int) -> None:
         """Send a signal to a process of the target. Raises as `run` does."""
