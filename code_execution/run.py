@@ -112,6 +112,7 @@ class Run:
         self._output = ScriptOutput(self._printed)
         self._python = PythonProcess(script.env, script.limits, before, self._output, self._output.messages)
         self._transport: UnixSocketTransport | FileQueueTransport | Relay | None = None
+        self._place = ""
 
     async def result(self) -> Callable[[], ExecutionResult]:
         """Run it, and return what makes the result of that.
@@ -151,7 +152,7 @@ class Run:
     def _listen(self) -> None:
         assert isinstance(self._transport, UnixSocketTransport)
         try:
-            self._transport.start(f"{self._python.directory}/socket")
+            self._transport.start(self._place)
         except OSError as error:
             raise TerminalError(f"no socket for the script's tool calls can be made: {error}") from error
 
@@ -160,7 +161,8 @@ class Run:
         python, directory, output = self._python, self._python.directory, self._output
         way, client, place = self._way(), SOCKET, f"{directory}/socket"
         if way == "socket":
-            self._transport = UnixSocketTransport(self._dispatcher)
+            self._transport = socket = UnixSocketTransport(self._dispatcher)
+            place = self._place = socket.place(directory)
         elif way == "file":
             client, place = FILE_QUEUE, f"{directory}/{QUEUE}"
             self._transport = queue = FileQueueTransport(self._dispatcher, self._script.env, place)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
+import tempfile
 import threading
 
 from environments.loop import current
+from environments.owner import Owner
 from rpc.connection import Connection, Connections
 from rpc.dispatcher import Dispatcher
 from rpc.ready import Ready, ready
@@ -40,12 +43,27 @@ class UnixSocketTransport:
         self._listener: socket.socket | None = None
         self._ready: Ready | None = None
         self._wake: tuple[int, int] | None = None
+        self._own_directory = ""
+
+    def place(self, directory: str) -> str:
+        """Return the path that the socket is to have, in a directory for the script's user alone.
+
+        Where an address may not be so long, and there is no way round that, it is in one of its own.
+
+        Raises:
+            OSError: That could not be made.
+        """
+        if len(os.fsencode(directory)) + len("/socket") > LONGEST and not os.path.exists("/proc/self/fd"):  # noqa: PTH110
+            directory = self._own_directory = tempfile.mkdtemp(
+                prefix=f"hermes-{Owner.this_process().mark}-", dir="/tmp"
+            )
+        return f"{directory}/socket"
 
     def start(self, path: str) -> None:
         """Listen. There is no thread before the first connection. Called on the loop.
 
         Args:
-            path: That of a new socket, in a directory for the script's user alone.
+            path: That of the new socket, see `place`.
 
         Raises:
             OSError: The socket could not be made.
@@ -98,6 +116,8 @@ class UnixSocketTransport:
             threads = list(self._threads)
             if self._wake:
                 os.write(self._wake[1], b"x")  # which nobody reads, so that it wakes every thread
+        if self._own_directory:
+            shutil.rmtree(self._own_directory, ignore_errors=True)
         if not self.has_begun:
             current().soon(self._stop_listening)
             return
