@@ -63,5 +63,6 @@ class ScopeProcesses:
         if self._shell is None or (self._find_left and not await in_worker(self._find_left, markers)):
             return
         if not await answered(self._shells.env.has_no_process, markers, ()):
-            quarry = Quarry(markers, type(self._shell.dialect))
-            await self._shells.control.tree(quarry).end(GRACE, running=False)
+            tree = self._shells.control.tree(Quarry(markers, type(self._shell.dialect)))
+            if await tree.look():  # mostly nothing is left, which one look tells
+                await tree.end(GRACE, running=False)
