@@ -49,10 +49,10 @@ class PythonSession(ScriptSession):
                 given is the session's own.
 
         Returns:
-            The result. Its `note` says so when the variables of the scripts before are gone.
+            The result. Its `note` says so when the variables of the scripts before are gone. Its status is `error`, and
+            nothing was run, if the session was closed, or if a tool that its own script calls has called this.
 
         Raises:
-            TerminalError: The session was closed, or a tool that its own script calls has called this.
             UnsupportedError: The environment has no stream that goes both ways.
             EnvironmentStartError: As `execute_code` does, and all its other errors.
         """
