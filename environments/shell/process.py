@@ -352,13 +352,19 @@ class ShellProcess(Process):
 
 
 async def _begun(shell: Shell, first_input: bytes) -> None:
-    """Send what a command reads first, and wait for its beginning."""
+    """Send what a command reads first, and wait for its beginning. One may have ended before all is sent.
+
+    Raises:
+        BrokenPipeError: It did not begin.
+    """
     reads_ahead = shell.dialect.reads_ahead  # and would take it for script
     if first_input and not reads_ahead:
-        shell.stream.write(first_input)
+        with contextlib.suppress(BrokenPipeError):
+            shell.stream.write(first_input)
     await shell.begun()
     if first_input and reads_ahead:
-        shell.stream.write(first_input)
+        with contextlib.suppress(BrokenPipeError):
+            shell.stream.write(first_input)
 
 
 def _without(wanted: str | re.Pattern[str], output: UnreadOutput) -> str:

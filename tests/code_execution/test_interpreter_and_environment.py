@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from code_execution import execute_code, load_skill
 from code_execution.limits import TransportName
 from environments import BaseEnvironment, SettingsError, create_environment
 from environments.secrets import SECRET_WORDS
+from environments.shell.child_stream import ChildStream
 
 SHOW = "import os; print(sorted(os.environ))"
 WHICH = "import sys; print(sys.executable)"
@@ -30,6 +32,28 @@ def _python_that_says(directory: Path, word: str, version: str = "(3, 12)") -> P
 def test_without_an_active_environment_it_is_our_own(env: BaseEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
     env.execute("unset VIRTUAL_ENV CONDA_PREFIX")
     assert execute_code(WHICH, env=env).output == f"{sys.executable}\n"
+
+
+def test_a_python_that_ends_before_it_is_sent_anything_is_passed_over(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 3\n")
+    python.chmod(0o755)
+    env.execute(f"export VIRTUAL_ENV={tmp_path / 'venv'}")
+    write = ChildStream.write
+    waited: list[float] = []
+
+    def write_late(stream: ChildStream, data: bytes) -> None:
+        if data.startswith(b"trap - EXIT;exit;#") and not waited:
+            waited.append(0.5)
+            time.sleep(0.5)  # holds up the loop thread, as a loaded machine may
+        write(stream, data)
+
+    monkeypatch.setattr(ChildStream, "write", write_late)
+    assert execute_code("print(1)", env=env, transport="relay").output == "1\n"
+    assert waited
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
