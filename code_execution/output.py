@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
-from code_execution.boot_program import LARGEST_FIGURE, MOST_FIGURES
 from code_execution.result import with_truncation_notice
+from code_execution.session_program import LARGEST_FIGURE, MOST_FIGURES
 from code_execution.settings import CodeExecutionSettings
 from environments.errors import TerminalError
 from environments.loop import Pieces

@@ -14,12 +14,13 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Self
 
-from code_execution.boot_program import CONTROL, SIZE_DIGITS
+from code_execution.boot_program import CONTROL
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools
 from code_execution.output import STUB, Framed, Printed, Results, ScriptOutput, SessionResult
 from code_execution.preparation import Interruption, Preparation
 from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
 from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
+from code_execution.session_program import SIZE_DIGITS
 from code_execution.settings import Mode, load_code_execution_settings
 from code_execution.staging import files_of
 from code_execution.start import NotBegunError, PythonProcess, is_cleaned_up, over, side_by_side

@@ -48,7 +48,7 @@ if not b:
  while n:n-=len(os.read(0,n))or os._exit({boot_program.CUT_SHORT})
  os.write(2,("\\x1e%s another %s\\n"%(d["word"],M)).encode());os._exit(0)
 exec(b,m)
-c,n,e=m["main"](d)
+c,n,e=m["main"](d,m.get("Session"))
 try:exec(c,n)
 except BaseException:e();raise
 """
@@ -72,15 +72,17 @@ def files_of(code: str, stub: str, token: str, place: str, *, queue: bool) -> di
 
 
 @cache
-def _boot() -> Source:
-    """Return the boot program."""
-    return Source(FUTURE + target_source("boot_program.py", "code_execution"), "boot", is_documented=False)
+def _boot(*, stays: bool = False) -> Source:
+    """Return the boot program, of a script or of a Python that stays."""
+    files = ("boot_program.py", *(("session_program.py",) if stays else ()))
+    return Source(
+        FUTURE + "".join(target_source(file, "code_execution") for file in files), "boot", is_documented=False
+    )
 
 
-@cache
-def _boot_text() -> str:
+def _for_any(boot: Source) -> str:
     """Return its source for any Python, where the module that it imports first is not the script's."""
-    return _boot().text.replace(FUTURE, f"{FUTURE}import sys\nsys.modules.pop('__future__', None)\n", 1)
+    return boot.text.replace(FUTURE, f"{FUTURE}import sys\nsys.modules.pop('__future__', None)\n", 1)
 
 
 class Staging:
@@ -111,7 +113,7 @@ class Staging:
         if self._python == sys.executable:
             begin[f"{_BOOT}.pyc"] = cache_file(self._compiled(OURS, _boot()) or b"", OURS)
         else:  # beside its source, as it may be another Python by now
-            begin |= {f"{_BOOT}.py": _boot_text().encode(), **self._cached(magic, _BOOT, _boot())}
+            begin |= {f"{_BOOT}.py": _for_any(_boot()).encode(), **self._cached(magic, _BOOT, _boot())}
         if any(name.startswith(_CACHE) for name in begin):
             begin = {_CACHE: b"", **begin}
         try:
@@ -132,7 +134,8 @@ class Staging:
     ) -> tuple[str, bytes]:
         """Return the same for another machine, and what the boot program reads there: the files too."""
         magic = self._code.magic(self._python)
-        boot = self._compiled(magic or OURS, _boot())
+        source = _boot(stays=bool(session))
+        boot = self._compiled(magic or OURS, source)
         if self._names_tools(files):
             files = {**files, _CACHE: b"", **self._cached(magic or OURS, _TOOLS, Source(files[STUB].decode(), STUB))}
         given = {
@@ -148,7 +151,7 @@ class Staging:
             "too_large": TOO_LARGE,
             "magic": "" if boot is None else magic or OURS,
             "boot": boot,
-            "source": _boot_text() if boot is None or not magic else "",
+            "source": _for_any(source) if boot is None or not magic else "",
         }
         read = marshal.dumps(given, 2)
         if not duplex:  # in shell text, which bash reads in the square of its quotes

@@ -28,9 +28,9 @@ from targets.python_sessions import (
 )
 
 from code_execution import PythonSession, execute_code
-from code_execution.boot_program import drawn_figures
 from code_execution.output import Results
 from code_execution.session import AFRESH, KeptPython
+from code_execution.session_program import drawn_figures
 from environments import (
     BaseEnvironment,
     CancelScope,
