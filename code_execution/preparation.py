@@ -66,7 +66,7 @@ class Preparation:
         """When the script's time is over, on the monotonic clock."""
         self._limit = limit
         self.began = began
-        self._interruption = interruption
+        self.interruption = interruption
         self._doing = "starting the target"
 
     @contextlib.contextmanager
@@ -77,7 +77,7 @@ class Preparation:
             StartStoppedError: It was over, or nobody waited any more, before the target was up.
         """
         left = max(0.0, self.deadline - time.monotonic())
-        with start_limit(left, interrupted=self._interruption.has_come):
+        with start_limit(left, interrupted=self.interruption.has_come):
             yield
 
     def now(self, doing: str) -> None:
@@ -101,7 +101,7 @@ class Preparation:
         while True:
             self._check()
             left = self.deadline - time.monotonic()
-            if wait((future,), min(left, self._interruption.pause)).done:
+            if wait((future,), min(left, self.interruption.pause)).done:
                 return future.result()
 
     def taken_by(self, doing: str) -> OutOfTimeError:
@@ -112,12 +112,12 @@ class Preparation:
     def _check(self) -> None:
         if time.monotonic() >= self.deadline:
             raise OutOfTimeError
-        if self._interruption.has_come():
+        if self.interruption.has_come():
             raise CallCancelledError("nobody waits for the script any more")
 
     def result_of(self, error: OutOfTimeError | TerminalError) -> ExecutionResult | None:
         """Return the result if an error only means that time is over or that nobody waits; None if it says more."""
-        if self._interruption.has_come() and not _says_more(error):
+        if self.interruption.has_come() and not _says_more(error):
             return self.interrupted()
         if isinstance(error, OutOfTimeError) or self._only_says_so(error):
             message = not_run_message(self._limit, self._doing)

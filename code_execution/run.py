@@ -189,7 +189,7 @@ class Run:
         """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
         python = self._python
         ending = spawn(python.ended())
-        ended_by_us = await over((ending, python.told_end), self._before.deadline, self._script.interruption)
+        ended_by_us = await over((ending, python.told_end), self._before)
         if ended_by_us is None and python.exit_code and is_cleaned_up(self._script.env):
             return "interrupted"
         return ended_by_us

@@ -17,7 +17,7 @@ from typing import Any, Self
 from code_execution.boot_program import CONTROL
 from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools
 from code_execution.output import STUB, Framed, Printed, Results, ScriptOutput, SessionResult
-from code_execution.preparation import Interruption, Preparation
+from code_execution.preparation import Preparation
 from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
 from code_execution.run import Script, ends_of, forced_end, result_of, within_its_time
 from code_execution.session_program import SIZE_DIGITS
@@ -128,7 +128,7 @@ class ScriptSession:
         before = Preparation(script.limits.timeout, began, script.interruption)
 
         async def run() -> Callable[[], ExecutionResult]:
-            async with self._my_turn(before, script.interruption):
+            async with self._my_turn(before):
                 while True:
                     try:
                         return await self._run(call, script, before)
@@ -138,11 +138,11 @@ class ScriptSession:
         return await within_its_time(run, script.env, before)
 
     @contextlib.asynccontextmanager
-    async def _my_turn(self, before: Preparation, interruption: Interruption) -> AsyncIterator[None]:
+    async def _my_turn(self, before: Preparation) -> AsyncIterator[None]:
         before.now("the script that ran in the session before it")
         waiting = spawn(self._turn.acquire())
         try:
-            await over((waiting,), before.deadline, interruption)
+            await over((waiting,), before)
             before.now("starting the target")
             yield
         finally:
@@ -171,7 +171,7 @@ class ScriptSession:
             before.now("")
             python.send(script, stub, printed, dispatcher)
             view()  # while it runs
-            ended_by_us = await python.over(before.deadline, script.interruption)
+            ended_by_us = await python.over(before)
         finally:
             await shielded(spawn(python.finish(dispatcher, ended_by_us)))
             log.close()
@@ -305,10 +305,10 @@ class KeptPython:
             with contextlib.suppress(BrokenPipeError):  # it has ended, which is told elsewhere
                 process.feed(data)
 
-    async def over(self, deadline: float, interruption: Interruption) -> Status | None:
+    async def over(self, before: Preparation) -> Status | None:
         """Wait for the script's end, its deadline or an interruption, and say which of the latter two it was."""
         assert self._ending
-        by = await over((self._done, self.process.told_end, self._ending, self.stop), deadline, interruption)
+        by = await over((self._done, self.process.told_end, self._ending, self.stop), before)
         if self.stop.done() or (self._ending.done() and self._ending.result() and is_cleaned_up(self._env)):
             return "interrupted"
         return by

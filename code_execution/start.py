@@ -14,7 +14,7 @@ from typing import Any
 from code_execution.interpreter import note_begun, pythons_for, script_command, session_variables
 from code_execution.limits import SCRIPT_GRACE, Limits
 from code_execution.output import Messages
-from code_execution.preparation import Interruption, Preparation
+from code_execution.preparation import Preparation
 from code_execution.result import Status
 from code_execution.staging import Staging, reading_from_file, remove_here
 from environments.base import BaseEnvironment
@@ -191,15 +191,14 @@ async def _nothing() -> None:
     pass
 
 
-async def over(awaited: Sequence[asyncio.Future[Any]], deadline: float, interruption: Interruption) -> Status | None:
+async def over(awaited: Sequence[asyncio.Future[Any]], before: Preparation) -> Status | None:
     """Wait until one of several things is done, and return None; or what came first, `timeout` or `interrupted`.
 
     Args:
         awaited: Those things. They go on.
-        deadline: On the monotonic clock.
-        interruption: What may come.
+        before: Has the script's deadline, and says whether anybody waits.
     """
-    loop = current().loop
+    loop, interruption = current().loop, before.interruption
     interrupted: asyncio.Future[None] = loop.create_future()
     timer: asyncio.TimerHandle | None = None
 
@@ -215,7 +214,7 @@ async def over(awaited: Sequence[asyncio.Future[Any]], deadline: float, interrup
     scope = interruption.scope
     with scope.calling(lambda: current().soon(look)) if scope else contextlib.nullcontext():
         try:
-            left = max(0.0, min(deadline - time.monotonic(), 1e8))
+            left = max(0.0, min(before.deadline - time.monotonic(), 1e8))
             await asyncio.wait((*awaited, interrupted), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if timer:
