@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from code_execution.limits import Limits, Tools, TransportName, checked_code, checked_tools
+from code_execution.limits import Limits, Tools, TransportName, checked_code, checked_environment, checked_tools
 from code_execution.mcp.for_script import called_by, running_servers
 from code_execution.mcp.server_settings import McpServer, servers_of
 from code_execution.output import Shown
@@ -124,7 +124,7 @@ def execute_code(
         return not_run("execute_code is not available on Windows: it needs a POSIX shell and Unix sockets.")
     settings = load_code_execution_settings()
     if session is True or (session is None and settings.kernel_mode == "session"):
-        env = get_environment() if env is None else _checked_environment(env)
+        env = get_environment() if env is None else checked_environment(env, "aexecute_code")
         session = env.attachments.get(OwnSessions).of(env, mode or settings.mode, bool(session_env))
     if session:
         session.check_options(env, mode, transport, session_env)
@@ -135,7 +135,7 @@ def execute_code(
         tool_errors = session.tool_errors if tool_errors is None else tool_errors
         mcp_servers = session.mcp_servers if mcp_servers is None else mcp_servers
     limits = Limits.checked(settings, timeout, max_tool_calls, mode, transport, tool_errors, session_env)
-    env = get_environment() if env is None else _checked_environment(env)
+    env = get_environment() if env is None else checked_environment(env, "aexecute_code")
     handlers = script_tools(env) if tools is None else checked_tools(tools)
     with_servers = tools is None if mcp_servers is None else mcp_servers
     servers = called_by(code, servers_of(limits.settings.mcp_servers)) if with_servers else {}
@@ -226,15 +226,6 @@ def errors_as_results(env: BaseEnvironment, began: float) -> Iterator[list[Execu
 def not_run(why: str, seconds: float = 0.0) -> ExecutionResult:
     """Return the result of a script that was not run, or whose end is not known."""
     return ExecutionResult("error", why, 0, seconds, None, why)
-
-
-def _checked_environment(env: object) -> BaseEnvironment:
-    if not isinstance(env, BaseEnvironment):
-        raise TypeError(
-            f"env is of type {type(env).__name__}; give an environment, as create_environment returns it (one that is "
-            "awaited goes with hermes_env.aio.aexecute_code)"
-        )
-    return env
 
 
 # What those who look on are told.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from code_execution.settings import CodeExecutionSettings, Mode
+from environments.base import BaseEnvironment
 from rpc import ToolErrors
 
 TransportName = Literal["auto", "socket", "relay", "file"]
@@ -18,8 +19,6 @@ ENDING_LIMIT = SCRIPT_GRACE + 3.5
 """Seconds for all processes of a script to be ended, its grace included, and for its transport to be closed."""
 REMOVAL_LIMIT = 1.5
 """Seconds for its directory to be removed, if the ending left no more."""
-SHORTEST_COMMAND, LONGEST_COMMAND = 1.0, 60.0
-"""Seconds that each command which comes before a script has at least, and at most."""
 NOT_CALLABLE = ("execute_code", "delegate_task", "delegate")
 """Tools that start another agent or script; a script must not get hold of them, whoever passes them."""
 
@@ -91,6 +90,24 @@ def checked_code(code: object) -> str:
     except UnicodeEncodeError as error:
         raise ValueError(f"code holds a lone surrogate at character {error.start}, which is not text") from None
     return code
+
+
+def checked_environment(env: object, awaited: str) -> BaseEnvironment:
+    """Return an environment.
+
+    Args:
+        env: What is to be one.
+        awaited: What takes one that is awaited, in `hermes_env.aio`.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not isinstance(env, BaseEnvironment):
+        raise TypeError(
+            f"env is of type {type(env).__name__}; give an environment, as create_environment returns it (one that is "
+            f"awaited goes with hermes_env.aio.{awaited})"
+        )
+    return env
 
 
 def checked_tools(tools: Tools) -> Tools:

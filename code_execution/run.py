@@ -19,8 +19,8 @@ from code_execution.start import NotBegunError, PythonProcess, is_cleaned_up, ov
 from environments.base import BaseEnvironment
 from environments.cancellation import in_no_scope
 from environments.errors import EnvironmentLostError, TerminalError, UnsupportedError
-from environments.loop import Call, done, in_worker, shielded, spawn
-from environments.result import INTERRUPT_EXIT_CODE, KILLED_EXIT_CODE, TIMEOUT_EXIT_CODE
+from environments.loop import Call, in_worker, shielded, spawn
+from environments.result import INTERRUPT_EXIT_CODE, TIMEOUT_EXIT_CODE
 from rpc import BeforeCall, Dispatcher, FileQueueTransport, Relay, ToolCallLog, UnixSocketTransport, generate_stub
 from rpc.stub import FILE_QUEUE, SOCKET
 
@@ -220,26 +220,26 @@ class Run:
         """Return the script's exit code, and what is to be said of its end."""
         if ended_by_us:
             return forced_end(ended_by_us, self._limits.timeout)
-        code = self._python.exit_code
-        return code, await done(self._script.env.internal.why_killed) if code == KILLED_EXIT_CODE else None
+        return await self._python.came_of()
 
     def _made_result(self, ended_by_us: Status | None, code: int, message: str | None) -> ExecutionResult:
         seconds, limit = time.monotonic() - self._before.began, self._dispatcher.limit_reached
         return result_of(self._printed, self._calls, ended_by_us, code, message, seconds, limit)
 
 
-def ends_of(dispatcher: Dispatcher, processes: Awaitable[object]) -> list[Awaitable[object]]:
+def ends_of(dispatcher: Dispatcher, processes: Awaitable[object] | None) -> list[Awaitable[object]]:
     """Return what is awaited at the end of a script, side by side, once its dispatcher is closed.
 
     Args:
         dispatcher: The dispatcher.
-        processes: Ends the script's own processes. What its tool calls have left is ended beside that.
+        processes: Ends the script's own processes, if they are to end. What tool calls have left is ended beside that.
     """
 
     async def remains() -> None:
         scope = dispatcher.scope
         found = spawn(in_worker(scope.end_remains)) if scope.has_remains else None
-        await processes
+        if processes:
+            await processes
         if found:
             await shielded(found)
         if scope.has_remains:  # of a tool that has ended since

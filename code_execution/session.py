@@ -15,7 +15,7 @@ from functools import cache, partial
 from typing import Any, Self
 
 from code_execution.boot_program import CONTROL
-from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools
+from code_execution.limits import ENDING_LIMIT, REMOVAL_LIMIT, SCRIPT_GRACE, Limits, Tools, checked_environment
 from code_execution.output import STUB, Framed, Printed, Results, ScriptOutput, SessionResult
 from code_execution.preparation import Preparation
 from code_execution.result import ExecutionResult, Status, interrupted_message, truncation_notice
@@ -27,9 +27,8 @@ from code_execution.start import NotBegunError, PythonProcess, is_cleaned_up, ov
 from environments.base import BaseEnvironment
 from environments.cancellation import in_no_scope
 from environments.errors import TerminalError, UnsupportedError
-from environments.loop import Call, current, done, on_loop, shielded, spawn
+from environments.loop import Call, current, on_loop, shielded, spawn
 from environments.model_view import ModelView
-from environments.result import KILLED_EXIT_CODE
 from rpc import Dispatcher, Relay, ToolCallLog, ToolErrors, generate_stub
 from rpc.stub import SOCKET
 
@@ -58,10 +57,7 @@ class ScriptSession:
         session_env: bool = False,
         mcp_servers: bool | None = None,
     ) -> None:
-        if not isinstance(env, BaseEnvironment):
-            raise TypeError(
-                f"env is of type {type(env).__name__}; give an environment, as create_environment returns it"
-            )
+        checked_environment(env, "AsyncPythonSession")
         settings = load_code_execution_settings()
         Limits.checked(settings, timeout, max_tool_calls, mode, "auto", tool_errors, session_env)
         self.env = env
@@ -322,7 +318,7 @@ class KeptPython:
             dispatcher.close()
             if ended_by_us and self._ending:
                 await asyncio.wait((self._ending, self._done), timeout=SCRIPT_GRACE, return_when=FIRST)
-            ending = _nothing() if self.is_done else self.end(ended_by_us)
+            ending = None if self.is_done else self.end(ended_by_us)
             await side_by_side(ends_of(dispatcher, ending), time.monotonic() + ENDING_LIMIT)
             if not self.is_done:
                 self._output.finish()
@@ -352,8 +348,7 @@ class KeptPython:
             return code, interrupted_message(timeout) if self.is_done and ended_by_us == "timeout" else message
         if self.is_done:
             return self.result().code, None
-        code = self.process.exit_code
-        return code, await done(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
+        return await self.process.came_of()
 
 
 def _made(
@@ -380,7 +375,3 @@ def _made(
         left = f"{came.left_out} figures of matplotlib are left out: at most 10 of 5 MB are shown."
         note = f"{note} {left}" if note else left
     return replace(result, value=value, images=came.figures, note=note)
-
-
-async def _nothing() -> None:
-    pass

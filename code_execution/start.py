@@ -128,6 +128,11 @@ class PythonProcess:
         told = self.messages.exit_code
         return self._process_code() if told is None else told
 
+    async def came_of(self) -> tuple[int, str | None]:
+        """Return that exit code, and why the Python was killed, as far as that is known."""
+        code = self.exit_code
+        return code, await done(self._env.internal.why_killed) if code == KILLED_EXIT_CODE else None
+
     def _process_code(self) -> int:
         assert self._process
         return self._process.poll() or 0
