@@ -14,18 +14,7 @@ from typing import Any
 
 import pytest
 from targets.figures import DRAWS_TWO, FIGURE
-from targets.python_sessions import (
-    python,
-    test_a_limit_of_tool_calls_is_one_of_each_script,
-    test_a_script_that_ends_its_python_costs_the_variables_and_no_more,
-    test_a_script_that_forks_stays_one,
-    test_an_error_is_the_scripts_alone,
-    test_nothing_is_left_of_a_session,
-    test_scripts_share_what_they_define,
-    test_time_that_is_over_interrupts_the_script_and_keeps_the_variables,
-    test_what_cannot_be_interrupted_is_ended,
-    test_what_comes_between_two_scripts_is_in_none,
-)
+from targets.python_sessions import *  # noqa: F403  # the tests that hold wherever a stream goes both ways
 
 from code_execution import PythonSession, execute_code
 from code_execution.output import Results
@@ -40,19 +29,6 @@ from environments import (
 )
 from environments.approvals import Deny
 from environments.result import Capabilities
-
-__all__ = [
-    "python",
-    "test_a_limit_of_tool_calls_is_one_of_each_script",
-    "test_a_script_that_ends_its_python_costs_the_variables_and_no_more",
-    "test_a_script_that_forks_stays_one",
-    "test_an_error_is_the_scripts_alone",
-    "test_nothing_is_left_of_a_session",
-    "test_scripts_share_what_they_define",
-    "test_time_that_is_over_interrupts_the_script_and_keeps_the_variables",
-    "test_what_cannot_be_interrupted_is_ended",
-    "test_what_comes_between_two_scripts_is_in_none",
-]
 
 
 @pytest.fixture

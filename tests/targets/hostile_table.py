@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import pytest
 
 from code_execution import ExecutionResult, execute_code
 from code_execution.limits import SCRIPT_GRACE
 from environments import BaseEnvironment, EnvironmentLostError
 from environments.conformance.check import wait_until
+from targets.backends import docker, local
 from targets.hostile_scripts import scripts_directories
 from targets.processes import having as having_here
 from targets.renewal import having
@@ -810,3 +813,13 @@ def _large(number: int) -> str:
 
 def _slow() -> None:
     time.sleep(1)
+
+
+@pytest.fixture(scope="module")
+def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    """One environment for all scripts, so that each is also run behind what others have done."""
+    way: str = request.param
+    backend = docker if way.startswith("docker") else local
+    work: Path = tmp_path_factory.mktemp("work")
+    with backend(work) as subject, subject.make() as env:
+        yield Ground(env, way)  # type: ignore[arg-type]
