@@ -10,7 +10,6 @@ import secrets
 import time
 from functools import partial
 
-from environments.config import hermes_home
 from environments.daytona.service import retried, sdk
 from environments.daytona.settings import DaytonaSettings, limits_of
 from environments.errors import EnvironmentStartError
@@ -18,7 +17,7 @@ from environments.found_target import sandbox_labels
 from environments.loop import spawn
 from environments.model_view import plain
 from environments.owner import Owner
-from environments.settings import EnvironmentSettings
+from environments.settings import EnvironmentSettings, hermes_home
 from environments.starting import Start, current_start
 
 DEFAULT_IMAGE = "python:3.12-slim"

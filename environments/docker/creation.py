@@ -20,8 +20,8 @@ from environments.docker.options import ContainerOptions
 from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
+from environments.legacy import UnheldLimitsError, going_without
 from environments.settings import EnvironmentSettings
-from environments.sources import UnheldLimitsError, going_without
 from environments.starting import current_start, unstoppable
 
 if TYPE_CHECKING:

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from environments.claim import Claim
-from environments.config import hermes_home
 from environments.errors import TerminalError
 from environments.local_files import replace_file
 from environments.modal.settings import ModalSettings
 from environments.owner import Owner
-from environments.settings import EnvironmentSettings
+from environments.settings import EnvironmentSettings, hermes_home
 
 _FOLDER = "modal-snapshots"
 _KEY = re.compile("[0-9a-f]{32}")

@@ -10,6 +10,7 @@ from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
+from environments.legacy import UnheldLimitsError, going_without
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client
@@ -23,7 +24,7 @@ from environments.singularity.overlay import kept_key
 from environments.singularity.running import Running
 from environments.singularity.settings import SingularitySettings
 from environments.singularity.this_machine import THIS_MACHINE
-from environments.sources import UnheldLimitsError, going_without, load_settings
+from environments.sources import load_settings
 
 
 class SingularityEnvironment(InstanceEnvironment):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.legacy import UnheldLimitsError
 from environments.settings import EnvironmentSettings
 from environments.shell.memory import kills
 from environments.singularity.machine import Machine
 from environments.singularity.settings import SingularitySettings
 from environments.singularity.this_machine import THIS_MACHINE
-from environments.sources import UnheldLimitsError
 
 CONTAINED = ("--containall", "--no-home", "--cleanenv")
 """Of the machine's files, processes and variables the container sees only what a setting gives it."""

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 
 from environments.errors import SettingsError
+from environments.legacy import UnheldLimitsError
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client
 from environments.singularity.machine import Machine
 from environments.singularity.settings import SingularitySettings
-from environments.sources import UnheldLimitsError
 
 SMALLEST_DISK = 64
 """MB below which the engine makes no file system."""

@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from environments.config import hermes_home
 from environments.local_files import remove_tree, replace_file
+from environments.settings import hermes_home
 from environments.shell.child_stream import ChildStream
 from environments.shell.host import run_there
 from environments.shell.stream import Stream, Terminal

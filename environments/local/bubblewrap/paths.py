@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from environments.config import hermes_home
 from environments.errors import EnvironmentStartError, SettingsError
+from environments.settings import hermes_home
 
 SYSTEM = tuple(
     map(Path, "/bin /sbin /lib /lib32 /lib64 /libx32 /usr /etc /opt /snap /nix/store /gnu/store".split())  # noqa: SIM905
