@@ -49,7 +49,7 @@ def remote_command(argv: Sequence[str]) -> str:
     return f"exec /bin/sh -c 'eval \"$(printf %b \"$0\")\"' '{packed}'"
 
 
-class _Bell(threading.Event):
+class Bell(threading.Event):
     """Has the loop look at a stream, in place of an event that paramiko's thread sets with each packet.
 
     Args:
@@ -111,7 +111,7 @@ class SSHStream(SendingStream):
     def _begin(self) -> None:
         self._loop = current().loop
         self._code: asyncio.Future[int | None] = self._loop.create_future()
-        bell = _Bell(self._look)
+        bell = Bell(self._look)
         self._channel.status_event = bell
         self._channel.in_buffer.set_event(bell)
         self._channel.in_stderr_buffer.set_event(bell)
