@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
@@ -50,7 +49,7 @@ def sockets(address: Address) -> int:
     here = f"{socket.inet_aton(address.host)[::-1].hex().upper()}:{address.port:04X}"
     lines = Path("/proc/self/net/tcp").read_text().splitlines()
     inodes = {words[9] for line in lines if (words := line.split())[1] == here}
-    held = (os.readlink(link) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+    held = (str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
     return sum(name.removeprefix("socket:[").rstrip("]") in inodes for name in held)
 
 

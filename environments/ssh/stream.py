@@ -50,7 +50,7 @@ def remote_command(argv: Sequence[str]) -> str:
 
 
 class Bell(threading.Event):
-    """Has the loop look at a stream, in place of an event that paramiko's thread sets with each packet.
+    """Wakes the loop, in place of an event that paramiko's thread sets with each packet of a channel.
 
     Args:
         look: Called on the loop, once for all that has arrived by then.
@@ -63,12 +63,13 @@ class Bell(threading.Event):
         self._soon = current().soon
 
     def set(self) -> None:
+        """Have the loop called, see `threading.Event`."""
         if not self._rings:
             self._rings = True
             self._soon(self._answer)
 
     def clear(self) -> None:
-        pass
+        """Do nothing, see `threading.Event`."""
 
     def _answer(self) -> None:
         self._rings = False  # first: what arrives while the loop looks rings again
