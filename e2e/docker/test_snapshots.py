@@ -11,7 +11,7 @@ import pytest
 from targets.engines import PYTHON_IMAGE
 
 from environments import UnsupportedError, create_environment
-from environments.docker.snapshots import FORK_OF, REPOSITORY, SNAPSHOT
+from environments.docker.image import FORK_OF, REPOSITORY, SNAPSHOT
 from hermes_env.aio import AsyncEnvironment
 
 
