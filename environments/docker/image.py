@@ -118,7 +118,7 @@ class _Layers:
 
 BUILT = "hermes-environments.build"
 """The label of a built image: the folder that it was built from."""
-REPOSITORY = "hermes-build"
+BUILDS = "hermes-build"
 DOCKERFILE = "Dockerfile"
 LAST_LINES = 20
 """Lines of a step that are told when it has failed."""
@@ -172,7 +172,7 @@ class Build:
                 with path.open("rb") as file:
                     for piece in iter(lambda: file.read(_PIECE), b""):
                         digest.update(piece)
-        return f"{REPOSITORY}:{digest.hexdigest()[:40]}"
+        return f"{BUILDS}:{digest.hexdigest()[:40]}"
 
 
 def ensure_built(api: BreakableClient, build: Build) -> str:
@@ -258,7 +258,7 @@ class _Output:
         return EnvironmentStartError(f"backend 'docker' cannot build {place}: {plain(why).strip()}{behind}")
 
 
-REPOSITORY = "hermes-snapshot"
+SNAPSHOTS = "hermes-snapshot"
 SNAPSHOT = "hermes-environments.snapshot"
 """The label of a snapshot: the task that it was taken of. Values of labels are percent-encoded, see `unquote`."""
 FORK_OF = "hermes-environments.snapshot.owner"
@@ -287,19 +287,19 @@ def commit(api: APIClient, container: str, task: str, name: str | None) -> str:
     labels = {SNAPSHOT: task, **dict.fromkeys(_OF_CONTAINERS, "")}
     if name is None:
         labels[FORK_OF] = str(Owner.this_process())
-    earlier = _id_of(api, f"{REPOSITORY}:{tag}")
+    earlier = _id_of(api, f"{SNAPSHOTS}:{tag}")
     api.commit(
         container,
-        REPOSITORY,
+        SNAPSHOTS,
         tag,
         pause=False,
         changes=[f'LABEL "{key}"="{quote(value, safe="/:[] ")}"' for key, value in labels.items()]
         + _own_program(api, container),
     )
-    if earlier and earlier != _id_of(api, f"{REPOSITORY}:{tag}"):
+    if earlier and earlier != _id_of(api, f"{SNAPSHOTS}:{tag}"):
         with contextlib.suppress(APIError):  # a container that was made from it still needs it
             api.remove_image(earlier)
-    return f"{REPOSITORY}:{tag}"
+    return f"{SNAPSHOTS}:{tag}"
 
 
 def _own_program(api: APIClient, container: str) -> list[str]:
