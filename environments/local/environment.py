@@ -45,14 +45,14 @@ class LocalEnvironment(PersistentShellEnvironment):
         """Build an environment, in a sandbox if the settings ask for one, see `BaseEnvironment`."""
         if LocalSettings.of(settings).sandbox == "none":
             return cls(settings)
-        from environments.local.bubblewrap.environment import SandboxedEnvironment  # most never need it
+        from environments.bubblewrap.environment import SandboxedEnvironment  # most never need it
 
         return SandboxedEnvironment(settings)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
         """Look whether there can be a sandbox, see `BaseEnvironment`. There has to be one only if it is asked for."""
-        from environments.local.bubblewrap.refusal import trial
+        from environments.bubblewrap.refusal import trial
 
         if LocalSettings.of(settings).sandbox != "none":
             return f"in a sandbox: {trial()}"

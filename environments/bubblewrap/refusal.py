@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
-from environments.local.bubblewrap.paths import SYSTEM, is_within, real
+from environments.bubblewrap.paths import SYSTEM, is_within, real
 
 TRIAL_LIMIT = 30.0
 _NONE = "backend 'local' can have no sandbox (local_sandbox) here"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from environments.local.bubblewrap.sandbox import Sandbox
+from environments.bubblewrap.sandbox import Sandbox
 from environments.output import Channel
 from environments.shell.child_stream import ChildStream, set_size
 from environments.shell.stream import Terminal

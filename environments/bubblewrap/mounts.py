@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from environments.errors import EnvironmentStartError
-from environments.local.bubblewrap.paths import (
+from environments.bubblewrap.paths import (
     IN_MEMORY,
     PRIVATE,
     SYSTEM,
@@ -27,7 +27,7 @@ from environments.local.bubblewrap.paths import (
     real,
     settings_home,
 )
-from environments.local.bubblewrap.variables import search_path
+from environments.bubblewrap.variables import search_path
 from environments.local.settings import LocalSettings
 from environments.settings import EnvironmentSettings
 

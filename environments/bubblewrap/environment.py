@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 
 from environments.errors import UnsupportedError
-from environments.local.bubblewrap.mounts import Mounts
-from environments.local.bubblewrap.refusal import find_program
-from environments.local.bubblewrap.sandbox import Sandbox
-from environments.local.bubblewrap.stream import SandboxStream
-from environments.local.bubblewrap.variables import handed_in
+from environments.bubblewrap.mounts import Mounts
+from environments.bubblewrap.refusal import find_program
+from environments.bubblewrap.sandbox import Sandbox
+from environments.bubblewrap.stream import SandboxStream
+from environments.bubblewrap.variables import handed_in
 from environments.local.settings import LocalSettings
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 
-from environments.local.bubblewrap.first_process import TERMINAL, received
+from environments.bubblewrap.first_process import TERMINAL, received
 
 REAP_LIMIT = 5.0
 """Seconds in which a process must have ended after KILL."""

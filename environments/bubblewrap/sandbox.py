@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from environments.errors import EnvironmentStartError, TerminalError
-from environments.local.bubblewrap.child import SandboxedChild
-from environments.local.bubblewrap.filter import call_filter
-from environments.local.bubblewrap.first_process import LARGEST_REQUEST, READY
-from environments.local.bubblewrap.refusal import start_error
+from environments.bubblewrap.child import SandboxedChild
+from environments.bubblewrap.filter import call_filter
+from environments.bubblewrap.first_process import LARGEST_REQUEST, READY
+from environments.bubblewrap.refusal import start_error
 from environments.owner import MARKER_VARIABLE
 
 START_LIMIT = 30.0
