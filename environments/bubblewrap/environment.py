@@ -1,4 +1,4 @@
-"""Commands on this machine, in a sandbox."""
+"""Commands on this machine, in a sandbox that bubblewrap makes."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import os
 import sys
 from collections.abc import Sequence
 
-from environments.errors import UnsupportedError
-from environments.bubblewrap.mounts import Mounts
-from environments.bubblewrap.refusal import find_program
-from environments.bubblewrap.sandbox import Sandbox
+from environments.bubblewrap.mounts import Mounts, passed_variables
+from environments.bubblewrap.sandbox import Sandbox, find_program, trial
+from environments.bubblewrap.settings import BubblewrapSettings
 from environments.bubblewrap.stream import SandboxStream
-from environments.bubblewrap.variables import handed_in
-from environments.local.settings import LocalSettings
+from environments.errors import UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
@@ -21,33 +19,38 @@ from environments.target import Address, Target, this_machine
 _LOSS = "its sandbox has ended; the first process in it was killed"
 
 
-class SandboxedEnvironment(PersistentShellEnvironment):
-    """Runs commands on this machine as this user, where they see only what they need.
+class BubblewrapEnvironment(PersistentShellEnvironment):
+    """Runs commands on this machine as this user, in namespaces that show the system and the working directory alone.
 
-    Files and tool calls go the way they go to another machine: what runs in this process could be led by a link that
-    a script has made to a file that the sandbox hides.
+    Files and tool calls go through a shell, as on another machine: this process could be led by a link that a script
+    has made to a file that the sandbox hides.
     """
 
-    backend = "local"
-    settings_class = LocalSettings
+    backend = "bubblewrap"
+    settings_class = BubblewrapSettings
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._mounts = Mounts.of(settings)
         self._sandbox: Sandbox | None = None
         super().__init__(settings)
 
+    @classmethod
+    def probe(cls, settings: EnvironmentSettings) -> str:
+        """Start an empty sandbox and end it, see `BaseEnvironment`."""
+        return trial()
+
     def start_target(self) -> None:
-        """Put up the sandbox, see `PersistentShellEnvironment`."""
-        self.stop_target()  # what a loss has left
+        """Start the sandbox, see `PersistentShellEnvironment`."""
+        self.stop_target()  # the rest of one that was lost
         mounts = self._mounts
         network = ["--share-net"] if mounts.network else []
         options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1", *mounts.options()]
-        variables = handed_in(mounts.home)
-        program = find_program([shown.source for shown in mounts.writable])
-        self._sandbox = Sandbox(program, options, variables, self.shells.markers("0/"), sys.executable)
+        program = find_program([path.source for path in mounts.writable])
+        marker = self.shells.markers("0/")
+        self._sandbox = Sandbox(program, options, passed_variables(mounts.home), marker, sys.executable)
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process in the sandbox, see `StreamOpener`."""
+        """Start a process in the sandbox, see `PersistentShellEnvironment`."""
         return SandboxStream(self._running(), argv, terminal)
 
     def _running(self) -> Sandbox:
@@ -57,37 +60,37 @@ class SandboxedEnvironment(PersistentShellEnvironment):
         return sandbox
 
     def describe_target(self, cwd: str) -> Target:
-        """Say which sandbox it is, see `PersistentShellEnvironment`: by its first process, as this machine counts.
+        """Describe the sandbox by its first process, as this machine counts, see `PersistentShellEnvironment`.
 
-        Only root can join the namespaces of its file system from outside. Nothing then keeps them from what the sandbox
-        keeps from its commands.
+        Only root can join the namespaces of its file system from outside. Nothing then keeps root from what the sandbox
+        hides.
         """
         pid, here = str(self._running().pid), this_machine()
         joining = ("nsenter", "--target", pid, "--all", f"--wdns={cwd}", self.capabilities.shell)
-        return Target("local", "sandbox", pid, "bubblewrap", here, joining if os.geteuid() == 0 else ())
+        return Target(self.backend, "sandbox", pid, "", here, joining if os.geteuid() == 0 else ())
 
     def find_address(self, port: int) -> Address:
-        """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`."""
+        """Return the address of a port of the sandbox, see `BaseEnvironment.address`."""
         self.ensure_started()
-        if not LocalSettings.of(self.settings).sandbox_network:
+        if not self._mounts.network:
             raise UnsupportedError(
-                f"backend 'local': the sandbox has no network, so that its port {port} cannot be reached; set "
-                "local_sandbox_network (TERMINAL_LOCAL_SANDBOX_NETWORK)"
+                f"backend 'bubblewrap': the sandbox has no network, so that its port {port} cannot be reached; set "
+                "bubblewrap_network (TERMINAL_BUBBLEWRAP_NETWORK)"
             )
         return Address("127.0.0.1", port)
 
     @property
     def stop_ends_all(self) -> bool:
-        """All processes end with their namespace, and our files were in memory."""
+        """All processes end with their namespace, and files of ours were in memory."""
         return True
 
     def target_loss(self) -> str | None:
-        """Say whether the sandbox has ended, see `PersistentShellEnvironment`."""
+        """Return the reason if the sandbox has ended, see `PersistentShellEnvironment`."""
         sandbox = self._sandbox
         return _LOSS if sandbox and sandbox.is_gone else None
 
     def stop_target(self) -> None:
         """End the sandbox, see `PersistentShellEnvironment`."""
-        sandbox, self._sandbox = self._sandbox, None
-        if sandbox:
-            sandbox.end()
+        if self._sandbox:
+            self._sandbox.end()
+            self._sandbox = None
