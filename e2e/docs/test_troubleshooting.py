@@ -36,7 +36,7 @@ REASONS = (
     "environments/approvals/asking.py",
     "environments/docker/address.py",
     "environments/docker/dial.py",
-    "environments/ssh/advice.py",
+    "environments/ssh/login.py",
 )
 """Files whose sentences are the rest of a message that is put together elsewhere."""
 RAISED_LATER = ("rpc/stub_runtime.py",)

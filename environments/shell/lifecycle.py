@@ -213,13 +213,13 @@ class Lifecycle:
         with start.active():
             if not env.same_machine:
                 await start.told("starting")
-            with env.observation.start() as seen:
+            with env.observation.start() as operation:
                 if inspect.iscoroutinefunction(env.start_target):
                     await self._start_here(start)
                 else:
                     await in_worker(env.start_target)
                 target = env.observation.target
-                seen.tell(target=" ".join(target) if target else None)
+                operation.tell(target=" ".join(target) if target else None)
             if not env.same_machine:
                 await start.told(f"started in {time.monotonic() - began:.1f} s", complete=True)
 
