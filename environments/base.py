@@ -428,6 +428,47 @@ class BaseEnvironment(ABC):
         """Close those that are open."""
         self._sessions.close()
 
+    # Snapshots.
+
+    def snapshot(self, name: str) -> str:
+        """Keep the target's files as they are now, and return the image of them, to make other environments from.
+
+        `create_environment` and `Pool` take it as the setting `image`, on the same backend. It holds files and
+        installed packages. It holds no process, no variable of the session, and nothing that is mounted, such as `/tmp`
+        of a container: docs/snapshots.md says what each backend keeps. It stays until it is removed, as by
+        `hermes-env rm`. One of the same name is replaced; environments that were made from it go on.
+
+        Starts the environment when it has not been started. A command that runs meanwhile goes on, and what it writes
+        may be there or not.
+
+        Args:
+            name: 1 to 63 letters, digits, `_`, `.` and `-`, of which the first is a letter or a digit.
+
+        Returns:
+            The image, as the backend names it.
+
+        Raises:
+            UnsupportedError: The backend has no snapshots, or none of this target.
+            EnvironmentStartError: The target could not be started.
+            TerminalError: The snapshot could not be taken.
+            TypeError: The name is no text.
+            ValueError: The name cannot be that of a snapshot.
+        """
+        raise no_snapshots(self.settings.env)
+
+    def fork(self) -> BaseEnvironment:
+        """Return an environment on a copy of the target as it is now, with the same settings, hooks and directory.
+
+        The copy holds what a snapshot holds. It starts on first use, and does not outlive the fork's `cleanup`, also
+        with `container_persistent`. What was made for the fork alone is removed with it.
+
+        Raises:
+            UnsupportedError: The backend has no snapshots, or none of this target.
+            EnvironmentStartError: The target could not be started.
+            TerminalError: The copy could not be made.
+        """
+        raise no_snapshots(self.settings.env)
+
     # Files.
 
     @cached_property
@@ -610,3 +651,10 @@ class BaseEnvironment(ABC):
             TerminalError: It is not known for another reason.
         """
         return await self.files.exists(checked_path(path))
+
+
+def no_snapshots(backend: str) -> UnsupportedError:
+    """Return the error of a backend without snapshots."""
+    return UnsupportedError(
+        f"backend {backend!r} cannot take snapshots or be forked; docker, also with Podman, modal and daytona can"
+    )

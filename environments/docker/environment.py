@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from docker.errors import ImageNotFound, NotFound
@@ -13,7 +14,7 @@ from environments.claim import SharedClaim
 from environments.docker.build import Build, ensure_built
 from environments.docker.container import ContainerEnvironment, paused
 from environments.docker.creation import Creation
-from environments.docker.engine import reason, reported
+from environments.docker.engine import reason, reported, visited
 from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
 from environments.docker.joined import JoinedEnvironment
@@ -22,6 +23,7 @@ from environments.docker.listing import find_targets
 from environments.docker.memory import Memory
 from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
+from environments.docker.snapshots import commit, remove_snapshot
 from environments.docker.stream import ENGINE_ERRORS
 from environments.docker.waiting_shell import WaitingShell
 from environments.docker.working_directory import make_working_directory
@@ -50,7 +52,7 @@ log = logger(__name__)
 class DockerEnvironment(ContainerEnvironment):
     """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
 
-    has_rescuer = has_other_way = True
+    has_rescuer = has_other_way = has_snapshots = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
@@ -167,6 +169,21 @@ class DockerEnvironment(ContainerEnvironment):
         if found[0]["State"] in RUNNING:  # its last user was killed, and may have left commands running
             api.kill(container)
         return container
+
+    def take_snapshot(self, name: str | None) -> str:
+        """Commit the container, see `PersistentShellEnvironment`."""
+        api, container = self._target()
+        with reported("no snapshot can be taken"):
+            return commit(api, container, self.settings.task_id, name)
+
+    def drop_snapshot(self, snapshot: str) -> None:
+        """Remove the image, see `PersistentShellEnvironment`."""
+        with visited(self.settings) as api, reported(f"snapshot {snapshot} cannot be removed"):
+            remove_snapshot(api, snapshot)
+
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
+        return replace(self.settings, own=replace(self._own, image=snapshot, build=None))
 
     def why_killed(self) -> str | None:
         """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""

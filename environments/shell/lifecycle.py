@@ -273,8 +273,7 @@ class Lifecycle:
     async def _close(self, end_all: Callable[[], Any]) -> None:
         try:
             await self._end_starts()
-            if self.generation:
-                await end_all()
+            await end_all()
         finally:
             log.debug("backend %r: cleaned up", self._name)
             self.stage = Stage.CLOSED
@@ -293,7 +292,7 @@ class Lifecycle:
                 ResourceWarning,
                 stacklevel=3,
             )
-        if not self.generation:
+        if not (self.generation or env.forked_from):
             self.stage = Stage.CLOSED
             _open.discard(self._token)
         else:
