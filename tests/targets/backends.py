@@ -44,7 +44,7 @@ def bubblewrap(cwd: Path) -> Iterator[Subject]:
     require_bubblewrap()
 
     def make(**settings: object) -> BaseEnvironment:
-        return create_environment("local", **{"sandbox": "bubblewrap", "cwd": str(cwd), **settings})
+        return create_environment("bubblewrap", **{"cwd": str(cwd), **settings})
 
     yield Subject(make, end_sandbox, refused_settings=NO_LIMITS)
 

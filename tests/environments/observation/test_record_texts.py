@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from environments.observation.fitting import (
+from environments.observation.record import (
     LONGEST_NAME,
     MOST_BYTES,
     MOST_CUTS,
@@ -18,8 +18,8 @@ from environments.observation.fitting import (
     MOST_IN_ALL,
     MOST_LEVELS,
     Fitting,
-    byte_size,
 )
+from environments.output import byte_size
 from environments.secrets import Redactor
 
 HALF = MOST_BYTES // 2

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from environments.errors import EnvironmentStartError, TerminalError
-from environments.local.bubblewrap.child import SandboxedChild
-from environments.local.bubblewrap.filter import call_filter
-from environments.local.bubblewrap.first_process import LARGEST_REQUEST, READY
-from environments.local.bubblewrap.refusal import start_error
+from environments.bubblewrap.first_process import LARGEST_REQUEST, READY
+from environments.bubblewrap.mounts import SYSTEM, is_within, real
+from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.owner import MARKER_VARIABLE
 
 START_LIMIT = 30.0
@@ -42,10 +43,10 @@ class Sandbox:
 
     Args:
         program: bubblewrap.
-        options: What it is to do, up to the program that it runs.
-        variables: The variables of what runs within.
-        marker: The value of the marker variable, by which it is known whose the sandbox is.
-        python: The Python for the first process, which has to be seen within.
+        options: Its options, up to the program that it runs.
+        variables: The variables of processes in the sandbox.
+        marker: The value of the marker variable, which names the owner of the sandbox.
+        python: The Python for the first process, at a path that the mounts show.
 
     Raises:
         EnvironmentStartError: It could not be started.
@@ -61,7 +62,7 @@ class Sandbox:
         calls = _in_memory(call_filter())
         ways = ["--info-fd", str(info_write), "--seccomp", str(calls), "--ro-bind", str(_FIRST_PROCESS), _SEEN_AS]
         given = [*options, *ways, *(word for item in variables.items() for word in ("--setenv", *item))]
-        # Through a file: the values are nobody's business, and variables of its own might lead a program to libraries.
+        # Through a file: other users see the arguments, and variables of its own might lead a program to libraries.
         options_file = _in_memory("\0".join(given).encode("utf-8", "surrogateescape"))
         theirs = control.detach(), info_write, calls, options_file
         argv = [program, "--args", str(options_file), "--", python, "-IS", _SEEN_AS, str(theirs[0])]
@@ -82,7 +83,7 @@ class Sandbox:
         _running.add(self)
 
     def _await_ready(self, info: int) -> None:
-        """Learn which process is the first, and wait until it takes requests."""
+        """Read the id of the first process, and wait until it takes requests."""
         deadline = time.monotonic() + START_LIMIT
         assert self._outside.stderr
         with self._outside.stderr as errors:
@@ -119,12 +120,12 @@ class Sandbox:
             return True
         return bool(poll.poll(0))
 
-    def spawn(self, argv: Sequence[str], streams: Sequence[int]) -> SandboxedChild:
-        """Start a program.
+    def spawn(self, argv: Sequence[str], streams: Sequence[int]) -> socket.socket:
+        """Start a program, and return the socket of its process, see `first_process`.
 
         Args:
             argv: The program with its arguments.
-            streams: What it reads and writes, three descriptors; none of them for a terminal of its own.
+            streams: Its standard input, output and error; none for a terminal of its own.
 
         Raises:
             OSError: The sandbox is gone, or does not answer.
@@ -136,10 +137,10 @@ class Sandbox:
         try:
             with theirs:
                 socket.send_fds(self._control, [request], [theirs.fileno(), *streams])
-            return SandboxedChild(status, ASK_LIMIT, has_terminal=not streams)
         except BaseException:
             status.close()
             raise
+        return status
 
     def end(self) -> None:
         """Kill everything within, and wait until it is gone.
@@ -154,7 +155,8 @@ class Sandbox:
             self._outside.wait(END_LIMIT)
         except subprocess.TimeoutExpired:
             raise TerminalError(
-                f"backend 'local': the sandbox of process {self._outside.pid} did not end {END_LIMIT:.0f} s after KILL"
+                f"backend 'bubblewrap': the sandbox of process {self._outside.pid} did not end {END_LIMIT:.0f} s after "
+                "KILL"
             ) from None
         finally:
             if self._pidfd >= 0:
@@ -168,8 +170,8 @@ class Sandbox:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
-    def forget(self) -> None:
-        """In a forked child: let go of the socket, which would keep the sandbox running after the parent's end."""
+    def disown(self) -> None:
+        """In a forked child: close the socket, which would keep the sandbox running after the parent's end."""
         self._control.close()
 
 
@@ -193,7 +195,9 @@ def _start(argv: list[str], environment: Mapping[str, str], inherited: Sequence[
             start_new_session=True,
         )
     except OSError as error:
-        raise EnvironmentStartError(f"backend 'local' cannot start {argv[0]}: {error.strerror or error}") from error
+        raise EnvironmentStartError(
+            f"backend 'bubblewrap' cannot start {argv[0]}: {error.strerror or error}"
+        ) from error
 
 
 def _readable(descriptor: int, deadline: float) -> bool:
@@ -202,9 +206,115 @@ def _readable(descriptor: int, deadline: float) -> bool:
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 
-def _forget_all() -> None:
+def _disown_all() -> None:
     for sandbox in list(_running):
-        sandbox.forget()
+        sandbox.disown()
 
 
-os.register_at_fork(after_in_child=_forget_all)
+os.register_at_fork(after_in_child=_disown_all)
+
+
+TRIAL_LIMIT = 30.0
+_NONE = "backend 'bubblewrap' cannot be used here"
+_WITHOUT = "Backend 'local' runs commands without walls"
+_OF_THE_KERNEL = ("namespace", "uid map", "gid map", "operation not permitted")
+"""Words of bubblewrap's message if the kernel refuses; a missing path has none of them."""
+
+
+def find_program(writable: Sequence[Path] = ()) -> str:
+    """Return the path of bubblewrap.
+
+    Args:
+        writable: Directories to leave out, as a script may have written a program there.
+
+    Raises:
+        UnsupportedError: It is not installed.
+    """
+    named = [Path(path) for path in os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    safe = [str(path) for path in named if path.is_absolute() and not is_within(real(path), writable)]
+    found = shutil.which("bwrap", path=os.pathsep.join(safe))
+    if found is None:
+        raise UnsupportedError(f"{_NONE}: there is no `bwrap` on PATH; install the package bubblewrap. {_WITHOUT}")
+    return found
+
+
+def start_error(printed: bytes) -> TerminalError:
+    """Return the error for a sandbox that did not start.
+
+    Args:
+        printed: The output of bubblewrap or of the first process.
+    """
+    lines = printed.decode("utf-8", "replace").strip().splitlines()
+    why = lines[-1].removeprefix("bwrap: ") if lines else "it gave no reason"
+    if any(word in why.lower() for word in _OF_THE_KERNEL):
+        return UnsupportedError(
+            f"{_NONE}: {why}. The kernel has to let this user make namespaces: look at `sysctl "
+            "kernel.unprivileged_userns_clone user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns`, "
+            f"or in a container at its seccomp profile; or use another backend. {_WITHOUT}"
+        )
+    return EnvironmentStartError(f"backend 'bubblewrap' cannot start its sandbox: {why}")
+
+
+def trial() -> str:
+    """Start a sandbox with the system's directories alone, and return bubblewrap's version.
+
+    Raises:
+        UnsupportedError: It is not installed, or this machine does not allow it.
+        EnvironmentStartError: It fails for another reason.
+    """
+    program = find_program()
+    # Not all of the machine: mounts that come and go meanwhile, such as those of containers, would have it fail.
+    shown = [word for path in (*SYSTEM, program) for word in ("--ro-bind-try", str(path), str(path))]
+    tried = [program, "--unshare-all", *shown, "--proc", "/proc", "--dev", "/dev", "--", program, "--version"]
+    try:
+        done = subprocess.run(tried, capture_output=True, timeout=TRIAL_LIMIT, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentStartError(f"backend 'bubblewrap' cannot start {program}: {error}") from error
+    if done.returncode != 0:
+        raise start_error(done.stderr)
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+_KEYRINGS: Mapping[int, tuple[int, int, int]] = {
+    0xC000003E: (248, 249, 250),  # x86-64
+    0x40000003: (286, 287, 288),  # i386
+    0xC00000B7: (217, 218, 219),  # aarch64
+    0x40000028: (309, 310, 311),  # arm
+    0xC00000F3: (217, 218, 219),  # riscv64
+    0xC0000015: (269, 270, 271),  # ppc64le
+    0x80000016: (278, 279, 280),  # s390x
+}
+"""The numbers of add_key, request_key and keyctl, by AUDIT_ARCH_* of linux/audit.h. One kernel may know several.
+
+They are refused, as no namespace holds the kernel's keys: a Kerberos ticket or a disk's key is given out by user id.
+"""
+_X32 = 0x40000000
+"""From this number on, an x86-64 kernel takes calls for those of a third architecture, which nothing uses."""
+
+# From linux/filter.h and linux/seccomp.h; offsets into seccomp_data.
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE = 0, 4
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
+
+
+def call_filter() -> bytes:
+    """Return the filter of system calls, as a program for the kernel's packet filter."""
+    return b"".join(_program())
+
+
+def _program() -> Iterator[bytes]:
+    for architecture, numbers in _KEYRINGS.items():
+        tests = [(_AT_LEAST, _X32), *((_EQUAL, number) for number in numbers)]
+        yield _step(_LOAD, _ARCHITECTURE)
+        yield _step(_EQUAL, architecture, otherwise=2 * len(tests) + 2)
+        yield _step(_LOAD, _NUMBER)
+        for test, number in tests:
+            yield _step(test, number, otherwise=1)
+            yield _step(_RETURN, _REFUSE)
+        yield _step(_RETURN, _ALLOW)
+    yield _step(_RETURN, _REFUSE)  # an architecture whose numbers are not known
+
+
+def _step(code: int, value: int, otherwise: int = 0) -> bytes:
+    """Return one instruction, which skips so many others if it is a test that fails."""
+    return struct.pack("HBBI", code, 0, otherwise, value)
