@@ -43,6 +43,7 @@ KINDS = {
     "int": "number",
     "Mode": "text",
     "Kind": "text",
+    "Literal": "text",
     "ProviderName": "text",
     "ToolErrors": "text",
     "str": "text",

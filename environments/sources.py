@@ -410,6 +410,9 @@ def load_settings(backend: str | None = None, **overrides: object) -> Environmen
         file, variables = translated_for(env, file), translated_for(env, variables)
     arguments = names.of_arguments(overrides, named=backend is not None)
     settings = names.settings([names.of_file(file), names.of_variables(variables), names.without_foreign(arguments)])
+    if other := settings.own.leads_to():
+        env, values = other
+        settings = replace(settings, env=env, own=backend_settings_class(env)(**values))
     if not any(getattr(settings, name) for name in RESOURCE_SETTINGS):
         return settings
     from environments.legacy import with_default_limits

@@ -11,7 +11,7 @@ import paramiko
 
 from environments.errors import CLEANED_UP, EnvironmentStartError
 from environments.found_target import FoundTarget
-from environments.loop import done_within, in_worker, spawn
+from environments.loop import done_within, in_worker, run, spawn
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -186,12 +186,12 @@ class SSHEnvironment(PersistentShellEnvironment):
             UnsupportedError: The server forwards nothing there, as it has said before.
             TerminalError: There is no port to be had here.
         """
-        return self._forwarding.address(host, port)
+        return self.run_on_loop(lambda _: self._forwarding.address(host, port))
 
     def stop_target(self) -> None:
         """Disconnect."""
         self._sftp.close()
-        self._forwarding.close()
+        run(lambda _: self._forwarding.close())
         with self._link_lock:
             self._stopped = True
             self._close_links(self._links)

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
+from environments.log import logger
 from environments.ssh.config import Route
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
+
+log = logger(__name__)
 
 CONNECT_TIMEOUT = 20.0
 """Seconds for each of: a TCP connection, the key exchange, the login, and the opening of a channel."""
@@ -157,9 +160,13 @@ def _about_agent(route: Route) -> str:
 
 
 class AcceptNew(paramiko.MissingHostKeyPolicy):
-    """Accepts the key of a host never seen before, and adds it to known_hosts.
+    """Accepts the key of an unknown host, logs its fingerprint, and adds it to known_hosts.
 
-    The policy of paramiko that does so writes the whole file anew, without the comments and marked lines in it.
+    The policy of paramiko that does so logs nothing, and rewrites the whole file without its comments and markers.
+
+    Args:
+        file: The file to add keys to; None adds them nowhere.
+        revoked: Keys that are refused, in base64.
     """
 
     def __init__(self, file: Path | None, revoked: Collection[str]) -> None:
@@ -167,23 +174,41 @@ class AcceptNew(paramiko.MissingHostKeyPolicy):
         self._revoked = revoked
 
     def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
-        """Append one line for the host."""
+        """Append one line for the host, see `paramiko.MissingHostKeyPolicy`."""
         if key.get_base64() in self._revoked:
             raise paramiko.SSHException(
                 f"the server shows the key {fingerprint(key)}, which known_hosts has as revoked"
             )
+        entry = f"{hostname} {key.get_name()} {key.get_base64()}"
         if self._file is None:
-            return
-        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        line = f"{hostname} {key.get_name()} {key.get_base64()}\n".encode()
-        descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            size = os.fstat(descriptor).st_size
-            if size and os.pread(descriptor, 1, size - 1) != b"\n":
-                line = b"\n" + line
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
+            outcome = "not written down, as no known_hosts file is configured"
+        else:
+            try:
+                _append(self._file, entry)
+                outcome = f"added to {self._file}"
+            except OSError as error:
+                outcome = f"not added to {self._file} ({error.strerror})"
+        if entry not in _accepted:
+            _accepted.add(entry)
+            log.warning(
+                "backend 'ssh': accepted the key of unknown host %s: %s; %s", hostname, fingerprint(key), outcome
+            )
+
+
+_accepted: set[str] = set()
+"""Entries of unknown hosts that this process has accepted and logged."""
+
+
+def _append(file: Path, line: str) -> None:
+    """Append a line to a file, which is created if missing."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        begin = "\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else ""
+        os.write(descriptor, f"{begin}{line}\n".encode())
+    finally:
+        os.close(descriptor)
 
 
 def check_host_keys(client: paramiko.SSHClient, route: Route) -> None:

@@ -12,7 +12,7 @@ from code_execution import ExecutionResult, execute_code
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.log import logger
-from environments.observation.watched import came_of_tool
+from environments.observation.observed import came_of_tool
 from environments.output import TextCallback
 from environments.tasks import get_environment
 from environments.validation import closest
@@ -120,11 +120,11 @@ def _result(
             session=True if arguments.get(SESSION) else None,
         )
         return _told_of_script(run, on_images)
-    with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as seen:
+    with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as operation:
         if name in tools.own:
-            return came_of_tool(seen, env.model_view().value(_awaited(tools.own[name](**arguments))))
+            return came_of_tool(operation, env.model_view().value(_awaited(tools.own[name](**arguments))))
         with watching_output(on_output):
-            return came_of_tool(seen, model_tools(env)[name](**arguments))
+            return came_of_tool(operation, model_tools(env)[name](**arguments))
 
 
 def _told_of_script(run: ExecutionResult, on_images: Callable[[Sequence[bytes]], object] | None) -> object:

@@ -85,7 +85,7 @@ def test_a_whole_config_is_read_with_one_warning_for_each_key_that_has_nothing_h
         assert sorted(named) == sorted(passed_over), backend
         limits = [text for text in said if "does not enforce" in text]
         assert len(said) == len(named) + len(limits)
-        assert len(limits) == (backend in ("local", "ssh", "modal", "daytona"))
+        assert len(limits) == (backend in ("local", "bubblewrap", "ssh", "modal", "daytona"))
 
 
 def test_the_values_of_a_whole_config_hold(home: Path) -> None:
