@@ -11,7 +11,7 @@ import pytest
 from targets.engines import PYTHON_IMAGE
 
 from environments import UnsupportedError, create_environment
-from environments.docker.snapshots import FORK_OF, REPOSITORY, SNAPSHOT
+from environments.docker.image import FORK_OF, SNAPSHOT, SNAPSHOTS
 from hermes_env.aio import AsyncEnvironment
 
 
@@ -42,7 +42,7 @@ def test_a_snapshot_is_an_image_with_the_files_and_without_the_session(docker_ap
     with _env(task) as env:
         env.execute("echo here > /opt/file; export VARIABLE=set; cd /opt")
         image = env.snapshot(task)
-    assert image == f"{REPOSITORY}:{task}"
+    assert image == f"{SNAPSHOTS}:{task}"
     with _env(task, image=image) as env:
         assert env.execute("cat /opt/file; echo $VARIABLE").output == "here\n\n"
     configs = [docker_api.inspect_image(each)["Config"] for each in (image, PYTHON_IMAGE)]
@@ -68,7 +68,7 @@ def test_a_snapshot_of_the_same_name_is_replaced_and_its_environments_go_on(
     with _env(task) as env:
         env.execute("echo 1 > /opt/file")
         env.snapshot(task)
-        first = docker_api.inspect_image(f"{REPOSITORY}:{task}")["Id"]
+        first = docker_api.inspect_image(f"{SNAPSHOTS}:{task}")["Id"]
         env.execute("echo 2 > /opt/file")
         image = env.snapshot(task)
         assert first not in {each["Id"] for each in _of(docker_api, task)}
@@ -128,7 +128,7 @@ def test_a_container_that_was_joined_is_not_taken_a_snapshot_of(docker_api: dock
 async def test_both_can_be_awaited(docker_api: docker.APIClient, task: str) -> None:
     async with AsyncEnvironment("docker", image=PYTHON_IMAGE, task_id=task) as env:
         await env.execute("echo here > /opt/file")
-        assert await env.snapshot(task) == f"{REPOSITORY}:{task}"
+        assert await env.snapshot(task) == f"{SNAPSHOTS}:{task}"
         async with await env.fork() as fork:
             assert (await fork.execute("cat /opt/file")).output == "here\n"
-    assert [each["RepoTags"] for each in _of(docker_api, task)] == [[f"{REPOSITORY}:{task}"]]
+    assert [each["RepoTags"] for each in _of(docker_api, task)] == [[f"{SNAPSHOTS}:{task}"]]

@@ -34,8 +34,8 @@ SAID_BY = ("Deny", "error_answer")
 """What else takes a message: a denial, and what a tool answers."""
 REASONS = (
     "environments/approvals/asking.py",
-    "environments/docker/address.py",
-    "environments/docker/dial.py",
+    "environments/docker/engine.py",
+    "environments/docker/client.py",
     "environments/ssh/login.py",
 )
 """Files whose sentences are the rest of a message that is put together elsewhere."""

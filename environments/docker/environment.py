@@ -11,22 +11,17 @@ from docker.errors import ImageNotFound, NotFound
 
 from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
-from environments.docker.build import Build, ensure_built
 from environments.docker.container import ContainerEnvironment, paused
-from environments.docker.creation import Creation
+from environments.docker.creation import Creation, memory_limit
 from environments.docker.engine import reason, reported, visited
 from environments.docker.garbage import find_orphans
-from environments.docker.image import ensure_image
+from environments.docker.image import Build, commit, ensure_built, ensure_image, remove_snapshot
 from environments.docker.joined import JoinedEnvironment
 from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.listing import find_targets
-from environments.docker.memory import Memory
-from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
-from environments.docker.snapshots import commit, remove_snapshot
-from environments.docker.stream import ENGINE_ERRORS
-from environments.docker.waiting_shell import WaitingShell
-from environments.docker.working_directory import make_working_directory
+from environments.docker.stream import ENGINE_ERRORS, WaitingShell
+from environments.docker.target import Memory, make_working_directory, remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
@@ -39,7 +34,7 @@ from environments.starting import current_start
 if TYPE_CHECKING:
     from docker import APIClient
 
-    from environments.docker.connections import BreakableClient
+    from environments.docker.client import BreakableClient
 
 STOP_TIMEOUT = 2
 """Seconds between TERM and KILL for a container that is kept. Its commands have been ended before."""
@@ -65,7 +60,7 @@ class DockerEnvironment(ContainerEnvironment):
         self._claim: SharedClaim[str] | None = None
         self._began = True
         self._creation = Creation(settings, self._options)
-        self._memory = Memory(settings, self._options)
+        self._memory = Memory()
         self._waiting_shell: WaitingShell | None = None
         self._rescuing = threading.Lock()
 
@@ -244,7 +239,16 @@ class DockerEnvironment(ContainerEnvironment):
 
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say so, see `ContainerEnvironment`."""
-        return f"container {short} ran out of memory ({self._memory.limit}){further}; allow it more"
+        return f"container {short} ran out of memory ({self._memory_limit}){further}; allow it more"
+
+    @property
+    def _memory_limit(self) -> str:
+        """The limit, by the name under which it can be changed."""
+        megabytes, flag = memory_limit(self.settings), self._options.host.get("mem_limit")
+        if flag and flag != f"{megabytes}m":
+            return f"--memory of docker_extra_args is {flag}"
+        limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
+        return f"container_memory is {limit}"
 
     def loss_in(self, short: str, state: Mapping[str, Any]) -> str | None:
         """Say why the container is of no use any more, see `ContainerEnvironment`."""

@@ -12,7 +12,7 @@ from docker.errors import NotFound
 from environments.claim import Claim
 from environments.docker.engine import reported, visited
 from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_here
-from environments.docker.removal import remove
+from environments.docker.target import remove
 from environments.errors import EnvironmentStartError
 from environments.owner import Orphan, Owner
 from environments.settings import EnvironmentSettings
@@ -20,7 +20,7 @@ from environments.settings import EnvironmentSettings
 if TYPE_CHECKING:
     from docker import APIClient
 
-    from environments.docker.connections import BreakableClient
+    from environments.docker.client import BreakableClient
 
 
 def find_orphans(settings: EnvironmentSettings) -> Iterator[Orphan]:

@@ -10,8 +10,8 @@ from docker.errors import APIError, NotFound
 
 from environments.docker.container import SETTLING, SETTLING_PAUSE, ContainerEnvironment, paused
 from environments.docker.engine import reason
-from environments.docker.memory import now_there, ran_out
 from environments.docker.stream import ENGINE_ERRORS
+from environments.docker.target import now_there, ran_out
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal

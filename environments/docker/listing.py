@@ -11,7 +11,7 @@ from typing import Any
 from environments.claim import Claim
 from environments.docker.engine import Engine, reported, visited
 from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_where
-from environments.docker.removal import remove
+from environments.docker.target import remove
 from environments.errors import EnvironmentStartError
 from environments.found_target import FoundTarget, Use, refuse_use, unclaimed, use_of_kept
 from environments.owner import Owner
