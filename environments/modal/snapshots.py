@@ -13,11 +13,11 @@ from pathlib import Path
 import modal
 from modal import exception
 
-from environments.config import hermes_home
 from environments.errors import TerminalError
 from environments.local_files import replace_file
 from environments.modal.service import connect, service
 from environments.owner import Owner
+from environments.settings import hermes_home
 
 NAMED, FORK = "named-", "fork-"
 _FOLDER = "modal-snapshots"

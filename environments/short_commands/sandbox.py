@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from environments.claim import SharedClaim
-from environments.config import hermes_home
 from environments.errors import EnvironmentStartError
 from environments.owner import Owner
-from environments.settings import EnvironmentSettings
+from environments.settings import EnvironmentSettings, hermes_home
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.short_commands.service import Service
 from environments.starting import current_start
