@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from environments.daytona.service import reason, sdk
+from environments.daytona.service import sdk, service
 from environments.errors import EnvironmentStartError
 from environments.loop import done_within, spawn
 from environments.output import Channel
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from daytona.handle.async_pty_handle import AsyncPtyHandle
 
 PROMPT_TIMEOUT = 5.0
-"""Seconds to wait for the login shell's first words: what is typed before may be thrown away."""
+"""Seconds to wait for the login shell's first output: input before that may be discarded."""
 BEGIN_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 5.0
 
@@ -64,7 +64,7 @@ class DaytonaTerminal(SendingStream):
     def __init__(self) -> None:
         super().__init__()
         self._early = b""
-        """What arrived before it was started."""
+        """Output that arrived before the start."""
         self._arrived = asyncio.Event()
         self._may_read = asyncio.Event()
         self._may_read.set()
@@ -114,7 +114,7 @@ class DaytonaTerminal(SendingStream):
         try:
             await self._handle.send_input(data)
         except sdk.DaytonaError as error:
-            raise BrokenPipeError(reason(error)) from None
+            raise BrokenPipeError(service.reason(error)) from None
 
     async def _send_end(self) -> None:
         await self._send(b"\x04")

@@ -23,8 +23,8 @@ from environments.docker.labels import labels
 from environments.docker.settings import PATH_BEGINS, DockerSettings, check_volume
 from environments.docker.target import remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError, UnsupportedError
+from environments.legacy import UnheldLimitsError, going_without
 from environments.settings import EnvironmentSettings
-from environments.sources import UnheldLimitsError, going_without
 from environments.starting import current_start, unstoppable
 from environments.validation import closest
 
