@@ -51,7 +51,7 @@ class Snapshot:
 
     @property
     def owner_mark(self) -> str:
-        """What begins with the mark of the process that it is for; empty for a user's."""
+        """Text that begins with the mark of the process that it is for; empty for a user's."""
         return self.key.removeprefix(FORK) if self.key.startswith(FORK) else ""
 
     @property

@@ -97,7 +97,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     @abstractmethod
     async def loss_of(self, sandbox: S) -> str | None:
-        """Say why a sandbox is lost, or return None. Raises the client's errors."""
+        """Return why a sandbox is lost; None if it is not. Raises the client's errors."""
 
     @abstractmethod
     def kept_key(self) -> str:
@@ -110,7 +110,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether nothing is left of ours when the sandbox is stopped."""
+        """Whether the end of the sandbox leaves nothing of ours."""
         return not (self.settings.container_persistent or self._joined)
 
     @property
@@ -182,7 +182,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         await self.end_sandbox(sandbox, self.kept_key())
 
     async def target_loss(self) -> str | None:
-        """Say why the sandbox is lost, see `PersistentShellEnvironment.target_loss`."""
+        """Return why the sandbox is lost, see `PersistentShellEnvironment.target_loss`."""
         sandbox = self._sandbox
         if sandbox is None:
             return "the environment was cleaned up"
