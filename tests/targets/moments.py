@@ -10,9 +10,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
-
 from standins.daytona_client import daytona_stand_in
 from standins.modal_client import modal_stand_in
+
 from targets.backends import ssh_server
 from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
 
