@@ -16,9 +16,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from environments.claim import SharedClaim
-from environments.daytona.garbage import find_orphans
 from environments.daytona.joined import join
-from environments.daytona.listing import find_targets, listed
+from environments.daytona.listing import list_targets, listed
 from environments.daytona.sandbox import END_TIMEOUT, claim_name, create, end, key_of, make_ready, state_of
 from environments.daytona.service import (
     HOW_TO_LOG_IN,
@@ -36,7 +35,6 @@ from environments.daytona.terminal import open_terminal
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import KEPT, FoundTarget, sandbox_labels
 from environments.log import logger
-from environments.owner import Orphan
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
@@ -81,14 +79,9 @@ class DaytonaEnvironment(PerCommandEnvironment):
         return "credentials"
 
     @classmethod
-    def find_orphans(cls) -> Iterable[Orphan]:
-        """Go through our sandboxes whose owner has ended, see `BaseEnvironment`."""
-        return find_orphans()
-
-    @classmethod
-    def find_targets(cls) -> Iterable[FoundTarget]:
+    def list_targets(cls) -> Iterable[FoundTarget]:
         """Go through our sandboxes, also those that are stopped, see `BaseEnvironment`."""
-        return find_targets()
+        return list_targets()
 
     async def start_target(self) -> None:
         """Create a sandbox, or take up one: that which was kept, or after a loss the one there was, if it still exists.

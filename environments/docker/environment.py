@@ -14,11 +14,10 @@ from environments.docker.build import Build, ensure_built
 from environments.docker.container import ContainerEnvironment, paused
 from environments.docker.creation import Creation
 from environments.docker.engine import reason, reported
-from environments.docker.garbage import find_orphans
 from environments.docker.image import ensure_image
 from environments.docker.joined import JoinedEnvironment
 from environments.docker.labels import RUNNING, claim_name, kept_filter
-from environments.docker.listing import find_targets
+from environments.docker.listing import list_targets
 from environments.docker.memory import Memory
 from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
@@ -28,7 +27,6 @@ from environments.docker.working_directory import make_working_directory
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
-from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.memory import counting_kills
 from environments.sources import load_settings
@@ -92,14 +90,9 @@ class DockerEnvironment(ContainerEnvironment):
         return frozenset({name for name in limits if getattr(self.settings, name) != 0} | disk)
 
     @classmethod
-    def find_orphans(cls) -> Iterable[Orphan]:
-        """Go through our containers whose owner has ended, see `BaseEnvironment`."""
-        return find_orphans(load_settings("docker"))
-
-    @classmethod
-    def find_targets(cls) -> Iterable[FoundTarget]:
+    def list_targets(cls) -> Iterable[FoundTarget]:
         """Go through our containers, see `BaseEnvironment`."""
-        return find_targets(load_settings("docker"))
+        return list_targets(load_settings("docker"))
 
     def ready_container(self, api: BreakableClient) -> str:
         """Return the container there was, one that was kept, or a new one, see `ContainerEnvironment`."""

@@ -18,14 +18,13 @@ from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
 from environments.loop import in_worker
-from environments.modal.garbage import find_orphans
 from environments.modal.joined import JoinedTarget
-from environments.modal.listing import find_targets
+from environments.modal.listing import list_targets
 from environments.modal.service import HOW_TO_LOG_IN, SERVICE_ERRORS, has_credentials, reason, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.stream import ModalStream
 from environments.modal.target import ModalTarget
-from environments.owner import MARKER_VARIABLE, Orphan
+from environments.owner import MARKER_VARIABLE
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -91,14 +90,9 @@ class ModalEnvironment(PerCommandEnvironment):
         return "credentials"
 
     @classmethod
-    def find_orphans(cls) -> Iterable[Orphan]:
-        """Go through the sandboxes of our app whose owner has ended, see `BaseEnvironment`."""
-        return find_orphans()
-
-    @classmethod
-    def find_targets(cls) -> Iterable[FoundTarget]:
+    def list_targets(cls) -> Iterable[FoundTarget]:
         """Go through the sandboxes of our app, and the snapshots that are kept, see `BaseEnvironment`."""
-        return find_targets()
+        return list_targets()
 
     @property
     def capabilities(self) -> Capabilities:

@@ -38,19 +38,6 @@ class Kept:
         self.claim = Claim(self.claim_name)
         self._path: Path = hermes_home() / _FOLDER / key
 
-    def take(self) -> bool:
-        """Claim the files, and return whether nobody else has them in use."""
-        return self.claim.take()
-
-    def release(self) -> None:
-        """Let others have them."""
-        self.claim.release()
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether anybody has them in use."""
-        return self.claim.is_held
-
     @property
     def snapshot(self) -> str | None:
         """The id of the image that holds the files, if there is one."""

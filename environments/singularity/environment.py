@@ -10,14 +10,13 @@ from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
-from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client
 from environments.singularity.image import claim_name, resolve_image
 from environments.singularity.inside import InstanceEnvironment, reached
-from environments.singularity.instance import Instance, find_orphans, orphans, remove
+from environments.singularity.instance import Instance, orphans, remove
 from environments.singularity.joined import JoinedEnvironment
-from environments.singularity.listing import find_targets
+from environments.singularity.listing import list_targets
 from environments.singularity.options import limits, memory_kills, start_options
 from environments.singularity.overlay import kept_key
 from environments.singularity.running import Running
@@ -46,22 +45,13 @@ class SingularityEnvironment(InstanceEnvironment):
         return JoinedEnvironment(settings) if SingularitySettings.of(settings).instance else cls(settings)
 
     @classmethod
-    def find_orphans(cls) -> Iterator[Orphan]:
-        """Find the instances whose owner has ended, see `BaseEnvironment`."""
-        settings = load_settings("singularity")
-        if settings.over:
-            with reached(settings) as machine:
-                yield from find_orphans(machine)
-        yield from find_orphans()
-
-    @classmethod
-    def find_targets(cls) -> Iterator[FoundTarget]:
+    def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through the instances, and what is kept of earlier ones, see `BaseEnvironment`."""
         settings = load_settings("singularity")
         if settings.over:
             with reached(settings) as machine:
-                yield from find_targets(machine, partial(reached, settings))
-        yield from find_targets(THIS_MACHINE, lambda: contextlib.nullcontext(THIS_MACHINE))
+                yield from list_targets(machine, partial(reached, settings))
+        yield from list_targets(THIS_MACHINE, lambda: contextlib.nullcontext(THIS_MACHINE))
 
     @property
     def is_alone(self) -> bool:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import readable
-from environments.owner import Orphan, Owner, mark_is_orphaned
+from environments.owner import UNKNOWN, Owner
 from environments.singularity.client import Client
 from environments.singularity.machine import INIT_LIMIT, Machine
 from environments.singularity.this_machine import THIS_MACHINE
@@ -68,13 +66,9 @@ def orphans(machine: Machine = THIS_MACHINE) -> list[str]:
         client = Client.found(machine)
     except EnvironmentStartError:
         return []
-    return [record.name for record in records(client) if _is_orphan(record.name)]
-
-
-def find_orphans(machine: Machine = THIS_MACHINE) -> Iterator[Orphan]:
-    """Find what `orphans` returns, see `environments.inventory`."""
-    for name in orphans(machine):
-        yield Orphan(f"instance {name} ended", partial(remove, name, machine))
+    return [
+        record.name for record in records(client) if record.name.startswith(PREFIX) and owner_of(record.name).is_gone
+    ]
 
 
 def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
@@ -88,8 +82,9 @@ def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
         Instance(client, record).end()
 
 
-def _is_orphan(name: str) -> bool:
-    return name.startswith(PREFIX) and mark_is_orphaned(name.removeprefix(PREFIX))
+def owner_of(name: str) -> Owner:
+    """Return the owner of an instance of ours by its name. One that cannot be read is elsewhere."""
+    return Owner.in_name(name.removeprefix(PREFIX)) or UNKNOWN
 
 
 class Instance:
