@@ -25,10 +25,9 @@ from environments.base import BaseEnvironment
 from environments.errors import DENIED, EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.loop import Call, run
 from environments.manager import get_environment
-from environments.observation.fitting import byte_size
-from environments.observation.observation import UNOBSERVED, Facts, Observation
-from environments.observation.watched import interruption as kind_of_interruption
-from environments.output import TextCallback
+from environments.observation.events import UNOBSERVED, Facts, Operation
+from environments.observation.events import interruption as kind_of_interruption
+from environments.output import TextCallback, byte_size
 from hermes_tools import script_tools
 from rpc import ToolCallCallback, ToolErrors
 
@@ -155,8 +154,8 @@ def execute_code(
         on_output,
         session.run_script if session else run_script,
     )
-    with _observed(asked.script, tools, record) as seen:
-        return _came_of(seen, asked.result())
+    with _observed(asked.script, tools, record) as operation:
+        return _came_of(operation, asked.result())
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +230,7 @@ def not_run(why: str, seconds: float = 0.0) -> ExecutionResult:
 # What those who look on are told.
 
 
-def _observed(script: Script, tools: Tools | None, record: str | os.PathLike[str] | None) -> Observation:
+def _observed(script: Script, tools: Tools | None, record: str | os.PathLike[str] | None) -> Operation:
     """Return what tells of a script that is about to be run.
 
     Raises:
@@ -253,11 +252,11 @@ def _observed(script: Script, tools: Tools | None, record: str | os.PathLike[str
     return script.env.observation.observed("script", script.code, facts, record)
 
 
-def _came_of(seen: Observation, result: ExecutionResult) -> ExecutionResult:
+def _came_of(operation: Operation, result: ExecutionResult) -> ExecutionResult:
     """Tell what came of a script, and return it."""
-    if seen is not UNOBSERVED:
+    if operation is not UNOBSERVED:
         denied = result.exit_code is None and (result.error or "").startswith(DENIED)
-        seen.tell(
+        operation.tell(
             status="denied" if denied else kind_of_interruption() if result.status == "interrupted" else result.status,
             exit_code=result.exit_code,
             output=result.output,

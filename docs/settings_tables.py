@@ -42,6 +42,7 @@ KINDS = {
     "int": "number",
     "Mode": "text",
     "Kind": "text",
+    "Literal": "text",
     "ProviderName": "text",
     "ToolErrors": "text",
     "str": "text",

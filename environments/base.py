@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, Unpack
@@ -16,7 +16,7 @@ from environments.errors import CallCancelledError, UnsupportedError
 from environments.files import FileCalls, FileStatus, TargetFiles, TargetPath, file_method
 from environments.internal import Internal, Work, result_of
 from environments.loop import run
-from environments.observation.watched import Watched, came_of
+from environments.observation.observed import Observation, came_of
 from environments.options import (
     Command,
     CommandOptions,
@@ -32,7 +32,7 @@ from environments.options import (
 )
 from environments.process import Process, checked_start
 from environments.result import Capabilities, CommandResult
-from environments.secrets import Redactor, SecretValues, secret_among
+from environments.secrets import Redactor, SecretValues
 from environments.session import EnvironmentSession, Sessions
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.starting import Reporter, StartLimits
@@ -130,10 +130,8 @@ class BaseEnvironment(ABC):
         self.passthrough = Passthrough(settings.env_passthrough)
         """The variables of this process that are handed on to commands and scripts. More may be allowed at any time."""
         self._secrets = SecretValues(settings, self.passthrough)
-        self.observation = Watched(
-            settings.env, settings.task_id, settings.record, settings.telemetry_text, partial(_redactor, self._secrets)
-        )
-        """Who looks on, and what they are told."""
+        self.observation = Observation(settings, self._secrets)
+        """Its observers, such as a record, and its operations."""
         self.attachments = Attachments()
         """What the tools keep with this environment. `cleanup` closes it in the end."""
         self.progress = Reporter(settings.env)
@@ -344,10 +342,10 @@ class BaseEnvironment(ABC):
         self, command: Command, way: Way, work: Work, session: EnvironmentSession | None = None
     ) -> CommandResult:
         """Ask the hooks about a command, run it, and tell those who look on."""
-        with self.observation.command(command, way, session.name if session else None) as seen:
+        with self.observation.command(command, way, session.name if session else None) as operation:
             if self.gate.permits(command, partial(self._known_cwd, session), way):
-                return came_of(seen, result_of(command, work))
-            return came_of(seen, CommandResult.never_ran(self._known_cwd(session) or ""))
+                return came_of(operation, result_of(command, work))
+            return came_of(operation, CommandResult.never_ran(self._known_cwd(session) or ""))
 
     def _known_cwd(self, session: EnvironmentSession | None = None) -> str | None:
         return session._known_cwd if session else self.internal.known_cwd
@@ -373,12 +371,12 @@ class BaseEnvironment(ABC):
         """
         self.touch()
         call, background = checked_start(command, **options)
-        with self.observation.process(call, background.terminal is not None) as seen:
+        with self.observation.process(call, background.terminal is not None) as operation:
             if not self.gate.permits(call, self._known_cwd, "background"):
                 raise CallCancelledError("the scope was cancelled, so that the command was not started")
-            background = background.tapped(seen)
+            background = background.copied(operation)
             process = run(lambda waiting: self.internal.run_in_background(waiting, call, background))
-            return process.observed_by(seen, background.tap)
+            return process.observed_by(operation, background.output_copy)
 
     @abstractmethod
     def interrupt(self) -> None:
@@ -417,6 +415,47 @@ class BaseEnvironment(ABC):
     def close_sessions(self) -> None:
         """Close those that are open."""
         self._sessions.close()
+
+    # Snapshots.
+
+    def snapshot(self, name: str) -> str:
+        """Keep the target's files as they are now, and return the image of them, to make other environments from.
+
+        `create_environment` and `Pool` take it as the setting `image`, on the same backend. It holds files and
+        installed packages. It holds no process, no variable of the session, and nothing that is mounted, such as `/tmp`
+        of a container: docs/snapshots.md says what each backend keeps. It stays until it is removed, as by
+        `hermes-env rm`. One of the same name is replaced; environments that were made from it go on.
+
+        Starts the environment when it has not been started. A command that runs meanwhile goes on, and what it writes
+        may be there or not.
+
+        Args:
+            name: 1 to 63 letters, digits, `_`, `.` and `-`, of which the first is a letter or a digit.
+
+        Returns:
+            The image, as the backend names it.
+
+        Raises:
+            UnsupportedError: The backend has no snapshots, or none of this target.
+            EnvironmentStartError: The target could not be started.
+            TerminalError: The snapshot could not be taken.
+            TypeError: The name is no text.
+            ValueError: The name cannot be that of a snapshot.
+        """
+        raise no_snapshots(self.settings.env)
+
+    def fork(self) -> BaseEnvironment:
+        """Return an environment on a copy of the target as it is now, with the same settings, hooks and directory.
+
+        The copy holds what a snapshot holds. It starts on first use, and does not outlive the fork's `cleanup`, also
+        with `container_persistent`. What was made for the fork alone is removed with it.
+
+        Raises:
+            UnsupportedError: The backend has no snapshots, or none of this target.
+            EnvironmentStartError: The target could not be started.
+            TerminalError: The copy could not be made.
+        """
+        raise no_snapshots(self.settings.env)
 
     # Files.
 
@@ -602,5 +641,8 @@ class BaseEnvironment(ABC):
         return await self.files.exists(checked_path(path))
 
 
-def _redactor(secrets: SecretValues, variables: Mapping[str, str]) -> Redactor:
-    return Redactor.of({**secrets.known(), **secret_among(variables)})
+def no_snapshots(backend: str) -> UnsupportedError:
+    """Return the error of a backend without snapshots."""
+    return UnsupportedError(
+        f"backend {backend!r} cannot take snapshots or be forked; docker, also with Podman, modal and daytona can"
+    )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlia
 from environments.cancellation import CancelScope, check_scope, current_scope, ended_in_scope, holding
 from environments.errors import CLEANED_UP, CallCancelledError, TerminalError
 from environments.loop import Call, Pieces, current, run, shielded, spawn, waits_for
-from environments.observation.files import watched_call
+from environments.observation.observed import observed_call
 from environments.starting import Progress, reports_of
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def file_method(
 
         return run(lambda call: called(self, call, *args, **kwargs), deliver if self.progress.is_heard else None)
 
-    return watched_call(method)
+    return observed_call(method)
 
 
 class TargetFiles(ABC):

@@ -132,6 +132,11 @@ _CONTINUATION_LIMIT = 3
 """A UTF-8 sequence has at most this many bytes after its first."""
 
 
+def byte_size(text: str) -> int:
+    """Return the size of a text in UTF-8, where a lone surrogate counts as one byte."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
 class CapturedText(NamedTuple):
     """What was kept of an output, as text."""
 

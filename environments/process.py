@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack, get_args
 
-from environments.observation.observation import UNOBSERVED, Observation
+from environments.observation.events import UNOBSERVED, Operation
 from environments.options import (
     Command,
     CommandText,
@@ -21,7 +21,7 @@ from environments.options import (
 from environments.output import OutputSink
 
 if TYPE_CHECKING:
-    from environments.observation.tap import Tap
+    from environments.observation.record import OutputCopy
 
 _MOST = 65535
 """What the kernel has room for."""
@@ -143,17 +143,17 @@ class Process(ABC):
     def resize(self, rows: int, columns: int) -> None:
         """Change the size of the command's terminal, in characters. Without a terminal, does nothing."""
 
-    def observed_by(self, seen: Observation, tap: Tap | None) -> Self:
-        """Have those who look on told of its end, and return it.
+    def observed_by(self, operation: Operation, output: OutputCopy | None) -> Self:
+        """Have an operation end with it, and return it.
 
         Args:
-            seen: What tells them.
-            tap: Has what it prints.
+            operation: The operation.
+            output: The copy of its output; None if it has no observers.
         """
-        if tap:
-            seen.target_told()
-            seen.goes_on()
-            self.add_done_callback(lambda code: seen.end(**tap.facts(), **_ending(code)))
+        if output:
+            operation.target_told()
+            operation.goes_on()
+            self.add_done_callback(lambda code: operation.end(**output.facts(), **_ending(code)))
         return self
 
 
@@ -164,18 +164,18 @@ class Background(NamedTuple):
     terminal: Terminal | None = None
     sink: OutputSink | None = None
     grace: float = GRACE
-    tap: Tap | None = None
-    """Gets a copy of what the command prints, for those who look on."""
+    output_copy: OutputCopy | None = None
+    """Receives a copy of the output, for observers."""
     first_input: bytes = b""
     """What it reads first, where its input is consumed: sent along with the command, without waiting for its start."""
 
-    def tapped(self, seen: Observation) -> Background:
-        """Return the same with a tap, if anybody looks on."""
-        if seen is UNOBSERVED:
+    def copied(self, operation: Operation) -> Background:
+        """Return the same with a copy of the output, if the operation has observers."""
+        if operation is UNOBSERVED:
             return self
-        from environments.observation.tap import Tap  # where somebody looks on
+        from environments.observation.record import OutputCopy  # which most programs have no need of
 
-        return self._replace(tap=Tap())
+        return self._replace(output_copy=OutputCopy())
 
 
 def checked_start(command: CommandText, **options: Unpack[StartOptions]) -> tuple[Command, Background]:

@@ -33,6 +33,7 @@ class BuiltIn(NamedTuple):
 
 BUILT_IN: Mapping[str, BuiltIn] = {
     "local": BuiltIn("environments.local", "LocalEnvironment", "LocalSettings"),
+    "bubblewrap": BuiltIn("environments.bubblewrap", "BubblewrapEnvironment", "BubblewrapSettings"),
     "ssh": BuiltIn("environments.ssh", "SSHEnvironment", "SSHSettings"),
     "docker": BuiltIn("environments.docker", "DockerEnvironment", "DockerSettings"),
     "singularity": BuiltIn("environments.singularity", "SingularityEnvironment", "SingularitySettings"),

@@ -115,6 +115,10 @@ class BackendSettings:
         """
         raise SettingsError(f"{url!r} leads to no machine that has an engine")
 
+    def leads_to(self) -> tuple[str, Mapping[str, object]] | None:
+        """Return another backend that these settings ask for, and its own settings by name; None for this one."""
+        return None
+
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables that these settings set for everything in the target; none, if not overridden."""
         return {}

@@ -155,6 +155,9 @@ def load_settings(backend: str | None = None, **overrides: object) -> Environmen
     }
     arguments = _argument_layer(names, overrides, named=backend is not None)
     settings = names.settings(names.without_foreign(layer) for layer in (file, variables, arguments))
+    if other := settings.own.leads_to():
+        env, values = other
+        settings = replace(settings, env=env, own=backend_settings_class(env)(**values))
     return told_apart(settings, [name for name, given in arguments.items() if given.value is not None])
 
 

@@ -17,7 +17,7 @@ from environments.cancellation import CancelScope, check_scope, current_scope, c
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.log import logger
 from environments.loop import Pieces, current, in_worker, shielded, spawn
-from environments.observation.seam import current_observation
+from environments.observation.events import current_operation
 from environments.plain_number import plain_number
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Reporter:
     @property
     def is_heard(self) -> bool:
         """True if a report made here and now has a receiver."""
-        return self.callback is not None or current_observation().takes_notes
+        return self.callback is not None or current_operation().takes_notes
 
     def tell(self, what: str, done: int | None = None, total: int | None = None, *, complete: bool = False) -> None:
         """Report how far something is. Reports of the same thing that come too fast are left out, but for its end.
@@ -111,7 +111,7 @@ class Reporter:
 
     def deliver(self, progress: Progress) -> None:
         """Note a report in what is observed, and call the callback."""
-        current_observation().note(progress.what, progress.done, progress.total, complete=progress.complete)
+        current_operation().note(progress.what, progress.done, progress.total, complete=progress.complete)
         try:
             if callback := self.callback:
                 callback(progress)

@@ -55,7 +55,7 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
         elif name == "local":
             # A configured working directory is the other backend's, and need not be here.
             with TemporaryDirectory() as folder:
-                finding = try_backend(name, name, {"cwd": folder})
+                finding = try_backend(name, name, {"cwd": folder, "sandbox": "none"})
         else:
             finding = look_for_backend(name)
         state = typer.style(f"{finding.state:<9}", fg=COLOURS[finding.state])

@@ -13,7 +13,7 @@ from environments.errors import TerminalError
 from environments.model_view import plain
 
 if TYPE_CHECKING:
-    from hermes_env.report.events import Record
+    from hermes_env.report.events import JoinedRecord
 
 STANDARD = "-"
 PRIVATE = 0o600
@@ -53,12 +53,12 @@ def report_command(
     typer.echo(plain(f"{page}: {counted}"))
 
 
-def _read(file: str) -> tuple[Record, str]:
+def _read(file: str) -> tuple[JoinedRecord, str]:
     from environments.local_files import open_regular
     from hermes_env.report.events import joined
     from hermes_env.report.lines import read_lines
 
-    def read(opened: BinaryIO, name: str) -> Record:
+    def read(opened: BinaryIO, name: str) -> JoinedRecord:
         try:
             return joined(read_lines(opened))
         except TerminalError as error:

@@ -12,7 +12,7 @@ from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope, start_limit
 from environments.errors import CallCancelledError
 from environments.loop import run
-from environments.observation.observation import Observation, Status
+from environments.observation.events import Operation, Status
 from environments.options import Command, checked
 from environments.plain_number import plain_number
 from environments.process import Background, Process
@@ -85,12 +85,12 @@ class StreamedCommand:
             TerminalError: As `BaseEnvironment.start` does, or the input or the output fails.
         """
         call = checked(self._command, self._timeout or environment.settings.timeout)
-        with environment.observation.command(call, "session") as seen:
-            background = Background("none" if self._source is None else "open", sink=output).tapped(seen)
+        with environment.observation.command(call, "session") as operation:
+            background = Background("none" if self._source is None else "open", sink=output).copied(operation)
             call = call._replace(timeout=math.inf)
-            ended = self._run(environment, call, background, output, seen)
-            if background.tap:
-                seen.tell(status=ended.status, exit_code=ended.exit_code, note=ended.note, **background.tap.facts())
+            ended = self._run(environment, call, background, output, operation)
+            if copy := background.output_copy:
+                operation.tell(status=ended.status, exit_code=ended.exit_code, note=ended.note, **copy.facts())
         return ended
 
     def _run(
@@ -99,7 +99,7 @@ class StreamedCommand:
         call: Command,
         background: Background,
         output: LiveOutput | CapturedOutput,
-        seen: Observation,
+        operation: Operation,
     ) -> Ending:
         limit = environment.settings.timeout
         with self._scope.active(), start_limit(self._timeout or math.inf) as clock:
@@ -109,7 +109,7 @@ class StreamedCommand:
                 process = run(lambda waiting: environment.internal.run_in_background(waiting, call, background))
             except CallCancelledError:
                 return _INTERRUPTED
-            seen.target_told()
+            operation.target_told()
             ended = self._attend(process, output, limit if self._timeout is None else clock.left)
         if ended.timed_out:
             seconds = plain_number(self._timeout or limit)

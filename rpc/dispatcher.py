@@ -12,8 +12,8 @@ from typing import cast
 
 from environments.cancellation import CancelScope
 from environments.errors import DeniedError
-from environments.observation.observation import Observation, status_of
-from environments.observation.seam import observed
+from environments.observation.events import Operation, status_of
+from environments.observation.observed import observed
 from rpc.answers import Answer, Answers
 from rpc.event_loop import EventLoopThread
 from rpc.messages import MAX_MESSAGE_BYTES, JsonValue, MessageError, Request, Response, request_prefix
@@ -107,7 +107,7 @@ class Dispatcher:
         """Run what one request asks for and return its answer as a line.
 
         A request that is refused is answered with an error; a tool that fails has a result, `{"error": ...}`.
-        A request whose id was seen before does not run again: it gets the first one's answer, waiting for it
+        A request whose id was operation before does not run again: it gets the first one's answer, waiting for it
         where the first one is still running. Nothing is raised, whatever the line holds.
         """
         if not hmac.compare_digest(line[: len(self.prefix)], self.prefix):
@@ -194,13 +194,13 @@ class Dispatcher:
         """Return the answer to a call as a line, and what went wrong with it, if anything did."""
         # SystemExit too: whatever a handler does, its script gets an answer and its thread goes on.
         facts = partial(self._facts, request)
-        with self.scope.active(), observed("tool_call", request.tool, facts) as seen:
+        with self.scope.active(), observed("tool_call", request.tool, facts) as operation:
             try:
                 if self._before_call:
                     self._before_call(request.tool, self._arguments(request))
             except BaseException as error:
                 problem = self._problem(request, _describe(error))
-                _tell(seen, problem, error)
+                _tell(operation, problem, error)
                 return Response(request.id, error=problem).encode(), problem
             try:
                 result = self._handlers[request.tool](*request.args, **request.kwargs)
@@ -208,19 +208,19 @@ class Dispatcher:
                     result = self._event_loop.result_of(result)
             except BaseException as error:
                 encoded, problem = self._failure(request, _describe(error))
-                _tell(seen, problem, error)
+                _tell(operation, problem, error)
                 return encoded, problem
-            return self._answer(request, result, seen)
+            return self._answer(request, result, operation)
 
-    def _answer(self, request: Request, result: object, seen: Observation) -> tuple[bytes, str | None]:
+    def _answer(self, request: Request, result: object, operation: Operation) -> tuple[bytes, str | None]:
         try:
             encoded, problem = Response(request.id, cast("JsonValue", result)).encode(), _reported(result)
         except Exception as error:
             kind = type(result).__name__
             encoded, problem = self._failure(request, f"the result, of type {kind}, can't be sent: {_describe(error)}")
         else:
-            seen.tell(result=result)
-        _tell(seen, problem)
+            operation.tell(result=result)
+        _tell(operation, problem)
         return encoded, problem
 
     def _facts(self, request: Request) -> Mapping[str, object]:
@@ -237,12 +237,12 @@ class Dispatcher:
         return _about(request, self._signatures[request.tool].without_bound(text))
 
 
-def _tell(seen: Observation, problem: str | None, error: BaseException | None = None) -> None:
+def _tell(operation: Operation, problem: str | None, error: BaseException | None = None) -> None:
     """Say what went wrong with a call, if anything did."""
     if error is not None:
-        seen.failed(error)
+        operation.failed(error)
     if problem is not None:
-        seen.tell(status="error" if error is None else status_of(error), error=problem)
+        operation.tell(status="error" if error is None else status_of(error), error=problem)
 
 
 def _describe(error: BaseException) -> str:

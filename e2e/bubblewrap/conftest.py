@@ -32,7 +32,7 @@ def sandboxed(home: Path) -> Iterator[MakeSandbox]:
     made: list[BaseEnvironment] = []
 
     def make(**settings: object) -> BaseEnvironment:
-        made.append(create_environment("local", **{"sandbox": "bubblewrap", "cwd": str(home / "project"), **settings}))
+        made.append(create_environment("bubblewrap", **{"cwd": str(home / "project"), **settings}))
         return made[-1]
 
     yield make

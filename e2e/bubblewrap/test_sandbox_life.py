@@ -31,7 +31,7 @@ from environments.target import this_machine
 WORK = """
 import os, sys
 from environments import create_environment
-env = create_environment("local", sandbox="bubblewrap")
+env = create_environment("bubblewrap")
 env.execute("true")
 print(env._sandbox.pid, flush=True)
 if sys.argv[2] == "forks" and os.fork() == 0:
@@ -156,10 +156,10 @@ def test_a_working_directory_that_would_show_what_is_hidden_is_refused(sandboxed
 def test_a_path_that_is_not_there_or_not_absolute_is_named(sandboxed, home: Path) -> None:
     with pytest.raises(EnvironmentStartError, match=r"TERMINAL_CWD.*none is not there"):
         sandboxed(cwd=str(home / "none")).execute("true")
-    for name in ("sandbox_paths", "sandbox_read_only_paths"):
-        with pytest.raises(SettingsError, match=f"local_{name}: 'data' is not an absolute path"):
+    for name in ("paths", "read_only_paths"):
+        with pytest.raises(SettingsError, match=f"bubblewrap_{name}: 'data' is not an absolute path"):
             sandboxed(**{name: ["data"]})
-        with pytest.raises(EnvironmentStartError, match=f"local_{name}: .*/none is not there"):
+        with pytest.raises(EnvironmentStartError, match=f"bubblewrap_{name}: .*/none is not there"):
             sandboxed(**{name: ["/none"]}).execute("true")
 
 
@@ -172,7 +172,7 @@ def test_without_bubblewrap_it_is_refused_with_what_to_do(sandboxed, monkeypatch
 
 REFUSED = """
 from environments import UnsupportedError, create_environment
-env = create_environment("local", sandbox="bubblewrap")
+env = create_environment("bubblewrap")
 try:
     print(env.execute("echo ran").output)
 except UnsupportedError as error:
@@ -187,7 +187,7 @@ def test_a_kernel_that_refuses_namespaces_is_named_and_nothing_runs(home: Path) 
     limits = 'for kind in user mnt pid; do echo 0 >/proc/sys/user/max_${kind}_namespaces; done; exec "$@"'
     refusing = ["unshare", "--user", "--map-root-user", "sh", "-c", limits, "sh", sys.executable, "-c", REFUSED]
     done = subprocess.run(refusing, cwd=home / "project", capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("refused: backend 'local' can have no sandbox (local_sandbox) here: "), done
+    assert done.stdout.startswith("refused: backend 'bubblewrap' cannot be used here: "), done
     assert "max_user_namespaces" in done.stdout
 
 
@@ -195,7 +195,7 @@ def test_a_sandbox_is_entered_by_root_alone(sandboxed):
     with sandboxed() as env:
         env.execute("cd /usr; touch /tmp/of-the-sandbox")
         target = env.target
-        assert (target.kind, target.host) == ("sandbox", this_machine())
+        assert (target.backend, target.kind, target.host) == ("bubblewrap", "sandbox", this_machine())
         if os.geteuid() != 0:
             assert target.enter == ()
             return
@@ -204,10 +204,10 @@ def test_a_sandbox_is_entered_by_root_alone(sandboxed):
 
 
 def test_a_port_of_a_sandbox_needs_a_network(sandboxed):
-    with sandboxed(sandbox_network=True) as env:
+    with sandboxed(network=True) as env:
         assert str(env.address(80)) == "127.0.0.1:80"
     with (
         sandboxed() as env,
-        pytest.raises(UnsupportedError, match="local_sandbox_network"),
+        pytest.raises(UnsupportedError, match="bubblewrap_network"),
     ):
         env.address(80)

@@ -21,7 +21,7 @@ from environments.conformance import CHECKS, Subject, run_checks
 from environments.settings import RESOURCE_SETTINGS
 
 def make(**settings):
-    return create_environment("local", **{"sandbox": "bubblewrap", "cwd": os.getcwd(), **settings})
+    return create_environment("bubblewrap", **{"cwd": os.getcwd(), **settings})
 
 def lose(env):
     os.kill(env._sandbox.pid, 9)

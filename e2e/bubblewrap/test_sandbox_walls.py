@@ -15,7 +15,7 @@ from targets.bubblewrap import end_sandbox, first_process
 from targets.engines import require_bubblewrap
 
 from code_execution import execute_code
-from environments import BaseEnvironment, EnvironmentLostError, EnvironmentStartError
+from environments import BaseEnvironment, EnvironmentLostError, EnvironmentStartError, SettingsError
 
 CONNECT = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5).close(); print('connected')"
 
@@ -55,6 +55,22 @@ def test_files_are_not_fetched_through_a_link_to_what_is_hidden(env: BaseEnviron
     assert "error" in result.output, result.output
 
 
+def test_the_kernels_settings_are_not_written_by_root_either(sandboxed, home: Path) -> None:
+    find = "find /proc -path '/proc/[0-9]*' -prune -o -type f -writable -print 2>/dev/null"
+    for settings in ({}, {"network": True}):
+        env = sandboxed(**settings)
+        found = env.execute(find).output.split()
+        assert [path for path in found if path.startswith(("/proc/sys", "/proc/irq/", "/proc/bus/"))] == []
+        for name in ("vm/swappiness", "kernel/core_pattern", "kernel/hostname"):
+            before = Path("/proc/sys", name).read_bytes()
+            result = env.execute(f"cat /proc/sys/{name} >/tmp/value; cat /tmp/value >/proc/sys/{name}")
+            assert not result.ok
+            assert "Read-only file system" in result.output or "Permission denied" in result.output
+            assert Path("/proc/sys", name).read_bytes() == before
+    with pytest.raises(SettingsError, match="bubblewrap_paths: a sandbox has a /proc of its own"):
+        sandboxed(paths=["/proc/sys"])
+
+
 def test_processes_of_the_machine_are_neither_seen_nor_signalled(env: BaseEnvironment, nap: str) -> None:
     with subprocess.Popen(["sleep", nap]) as sleeper:
         seen = env.execute(
@@ -78,7 +94,7 @@ def test_there_is_no_network(env: BaseEnvironment) -> None:
 
 def test_with_the_network_asked_for_there_is_one(sandboxed) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        result = sandboxed(sandbox_network=True).execute(f'python3 -c "{CONNECT}" {listener.getsockname()[1]}')
+        result = sandboxed(network=True).execute(f'python3 -c "{CONNECT}" {listener.getsockname()[1]}')
     assert result.output == "connected\n"
 
 
@@ -133,8 +149,8 @@ add_key, keyctl = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machi
 libc.syscall(keyctl, join, None)
 key = libc.syscall(add_key, b"user", b"hermes-test", b"secret", 6, session_keyring)
 look = f"import ctypes; print(ctypes.CDLL(None).syscall({keyctl}, {read}, {key}, None, 0))"
-for sandbox in ("none", "bubblewrap"):
-    with create_environment("local", sandbox=sandbox) as env:
+for backend in ("local", "bubblewrap"):
+    with create_environment(backend) as env:
         print(env.execute(f"python3 -c '{look}'").output.strip())
 """
 
@@ -163,7 +179,7 @@ def test_programs_that_this_process_runs_are_read_only_within_the_project(
     (home / "project/tools").mkdir()
     for folder in (programs, packages, home / "project/tools"):
         assert "Read-only file system" in sandboxed().execute(f"touch {folder}/new").output
-    assert sandboxed(sandbox_paths=[str(home / "project/venv")]).execute(f"touch {packages}/new").ok
+    assert sandboxed(paths=[str(home / "project/venv")]).execute(f"touch {packages}/new").ok
 
 
 def test_what_a_script_has_left_where_programs_and_libraries_are_looked_for_is_not_run_outside(
@@ -193,7 +209,7 @@ def test_settings_within_the_project_are_neither_read_nor_written(
     place = home / "project/.hermes"
     monkeypatch.setenv("HERMES_HOME", str(place))
     env = sandboxed()
-    assert env.execute("echo 'terminal: {local_sandbox: none}' >.hermes/config.yaml").ok
+    assert env.execute("echo 'terminal: {env: local}' >.hermes/config.yaml").ok
     assert list(place.iterdir()) == []
     env.cleanup()
     (place / "config.yaml").write_text("{}")
@@ -202,7 +218,7 @@ def test_settings_within_the_project_are_neither_read_nor_written(
 
 def test_paths_that_are_named_are_seen_as_the_settings_say(sandboxed, home: Path) -> None:
     (home / "link").symlink_to(home / "other")
-    env = sandboxed(sandbox_read_only_paths=["~/.netrc"], sandbox_paths=[str(home / "link")])
+    env = sandboxed(read_only_paths=["~/.netrc"], paths=[str(home / "link")])
     assert env.execute("cat ~/.netrc; echo more >>~/link/notes; cat ~/link/notes ~/other/notes").output == (
         "{}{}more\n{}more\n"
     )
@@ -211,7 +227,7 @@ def test_paths_that_are_named_are_seen_as_the_settings_say(sandboxed, home: Path
 
 def test_a_link_that_a_script_has_put_into_the_place_of_a_path_is_not_followed(sandboxed, home: Path) -> None:
     (home / "project/out").mkdir()
-    env = sandboxed(sandbox_paths=[str(home / "project/out")])
+    env = sandboxed(paths=[str(home / "project/out")])
     env.execute("true")
     (home / "project/out").rmdir()  # what a script of another sandbox can do, where this is no mount
     (home / "project/out").symlink_to(home / "other")
@@ -222,9 +238,7 @@ def test_a_link_that_a_script_has_put_into_the_place_of_a_path_is_not_followed(s
             env.execute("sleep 1000", timeout=60)
         env.execute("true")
 
-    with pytest.raises(
-        EnvironmentStartError, match=r"local_sandbox_paths: .*/out led to .*/out, and now .* to .*/other"
-    ):
+    with pytest.raises(EnvironmentStartError, match=r"bubblewrap_paths: .*/out led to .*/out, and now .* to .*/other"):
         use_again()
 
 

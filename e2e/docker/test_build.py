@@ -11,7 +11,7 @@ import pytest
 from targets.engines import MINIMAL_IMAGE
 
 from environments import create_environment
-from environments.docker.build import BUILT
+from environments.docker.image import BUILT
 
 pytestmark = pytest.mark.alone("builds")
 

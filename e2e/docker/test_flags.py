@@ -11,8 +11,8 @@ import pytest
 from targets.engines import PYTHON_IMAGE
 
 from environments import TerminalError, create_environment, load_settings
+from environments.docker.creation import container_options
 from environments.docker.flags import FLAGS
-from environments.docker.options import container_options
 
 Inspected = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 from docker.errors import NotFound
 from targets.engines import PYTHON_IMAGE
 
-from environments.docker import removal
+from environments.docker import target
 
 ATTEMPTS = 8
 
@@ -18,7 +18,7 @@ def test_all_return_when_it_is_gone(engine: docker.DockerClient) -> None:
     container = str(engine.containers.run(PYTHON_IMAGE, ["sleep", "1000"], detach=True).id)
 
     def remove(_: int) -> None:
-        removal.remove(engine.api, container)
+        target.remove(engine.api, container)
         with pytest.raises(NotFound):
             engine.api.inspect_container(container)
 

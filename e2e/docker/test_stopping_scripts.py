@@ -10,7 +10,7 @@ from targets.podman_service import podman_service
 
 from code_execution import execute_code
 from environments import create_environment
-from environments.docker.waiting_shell import WaitingShell
+from environments.docker.stream import WaitingShell
 
 LIMIT = 3
 LIMITS = ("container_cpu", "container_memory", "container_pids")

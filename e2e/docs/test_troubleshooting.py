@@ -34,9 +34,9 @@ SAID_BY = ("Deny", "error_answer")
 """What else takes a message: a denial, and what a tool answers."""
 REASONS = (
     "environments/approvals/asking.py",
-    "environments/docker/address.py",
-    "environments/docker/dial.py",
-    "environments/ssh/advice.py",
+    "environments/docker/engine.py",
+    "environments/docker/client.py",
+    "environments/ssh/login.py",
 )
 """Files whose sentences are the rest of a message that is put together elsewhere."""
 RAISED_LATER = ("rpc/stub_runtime.py",)

@@ -64,13 +64,23 @@ def client(server: SSHServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 # Host keys.
 
 
-def test_the_key_of_an_unknown_host_is_added_once_and_nothing_else_changes(client: Client) -> None:
+def test_the_key_of_an_unknown_host_is_added_and_told_once_and_nothing_else_changes(client: Client, caplog) -> None:
     client.known_hosts.write_text("# mine\n@revoked other ssh-ed25519 AAAA")
     assert client.works() and client.works()
     before, added = client.known_hosts.read_text().split("AAAA\n")
     assert before == "# mine\n@revoked other ssh-ed25519 "
     kind, key, *_ = (client.server.folder / "host_key.pub").read_text().split()
     assert added == f"[127.0.0.1]:{client.server.port} {kind} {key}\n"
+    shown = subprocess.check_output(["ssh-keygen", "-lf", client.server.folder / "host_key.pub"], text=True)
+    [told] = [record.getMessage() for record in caplog.records if "unknown host" in record.getMessage()]
+    assert shown.split()[1] in told and told.endswith(f"added to {client.known_hosts}")
+
+
+def test_known_hosts_that_cannot_be_written_are_told_and_keep_nobody_out(client: Client, caplog) -> None:
+    client.configure("HostKeyAlias elsewhere\n")
+    client.known_hosts.mkdir()
+    assert client.works()
+    assert f"not added to {client.known_hosts} (Is a directory)" in caplog.text
 
 
 def test_a_changed_host_key_is_refused_with_the_command_that_removes_the_old_one(

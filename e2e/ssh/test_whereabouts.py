@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import socket
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from targets.ssh_server import SSHServer
@@ -44,8 +44,13 @@ def served(env: BaseEnvironment) -> Address:
     return env.address(int(env.start(["python3", "-c", ANSWERING]).expect("\n", timeout=30)))
 
 
-def forwarding_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("hermes-ssh-forward")]
+def sockets(address: Address) -> int:
+    """Return how many sockets this process has at a port: those that accept and have been accepted."""
+    here = f"{socket.inet_aton(address.host)[::-1].hex().upper()}:{address.port:04X}"
+    lines = Path("/proc/self/net/tcp").read_text().splitlines()
+    inodes = {words[9] for line in lines if (words := line.split())[1] == here}
+    held = (str(link.readlink()) for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
+    return sum(name.removeprefix("socket:[").rstrip("]") in inodes for name in held)
 
 
 def ask(address: Address, data: bytes) -> bool:
@@ -71,7 +76,7 @@ def test_a_person_logs_in_by_what_the_target_says(env: BaseEnvironment, server: 
 
 def test_many_connections_are_joined_at_once_and_each_side_may_end_what_it_sends(served: Address) -> None:
     assert ask(served, bytes(range(256)) * 20_000)
-    assert wait_until(lambda: len(forwarding_threads()) == 1, 60)
+    assert wait_until(lambda: sockets(served) == 1, 60)
     with ThreadPoolExecutor(20) as pool:
         assert all(pool.map(lambda number: ask(served, str(number).encode()), range(20)))
 
@@ -85,7 +90,7 @@ def test_a_port_is_the_same_each_time_and_given_back_in_the_end(server: SSHServe
             connection.sendall(b"nobody")
             with pytest.raises(ConnectionResetError):  # as nothing listens there
                 connection.recv(1)
-    assert forwarding_threads() == []
+    assert sockets(address) == 0
     with socket.socket() as probe:
         assert probe.connect_ex((address.host, address.port)) != 0
     with pytest.raises(TerminalError, match="cleaned up"):
@@ -97,10 +102,10 @@ def test_cleanup_ends_connections_that_nobody_has_ended(server: SSHServer) -> No
         address = env.address(int(env.start(["python3", "-c", ANSWERING]).expect("\n", timeout=30)))
         connection = socket.create_connection((address.host, address.port), timeout=60)
         connection.sendall(b"begun")
-        assert wait_until(lambda: len(forwarding_threads()) == 3, 60)
+        assert wait_until(lambda: sockets(address) == 2, 60)
     with connection:
         assert connection.recv(1) == b""
-    assert forwarding_threads() == []
+    assert sockets(address) == 0
 
 
 def test_a_port_goes_on_behind_a_connection_that_dropped(env: BaseEnvironment, server: SSHServer) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from environments.errors import DeniedError
-from environments.observation.seam import current_observation
+from environments.observation.events import current_operation
 from environments.options import Command
 from environments.settings import EnvironmentSettings
 
@@ -132,7 +132,7 @@ class Gate:
         except AskingCancelledError:
             return False
         finally:
-            current_observation().approved_after(time.monotonic() - began)
+            current_operation().approved_after(time.monotonic() - began)
         if reason is not None:
             raise DeniedError(reason)
         return True

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import NotFound
 
+from environments.docker.creation import container_options
 from environments.docker.engine import Engine, reason, reported, visited
-from environments.docker.options import container_options
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, ExecStream
-from environments.docker.whereabouts import container_address, container_target
+from environments.docker.target import container_address, container_target
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -26,7 +26,7 @@ from environments.target import Address, Target
 if TYPE_CHECKING:
     from docker import APIClient
 
-    from environments.docker.connections import BreakableClient
+    from environments.docker.client import BreakableClient
 
 SETTLING, SETTLING_PAUSE = 0.3, 0.02
 """Seconds in which the engine notices that a container has ended, which is after its last process has."""

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from docker.errors import ImageNotFound, NotFound
 
 from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
-from environments.docker.build import Build, ensure_built
 from environments.docker.container import ContainerEnvironment, paused
-from environments.docker.creation import Creation
-from environments.docker.engine import reason, reported
-from environments.docker.image import ensure_image
+from environments.docker.creation import Creation, memory_limit
+from environments.docker.engine import reason, reported, visited
+from environments.docker.image import Build, commit, ensure_built, ensure_image, remove_snapshot
 from environments.docker.joined import JoinedEnvironment
 from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.listing import list_targets
-from environments.docker.memory import Memory
-from environments.docker.removal import remove
 from environments.docker.settings import DockerSettings
-from environments.docker.stream import ENGINE_ERRORS
-from environments.docker.waiting_shell import WaitingShell
-from environments.docker.working_directory import make_working_directory
+from environments.docker.stream import ENGINE_ERRORS, WaitingShell
+from environments.docker.target import Memory, make_working_directory, remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
@@ -35,7 +32,7 @@ from environments.starting import current_start
 if TYPE_CHECKING:
     from docker import APIClient
 
-    from environments.docker.connections import BreakableClient
+    from environments.docker.client import BreakableClient
 
 STOP_TIMEOUT = 2
 """Seconds between TERM and KILL for a container that is kept. Its commands have been ended before."""
@@ -48,7 +45,7 @@ log = logger(__name__)
 class DockerEnvironment(ContainerEnvironment):
     """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
 
-    has_rescuer = has_other_way = True
+    has_rescuer = has_other_way = has_snapshots = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
@@ -61,7 +58,7 @@ class DockerEnvironment(ContainerEnvironment):
         self._claim: SharedClaim[str] | None = None
         self._began = True
         self._creation = Creation(settings, self._options)
-        self._memory = Memory(settings, self._options)
+        self._memory = Memory()
         self._waiting_shell: WaitingShell | None = None
         self._rescuing = threading.Lock()
 
@@ -161,6 +158,21 @@ class DockerEnvironment(ContainerEnvironment):
             api.kill(container)
         return container
 
+    def take_snapshot(self, name: str | None) -> str:
+        """Commit the container, see `PersistentShellEnvironment`."""
+        api, container = self._target()
+        with reported("no snapshot can be taken"):
+            return commit(api, container, self.settings.task_id, name)
+
+    def drop_snapshot(self, snapshot: str) -> None:
+        """Remove the image, see `PersistentShellEnvironment`."""
+        with visited(self.settings) as api, reported(f"snapshot {snapshot} cannot be removed"):
+            remove_snapshot(api, snapshot)
+
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
+        return replace(self.settings, own=replace(self._own, image=snapshot, build=None))
+
     def why_killed(self) -> str | None:
         """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
         try:
@@ -220,7 +232,16 @@ class DockerEnvironment(ContainerEnvironment):
 
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say so, see `ContainerEnvironment`."""
-        return f"container {short} ran out of memory ({self._memory.limit}){further}; allow it more"
+        return f"container {short} ran out of memory ({self._memory_limit}){further}; allow it more"
+
+    @property
+    def _memory_limit(self) -> str:
+        """The limit, by the name under which it can be changed."""
+        megabytes, flag = memory_limit(self.settings), self._options.host.get("mem_limit")
+        if flag and flag != f"{megabytes}m":
+            return f"--memory of docker_extra_args is {flag}"
+        limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
+        return f"container_memory is {limit}"
 
     def loss_in(self, short: str, state: Mapping[str, Any]) -> str | None:
         """Say why the container is of no use any more, see `ContainerEnvironment`."""

@@ -11,8 +11,7 @@ from docker.types import DeviceRequest, Ulimit
 from docker.utils import parse_devices
 from docker.utils.ports import build_port_bindings, split_port
 
-from environments.docker.mounts import check_volume
-from environments.docker.settings import DockerSettings
+from environments.docker.settings import DockerSettings, check_volume
 from environments.errors import SettingsError, UnsupportedError
 
 Place = Literal["host", "config", "environment"]

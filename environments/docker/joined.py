@@ -10,9 +10,9 @@ from docker.errors import APIError, NotFound
 
 from environments.docker.container import SETTLING, SETTLING_PAUSE, ContainerEnvironment, paused
 from environments.docker.engine import reason
-from environments.docker.memory import now_there, ran_out
 from environments.docker.stream import ENGINE_ERRORS
-from environments.errors import EnvironmentStartError
+from environments.docker.target import now_there, ran_out
+from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
 from environments.starting import current_start
@@ -38,6 +38,8 @@ class JoinedEnvironment(ContainerEnvironment):
     The container is looked up by its name whenever it has to be joined, so that one which was replaced is found.
     """
 
+    has_snapshots = True
+
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self._name = str(self._own.container).removeprefix("/")
@@ -46,6 +48,13 @@ class JoinedEnvironment(ContainerEnvironment):
         """When the container that was joined had been started, as the engine tells it."""
         self._limits: Mapping[str, Any] = {}
         self._asked_for_kills = ""
+
+    def take_snapshot(self, name: str | None) -> str:
+        """Refuse: an image of the container would hold its variables, such as passwords, and not its mounts."""
+        raise UnsupportedError(
+            "backend 'docker' takes no snapshot of a container that it has not made; `docker commit "
+            f"{self._name} NAME` makes an image, for the setting image. It holds the variables of the container"
+        )
 
     @property
     def stop_ends_all(self) -> bool:

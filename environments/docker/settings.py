@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from environments.docker.mounts import check_volume
 from environments.errors import SettingsError, UnsupportedError
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target
@@ -28,6 +27,32 @@ _OF_NEW_CONTAINERS = (
     "gpus",
 )
 """Settings that say what a container is to be, and nothing of one that there is."""
+
+
+PATH_BEGINS = ("/", "~", ".")
+"""What tells a path from the name of a volume."""
+
+
+def check_volume(setting: str, volume: str) -> None:
+    """Check one mount as the docker program would write it.
+
+    Args:
+        setting: Where it was written, for the error.
+        volume: The mount.
+
+    Raises:
+        SettingsError: It is of another form.
+    """
+    parts = volume.split(":")
+    if not 2 <= len(parts) <= 3 or not parts[0] or not parts[1].startswith("/"):
+        raise SettingsError(
+            f"{setting}: {volume!r} should be host_path:/container_path, or host_path:/container_path:ro"
+        )
+    if "/" in parts[0] and not parts[0].startswith(PATH_BEGINS):
+        raise SettingsError(
+            f"{setting}: {volume!r} begins with neither a path nor the name of a volume; write ./{volume}, which is "
+            "taken from the working directory here, or an absolute path"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,11 @@
-"""A stream to a process that `exec` started in a container: what is under docker-py, without that in between."""
+"""Streams to processes in a container: those that `exec` starts, and the shell that the container runs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import select
 import socket
 import struct
 import time
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import DockerException
 from requests.exceptions import RequestException
 
-from environments.docker.dial import DialledSocket
+from environments.docker.client import DialledSocket
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.loop import in_worker
 from environments.output import Channel
@@ -22,6 +24,7 @@ from environments.shell.stream import Chunk, Terminal
 
 if TYPE_CHECKING:
     from docker import APIClient
+
 
 RESIZE_LIMIT = 5.0
 """Seconds for a new terminal to exist: the engine answers before it has started the process."""
@@ -190,3 +193,57 @@ def _tune(connected: socket.socket) -> None:
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE)
+
+
+LIMIT = 3.0
+"""Seconds for it to run a text of builtins."""
+WAKE_AGAIN = 0.05
+"""Seconds behind which it is let go on once more, as it may have been stopped again."""
+_READ_SIZE = 65536
+
+
+class WaitingShell:
+    """A connection to its input and output. Podman ends the input, and with it the container, when that is closed.
+
+    Args:
+        api: The engine.
+        container: The container.
+    """
+
+    def __init__(self, api: APIClient, container: str) -> None:
+        self.container = container
+        self._api = api
+        self._decoder = FrameDecoder()
+        taken = take_over(api.attach_socket(container, {"stdin": 1, "stdout": 1, "stream": 1}))
+        self._socket, self._early, self._close = taken
+
+    def run(self, text: str) -> str | None:
+        """Run shell text of builtins, and return what it prints; None if it does not come to its end.
+
+        A command may have stopped the shell. The first process of the container cannot be stopped there, and hands a
+        signal on to it.
+
+        Raises:
+            EnvironmentStartError: The container has ended.
+            docker.errors.APIError: The engine refused.
+            OSError: The link to it is gone.
+        """
+        word, output = os.urandom(8).hex(), b""
+        self._socket.sendall(f"{text}\necho {word}\n".encode())
+        deadline = time.monotonic() + LIMIT
+        data, self._early = self._early, b""
+        while time.monotonic() < deadline:
+            output += b"".join(chunk.data for chunk in self._decoder.feed(data) if chunk.channel is Channel.STDOUT)
+            found, mark, _ = output.partition(word.encode())
+            if mark:
+                return found.decode("utf-8", "replace")
+            data = b""
+            if not select.select([self._socket], [], [], WAKE_AGAIN)[0]:
+                self._api.kill(self.container, "CONT")
+            elif not (data := self._socket.recv(_READ_SIZE)):
+                raise EnvironmentStartError("backend 'docker': the container has ended")
+        return None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._close()

@@ -7,11 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from environments.base import BaseEnvironment
-from environments.errors import TerminalError, UnsupportedError
+from environments.errors import TerminalError
 from environments.local.bearers import Newcomers, has_none, hunt
 from environments.local.settings import LocalSettings
-from environments.settings import EnvironmentSettings
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
@@ -31,34 +29,6 @@ class LocalEnvironment(PersistentShellEnvironment):
     same_machine = True
     ends_with_program = True
     can_hunt = True
-
-    def __init__(self, settings: EnvironmentSettings) -> None:
-        if LocalSettings.of(settings).sandbox != "none":
-            raise UnsupportedError(
-                "LocalEnvironment has no sandbox, and local_sandbox asks for one; make it with create_environment"
-            )
-        super().__init__(settings)
-
-    @classmethod
-    def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
-        """Build an environment, in a sandbox if the settings ask for one, see `BaseEnvironment`."""
-        if LocalSettings.of(settings).sandbox == "none":
-            return cls(settings)
-        from environments.local.bubblewrap.environment import SandboxedEnvironment  # most never need it
-
-        return SandboxedEnvironment(settings)
-
-    @classmethod
-    def probe(cls, settings: EnvironmentSettings) -> str:
-        """Look whether there can be a sandbox, see `BaseEnvironment`. There has to be one only if it is asked for."""
-        from environments.local.bubblewrap.refusal import trial
-
-        if LocalSettings.of(settings).sandbox != "none":
-            return f"in a sandbox: {trial()}"
-        try:
-            return f"a sandbox can be had: {trial()}"
-        except TerminalError as error:
-            return str(error)
 
     @classmethod
     def list_targets(cls) -> Iterator[FoundTarget]:

@@ -1,37 +1,50 @@
-"""What can be set of this machine alone."""
+"""Settings of this machine."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from environments.errors import SettingsError
+from environments.errors import SettingsError, UnsupportedError
 from environments.settings import BackendSettings, EnvironmentSettings
-
-SandboxKind = Literal["none", "bubblewrap"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings(BackendSettings):
-    """The settings of backend `local`. It holds no limits, within a sandbox or without."""
+    """The settings of backend `local`. It holds no limits."""
 
     prefix: ClassVar[str] = "local_"
 
-    sandbox: SandboxKind = "none"
-    """`bubblewrap` gives commands namespaces of their own, in which they see the system, the working directory and
-    what is named here, and nothing else; `none` lets them do what this user may do."""
+    sandbox: Literal["none", "bubblewrap"] = "none"
+    """`bubblewrap` is another name for the backend `bubblewrap`; `none` lets commands do what this user may do."""
     sandbox_paths: tuple[str, ...] = ()
-    """Files and directories that commands in the sandbox may write, beside the working directory."""
+    """Another name for `bubblewrap_paths`."""
     sandbox_read_only_paths: tuple[str, ...] = ()
-    """Files and directories that they may read, such as `["~/.gitconfig"]`."""
+    """Another name for `bubblewrap_read_only_paths`."""
     sandbox_network: bool = False
-    """Whether the sandbox shares this machine's network; if not, there is none."""
+    """Another name for `bubblewrap_network`."""
+
+    def leads_to(self) -> tuple[str, Mapping[str, object]] | None:
+        """Return the backend of the sandbox, see `BackendSettings`."""
+        if self.sandbox == "none":
+            return None
+        return self.sandbox, {
+            "paths": self.sandbox_paths,
+            "read_only_paths": self.sandbox_read_only_paths,
+            "network": self.sandbox_network,
+        }
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what would have no effect, see `BackendSettings`."""
+        if self.sandbox != "none":
+            raise UnsupportedError(
+                "backend 'local' has no sandbox, and local_sandbox asks for one; let load_settings or "
+                f"create_environment make the settings, or take backend {self.sandbox!r}"
+            )
         for name in ("sandbox_paths", "sandbox_read_only_paths", "sandbox_network"):
-            if getattr(self, name) and self.sandbox == "none":
+            if getattr(self, name):
                 raise SettingsError(
-                    f"local_{name} is set, and there is no sandbox; set local_sandbox (TERMINAL_LOCAL_SANDBOX) to "
-                    f"bubblewrap, or leave local_{name} unset"
+                    f"local_{name} is set, and there is no sandbox; take backend bubblewrap (TERMINAL_ENV), or leave "
+                    f"local_{name} unset"
                 )

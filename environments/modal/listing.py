@@ -12,8 +12,10 @@ from modal import exception
 from environments.found_target import CREATED, KEPT, OWNER, TASK, FoundTarget, owner_of
 from environments.loop import run
 from environments.modal.kept import Kept, all_kept
+from environments.modal.sandbox import KEPT_TTL, take_snapshot
 from environments.modal.service import connect, has_credentials, reported
 from environments.modal.settings import ModalSettings
+from environments.modal.snapshots import delete_image
 from environments.sources import load_settings
 
 
@@ -25,7 +27,7 @@ def list_targets() -> Iterator[FoundTarget]:
         EnvironmentStartError: The service does not answer. The snapshots have been gone through.
     """
     for kept in all_kept():
-        if image := kept.snapshot:
+        if image := kept.image:
             yield _snapshot(kept, image)
     if has_credentials():
         for sandbox, tags in run(lambda _: _running(ModalSettings.of(load_settings("modal")).app)):
@@ -47,7 +49,7 @@ async def _running(name: str) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
 def _snapshot(kept: Kept, image: str) -> FoundTarget:
     delete = partial(_delete, kept, image)
     return FoundTarget(
-        "snapshot", image, "kept", delete, claim=kept.claim, task=kept.task, name=kept.key, created=kept.noted
+        "snapshot", image, "kept", delete, claim=kept.claim, task=kept.task, name=kept.key, created=kept.created
     )
 
 
@@ -79,7 +81,7 @@ async def _image_of(sandbox: str) -> str | None:
     client = await connect()
     with reported(f"the files of sandbox {sandbox} cannot be kept"), contextlib.suppress(exception.NotFoundError):
         found = await modal.Sandbox.from_id.aio(sandbox, client=client)
-        return (await found.snapshot_filesystem.aio()).object_id
+        return (await take_snapshot(found, KEPT_TTL)).object_id
     return None
 
 
@@ -91,14 +93,6 @@ async def _terminate(sandbox: str) -> None:
 
 
 def _delete(kept: Kept, image: str) -> None:
-    run(lambda _: _delete_image(image))
-    if kept.snapshot == image:
+    run(lambda _: delete_image(image))
+    if kept.image == image:
         kept.forget()
-
-
-async def _delete_image(image: str) -> None:
-    from modal.experimental import image_delete  # which the client says may be somewhere else in a later version
-
-    client = await connect()
-    with reported(f"snapshot {image} cannot be deleted"), contextlib.suppress(exception.NotFoundError):
-        await image_delete.aio(image, client=client)

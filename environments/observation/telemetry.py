@@ -6,14 +6,13 @@ It is imported only where `opentelemetry` is in use already.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from opentelemetry import metrics, trace
 
-from environments.observation.fitting import Fitting
-from environments.observation.observation import Observation
+from environments.observation.events import Event, Operation
+from environments.observation.record import Fitting
 
 NAME = "hermes_environments"
 """Of the tracer and of the meter, and what the names of metrics begin with."""
@@ -50,7 +49,7 @@ _OF_TARGETS = {"container": "container.id", "host": "host.name", "machine": "hos
 
 
 class Telemetry:
-    """Makes a span and some measurements of whatever it looks at, see `Observer`."""
+    """Makes a span and some measurements of each operation, see `Observer`."""
 
     def __init__(self) -> None:
         self._tracers: trace.TracerProvider | None = None
@@ -67,42 +66,48 @@ class Telemetry:
             self._meters = meters
         return not (isinstance(tracers, trace.ProxyTracerProvider) and type(meters).__name__ == "_ProxyMeterProvider")
 
-    def begun(self, seen: Observation, outer: object | None) -> trace.Span:
-        """Start a span, see `Observer`."""
-        dimensions = _dimensions(seen)
+    def begun(self, operation: Operation, outer: object | None) -> trace.Span:
+        """Start a span, which is the current one in the operation's block, see `Observer`."""
+        dimensions = _dimensions(operation)
         self._instruments.active.add(1, dimensions)
-        span = self._tracer.start_span(_span_name(seen), attributes=dimensions)
+        span = self._tracer.start_span(_span_name(operation), attributes=dimensions)
         if span.is_recording():
-            facts = seen.facts()
+            facts = operation.facts()
             span.set_attributes(_named(_AT_BEGIN, facts))
-            if place := seen.place:
-                span.set_attribute("hermes.task", place.task_id)
-            if seen.kind == "tool_call":
+            if environment := operation.environment:
+                span.set_attribute("hermes.task", environment.task_id)
+            if operation.batch_task is not None:
+                span.set_attribute("hermes.batch_task", operation.batch_task)
+            if operation.kind == "tool_call":
                 span.set_attribute("gen_ai.operation.name", "execute_tool")
-            span.set_attributes(_texts(seen, _TEXTS, facts))
+            span.set_attributes(_texts(operation, _TEXTS, facts))
+        operation.block.enter_context(
+            trace.use_span(span, end_on_exit=False, record_exception=False, set_status_on_exception=False)
+        )
         return span
 
-    def active(self, mark: object) -> AbstractContextManager[object]:
-        """Return what makes the span the current one, see `Observer`."""
-        assert isinstance(mark, trace.Span)
-        return trace.use_span(mark, end_on_exit=False, record_exception=False, set_status_on_exception=False)
+    def happened(self, event: Event, mark: object | None) -> None:
+        """Add an event to the span, see `Observer`. Notes are left out: a pulled image has thousands."""
+        if event.name == "note":
+            return
+        span = mark if isinstance(mark, trace.Span) else trace.get_current_span()
+        with_text = event.environment and event.environment.telemetry_text
+        told = {f"hermes.{key}": value for key, value in event.facts.items() if isinstance(value, str | int | float)}
+        span.add_event(f"hermes.{event.name}", told if with_text else {})
 
-    def noted(self, mark: object | None, seen: Observation, text: str, done: int | None, total: int | None) -> None:
-        """Add nothing to a span: of a pulled image there would be thousands, see `Observer`."""
-
-    def ended(self, mark: object, seen: Observation) -> None:
+    def ended(self, operation: Operation, mark: object) -> None:
         """End the span, and measure, see `Observer`."""
-        dimensions = _dimensions(seen)
+        dimensions = _dimensions(operation)
         self._instruments.active.add(-1, dimensions)
-        failure = _error_type(seen)
-        outcome = {**dimensions, "hermes.status": str(seen.ending.get("status")), **failure}
-        self._instruments.measure(seen, dimensions, outcome)
+        failure = _error_type(operation)
+        outcome = {**dimensions, "hermes.status": str(operation.ending.get("status")), **failure}
+        self._instruments.measure(operation, dimensions, outcome)
         assert isinstance(mark, trace.Span)
         if mark.is_recording():
-            mark.set_attributes({**_named(_AT_END, seen.ending), **failure, **_target(seen)})
-            mark.set_attributes(_texts(seen, {"error": "error.message"}, seen.ending))
+            mark.set_attributes({**_named(_AT_END, operation.ending), **failure, **_target(operation)})
+            mark.set_attributes(_texts(operation, {"error": "error.message"}, operation.ending))
             if failure:
-                mark.set_status(trace.StatusCode.ERROR, str(seen.ending.get("status")))
+                mark.set_status(trace.StatusCode.ERROR, str(operation.ending.get("status")))
         mark.end()
 
 
@@ -129,12 +134,12 @@ class _Instruments:
         for name, instrument in made.items():
             object.__setattr__(self, name, instrument)
 
-    def measure(self, seen: Observation, dimensions: Mapping[str, str], outcome: Mapping[str, str]) -> None:
+    def measure(self, operation: Operation, dimensions: Mapping[str, str], outcome: Mapping[str, str]) -> None:
         """Take the measurements of one thing that has ended."""
         self.operations.add(1, outcome)
-        self.duration.record(seen.seconds, outcome)
+        self.duration.record(operation.seconds, outcome)
         for key, histogram in (("waited", self.waited), ("output_bytes", self.output), ("bytes", self.moved)):
-            value = seen.ending.get(key)
+            value = operation.ending.get(key)
             if isinstance(value, int | float):
                 histogram.record(value, dimensions)
 
@@ -150,30 +155,30 @@ def _version() -> str:
         return ""
 
 
-def _span_name(seen: Observation) -> str:
+def _span_name(operation: Operation) -> str:
     """Return a name of which there are few, as one of a command would be another each time."""
-    if seen.kind == "tool_call":
-        return f"execute_tool {seen.name}"
-    what = seen.name if seen.kind in ("transfer", "file") else seen.kind
-    return f"{what} {seen.place.backend}" if seen.place else what
+    if operation.kind == "tool_call":
+        return f"execute_tool {operation.name}"
+    what = operation.name if operation.kind in ("transfer", "file") else operation.kind
+    return f"{what} {operation.environment.backend}" if operation.environment else what
 
 
-def _dimensions(seen: Observation) -> dict[str, str]:
-    of_tool = {"gen_ai.tool.name": seen.name} if seen.kind == "tool_call" else {}
-    of_place = {"hermes.backend": seen.place.backend} if seen.place else {}
-    return {"hermes.kind": seen.kind, **of_place, **of_tool}
+def _dimensions(operation: Operation) -> dict[str, str]:
+    of_tool = {"gen_ai.tool.name": operation.name} if operation.kind == "tool_call" else {}
+    of_place = {"hermes.backend": operation.environment.backend} if operation.environment else {}
+    return {"hermes.kind": operation.kind, **of_place, **of_tool}
 
 
-def _error_type(seen: Observation) -> dict[str, str]:
-    if seen.ending.get("status") == "success":
+def _error_type(operation: Operation) -> dict[str, str]:
+    if operation.ending.get("status") == "success":
         return {}
-    return {"error.type": str(seen.ending.get("error_type") or seen.ending.get("status"))}
+    return {"error.type": str(operation.ending.get("error_type") or operation.ending.get("status"))}
 
 
-def _target(seen: Observation) -> dict[str, str]:
-    if seen.place is None or seen.place.target is None:
+def _target(operation: Operation) -> dict[str, str]:
+    if operation.environment is None or operation.environment.target is None:
         return {}
-    kind, name = seen.place.target
+    kind, name = operation.environment.target
     return {_OF_TARGETS.get(kind, f"hermes.{kind}.id"): name}
 
 
@@ -182,9 +187,8 @@ def _named(names: Mapping[str, str], facts: Mapping[str, object]) -> dict[str, _
     return {name: value for name, value in known.items() if isinstance(value, str | int | float)}
 
 
-def _texts(seen: Observation, names: Mapping[str, str], facts: Mapping[str, object]) -> dict[str, str]:
-    redactor = seen.redactor() if seen.place and seen.place.tells_text else None
-    if redactor is None:
+def _texts(operation: Operation, names: Mapping[str, str], facts: Mapping[str, object]) -> dict[str, str]:
+    if not (operation.environment and operation.environment.telemetry_text):
         return {}
-    fitting = Fitting(redactor)
+    fitting = Fitting(operation.redactor())
     return {name: str(fitting.value(key, facts[key])) for key, name in names.items() if isinstance(facts.get(key), str)}

@@ -7,6 +7,7 @@ import os
 import sys
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -16,6 +17,7 @@ from environments.loop import Call, current, on_loop, run, waits_for
 from environments.owner import Owner
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
+from environments.shell import snapshots
 from environments.shell.cleanup import end_all, renew
 from environments.shell.commands import Commands
 from environments.shell.dialect.commands import TELL_TIME, making_scratch
@@ -62,6 +64,8 @@ class PersistentShellEnvironment(BaseEnvironment):
     """Whether `hunt` does anything."""
     target_stays: ClassVar[bool] = False
     """Whether the target is the same after every loss, such as a host to which the link was dropped."""
+    has_snapshots: ClassVar[bool] = False
+    """True if `take_snapshot` and `drop_snapshot` are implemented."""
     internal: Commands
 
     def __init__(self, settings: EnvironmentSettings) -> None:
@@ -78,6 +82,8 @@ class PersistentShellEnvironment(BaseEnvironment):
         self.session_numbers: Iterator[int] = itertools.count(1)
         self.ready_since: int | None = None
         """When it was first ready, on the target's clock, see `Quarry.since`."""
+        self.forked_from: str | None = None
+        """The snapshot that was taken for this environment alone, see `fork`."""
 
     # What a backend answers.
 
@@ -212,6 +218,34 @@ class PersistentShellEnvironment(BaseEnvironment):
         """
         return None
 
+    def take_snapshot(self, name: str | None) -> Awaitable[str] | str:
+        """Keep the target's files as they are, and return the image, see `BaseEnvironment.snapshot`.
+
+        Called once the target is up. It goes to its end if its caller is interrupted.
+
+        Args:
+            name: The checked name; None is a snapshot for one fork, which `drop_snapshot` removes in the end. Its
+                labels have to say so, and name the process that it is for, so that `gc` can remove it.
+
+        Raises:
+            UnsupportedError: There is none of this target.
+            TerminalError: It could not be taken.
+        """
+        raise NotImplementedError
+
+    def drop_snapshot(self, snapshot: str) -> Awaitable[None] | None:
+        """Remove a snapshot that was taken for a fork, if it is there. Called on the fork once its target is gone.
+
+        Raises:
+            TerminalError: It could not be removed.
+        """
+        raise NotImplementedError
+
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return the settings of this environment with a snapshot as the image of its target."""
+        own: Any = self.settings.own
+        return replace(self.settings, own=replace(own, image=snapshot))
+
     @property
     def enforced_limits(self) -> frozenset[str]:
         """Names of the resource settings that the target enforces."""
@@ -304,6 +338,20 @@ class PersistentShellEnvironment(BaseEnvironment):
         self.attachments.renew()
         self.passthrough.renew()
 
+    @on_loop
+    async def snapshot(self, name: str) -> str:
+        """Keep the target's files, see `BaseEnvironment`."""
+        return await snapshots.take(self, name)
+
+    async def _fork(self, call: Call[BaseEnvironment] | None) -> BaseEnvironment:
+        self.check_process()
+        return await snapshots.fork(self, call)
+
+    @waits_for(_fork)
+    def fork(self) -> BaseEnvironment:
+        """Return an environment on a copy of the target, see `BaseEnvironment`."""
+        return self.run_on_loop(self._fork)
+
     async def _cleanup(self, _: Call[Any]) -> None:
         if self.life.is_ours:
             await self.close()
@@ -317,7 +365,14 @@ class PersistentShellEnvironment(BaseEnvironment):
     async def close(self) -> None:
         """End everything. All that call this wait for one end, which goes on whatever becomes of them."""
         await self._file_calls.end()
-        await self.life.close(lambda: end_all(self))
+        await self.life.close(self._end_all)
+
+    async def _end_all(self) -> None:
+        try:
+            if self.life.generation:
+                await end_all(self)
+        finally:
+            await snapshots.drop_own(self)
 
     def __del__(self, is_at_end: Callable[[], bool] = sys.is_finalizing) -> None:
         if not is_at_end() and (life := getattr(self, "life", None)):  # there, names of modules may be gone

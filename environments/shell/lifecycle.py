@@ -213,13 +213,13 @@ class Lifecycle:
         with start.active():
             if not env.same_machine:
                 await start.told("starting")
-            with env.observation.start() as seen:
+            with env.observation.start() as operation:
                 if inspect.iscoroutinefunction(env.start_target):
                     await self._start_here(start)
                 else:
                     await in_worker(env.start_target)
                 target = env.observation.target
-                seen.tell(target=" ".join(target) if target else None)
+                operation.tell(target=" ".join(target) if target else None)
             if not env.same_machine:
                 await start.told(f"started in {time.monotonic() - began:.1f} s", complete=True)
 
@@ -273,8 +273,7 @@ class Lifecycle:
     async def _close(self, end_all: Callable[[], Any]) -> None:
         try:
             await self._end_starts()
-            if self.generation:
-                await end_all()
+            await end_all()
         finally:
             log.debug("backend %r: cleaned up", self._name)
             self.stage = Stage.CLOSED
@@ -293,7 +292,7 @@ class Lifecycle:
                 ResourceWarning,
                 stacklevel=3,
             )
-        if not self.generation:
+        if not (self.generation or env.forked_from):
             self.stage = Stage.CLOSED
             _open.discard(self._token)
         else:

@@ -137,7 +137,7 @@ class ShellProcess(Process):
 
     def __init__(self, life: Lifecycle, release: Callable[[Shell], object], background: Background, limit: int) -> None:
         self._life, self._release = life, release
-        self._grace, self._tap = background.grace, background.tap
+        self._grace, self._copy = background.grace, background.output_copy
         self._given_sink = background.sink
         self._unread = UnreadOutput(limit)
         self._delivery = self._delivery_to(background.sink) if background.sink else None
@@ -164,7 +164,9 @@ class ShellProcess(Process):
         self._is_on_terminal = request.where is Where.LAST_ON_TERMINAL
         sink = self._delivery or self._unread
         sink.stream = shell.stream
-        self.running_command = Running(shell, request, self._tap.into(sink) if self._tap else sink, self._grace, ending)
+        self.running_command = Running(
+            shell, request, self._copy.into(sink) if self._copy else sink, self._grace, ending
+        )
 
     def follow(self, on_end: Callable[[ShellProcess], object]) -> None:
         """Wait for the end in a task of its own."""

@@ -13,11 +13,10 @@ from pathlib import PurePosixPath
 from environments.claim import Claim
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import FoundTarget
-from environments.singularity.client import Client
-from environments.singularity.image import claim_name
+from environments.singularity.client import Client, claim_name
 from environments.singularity.instance import PREFIX, Record, orphans, owner_of, records, remove
 from environments.singularity.machine import Machine
-from environments.singularity.overlay import ABOUT, About, kept_folder
+from environments.singularity.options import ABOUT, About, kept_folder
 
 _NAME = re.compile(r"-(?P<id>[0-9a-f]{12})(?:-(?P<task>.+))?$")
 """What stands behind the mark of the owner in an instance's name."""

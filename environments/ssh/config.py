@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,3 +183,19 @@ def _included(patterns: list[str], path: Path) -> Iterator[Path]:
         full = path.parent / Path(pattern.strip('"')).expanduser()
         root = Path(full.anchor)
         yield from sorted(root.glob(str(full.relative_to(root))))
+
+
+def login_command(own: SSHSettings, route: Route, command: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return what to run to log in at the host of the settings. Secrets are asked for there, and not handed over.
+
+    The name of the host is that of the settings, so that all else the SSH client's configuration says of it holds.
+
+    Args:
+        own: What was set.
+        route: What became of it.
+        command: What to run there on a terminal; the login shell, if it is empty.
+    """
+    config = ("-F", str(Path(own.config).expanduser())) if own.config else ()
+    key = ("-i", str(Path(own.key).expanduser())) if own.key else ()
+    login = ("ssh", *config, "-p", str(route.port), *key, f"{route.user}@{own.host}")
+    return (*login[:-1], "-t", login[-1], shlex.join(command)) if command else login

@@ -11,7 +11,7 @@ import paramiko
 
 from environments.errors import CLEANED_UP, EnvironmentStartError
 from environments.found_target import FoundTarget
-from environments.loop import done_within, in_worker, spawn
+from environments.loop import done_within, in_worker, run, spawn
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.listing import list_environments
@@ -19,14 +19,13 @@ from environments.shell.rescue import printed
 from environments.shell.stream import Stream, Terminal
 from environments.shell.transfer import Runner
 from environments.sources import load_settings
-from environments.ssh.advice import Login
-from environments.ssh.config import Route, resolve
+from environments.ssh.config import Route, login_command, resolve
 from environments.ssh.files import SFTPFiles, SSHFiles
 from environments.ssh.forwarding import Forwarding
 from environments.ssh.link import Link
+from environments.ssh.login import Login
 from environments.ssh.settings import SSHSettings
 from environments.ssh.stream import LINK_ERRORS, SSHStream
-from environments.ssh.way_in import way_in
 from environments.starting import StartLimits, current_start
 from environments.target import Address, Target
 
@@ -155,12 +154,12 @@ class SSHEnvironment(PersistentShellEnvironment):
         return Target("ssh", "host", self._route.host, str(self._own.host), self._route.host, self.way_in())
 
     def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return what a person runs here to log in there, see `way_in`.
+        """Return what a person runs here to log in there, see `login_command`.
 
         Args:
             command: What to run there on a terminal; the login shell, if it is empty.
         """
-        return way_in(self._own, self._route or resolve(self._own), command)
+        return login_command(self._own, self._route or resolve(self._own), command)
 
     def find_address(self, port: int) -> Address:
         """Return a port here that leads to one of the host, see `BaseEnvironment.address`."""
@@ -178,12 +177,12 @@ class SSHEnvironment(PersistentShellEnvironment):
             UnsupportedError: The server forwards nothing there, as it has said before.
             TerminalError: There is no port to be had here.
         """
-        return self._forwarding.address(host, port)
+        return self.run_on_loop(lambda _: self._forwarding.address(host, port))
 
     def stop_target(self) -> None:
         """Disconnect."""
         self._sftp.close()
-        self._forwarding.close()
+        run(lambda _: self._forwarding.close())
         with self._link_lock:
             self._stopped = True
             self._close_links(self._links)

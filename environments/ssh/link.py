@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import subprocess
 import threading
 from contextlib import AbstractContextManager
 from functools import partial
@@ -18,11 +19,9 @@ from paramiko.packet import Packetizer
 
 from environments.errors import EnvironmentStartError
 from environments.loop import current, done_within, in_worker, spawn
-from environments.ssh.advice import Login, explained
 from environments.ssh.config import Route
-from environments.ssh.host_keys import check_host_keys, lookup_name, lookup_port
+from environments.ssh.login import CONNECT_TIMEOUT, Login, check_host_keys, explained, lookup_name, lookup_port
 from environments.ssh.stream import LINK_ERRORS, WINDOW
-from environments.ssh.wire import CONNECT_TIMEOUT, break_off, connected, proxied
 from environments.starting import current_start
 
 if TYPE_CHECKING:
@@ -257,3 +256,54 @@ def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
     options = transport.get_security_options()
     options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
     return transport
+
+
+# The wire under it: a TCP connection, or what a ProxyCommand makes.
+
+
+def connected(host: str, port: int) -> socket.socket:
+    """Return a connection, as `socket.create_connection` does, which the start that needs it can break off."""
+    start = current_start()
+    addresses = start.alone(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
+    error: OSError | None = None
+    for family, kind, protocol, _, address in addresses:
+        wire = socket.socket(family, kind, protocol)
+        try:
+            wire.settimeout(CONNECT_TIMEOUT)
+            with start.aborting(partial(break_off, wire)):
+                wire.connect(address)
+        except OSError as failed:
+            wire.close()
+            error = failed
+        except BaseException:
+            wire.close()
+            raise
+        else:
+            return wire
+    raise error or OSError(f"{host} has no address")
+
+
+def break_off(wire: socket.socket) -> None:
+    """Have whoever waits for something on a wire fail, also for the connection itself."""
+    with contextlib.suppress(OSError):
+        wire.shutdown(socket.SHUT_RDWR)
+
+
+def proxied(command: str, opened: contextlib.ExitStack) -> socket.socket:
+    """Start a ProxyCommand on a socket pair. paramiko's own class spins for ever when the command has ended."""
+    ours, theirs = socket.socketpair()
+    try:
+        child = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {command}"],
+            stdin=theirs.fileno(),
+            stdout=theirs.fileno(),
+            start_new_session=True,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    opened.callback(child.wait)
+    opened.callback(child.terminate)
+    return ours

@@ -49,8 +49,8 @@ def remote_command(argv: Sequence[str]) -> str:
     return f"exec /bin/sh -c 'eval \"$(printf %b \"$0\")\"' '{packed}'"
 
 
-class _Bell(threading.Event):
-    """Has the loop look at a stream, in place of an event that paramiko's thread sets with each packet.
+class Bell(threading.Event):
+    """Wakes the loop, in place of an event that paramiko's thread sets with each packet of a channel.
 
     Args:
         look: Called on the loop, once for all that has arrived by then.
@@ -63,12 +63,13 @@ class _Bell(threading.Event):
         self._soon = current().soon
 
     def set(self) -> None:
+        """Have the loop called, see `threading.Event`."""
         if not self._rings:
             self._rings = True
             self._soon(self._answer)
 
     def clear(self) -> None:
-        pass
+        """Do nothing, see `threading.Event`."""
 
     def _answer(self) -> None:
         self._rings = False  # first: what arrives while the loop looks rings again
@@ -111,7 +112,7 @@ class SSHStream(SendingStream):
     def _begin(self) -> None:
         self._loop = current().loop
         self._code: asyncio.Future[int | None] = self._loop.create_future()
-        bell = _Bell(self._look)
+        bell = Bell(self._look)
         self._channel.status_event = bell
         self._channel.in_buffer.set_event(bell)
         self._channel.in_stderr_buffer.set_event(bell)

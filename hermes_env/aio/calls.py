@@ -21,7 +21,6 @@ from anyio.lowlevel import RunVar, checkpoint, checkpoint_if_cancelled, current_
 from environments import CallCancelledError, CancelScope, TerminalError
 from environments.cancellation import current_scope, ended_in_scope, in_no_scope
 from environments.loop import AT_THE_END, Call, Piece, calling_back, current, in_worker, work_of
-from environments.observation.observation import UNOBSERVED
 from environments.options import check_count
 
 try:
@@ -304,9 +303,9 @@ class Block:
 
 
 def is_observed(thing: object) -> bool:
-    """Return whether what an environment does is told to an observer, which may block."""
+    """Return whether an environment's operations have observers, which may block."""
     observation = getattr(thing, "observation", None)
-    return observation is not None and observation.observed("file", "", dict) is not UNOBSERVED
+    return observation is not None and observation.is_observed
 
 
 def as_coroutine(

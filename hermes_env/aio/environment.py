@@ -208,6 +208,13 @@ class AsyncEnvironment(Commands):
         """Return the session of a name, which is opened unless it is open, see `BaseEnvironment.session`."""
         return AsyncSession(self.sync.session(name, cwd=cwd, user=user))
 
+    snapshot = as_coroutine(BaseEnvironment.snapshot)
+    _forked = as_coroutine(BaseEnvironment.fork)
+
+    async def fork(self) -> AsyncEnvironment:
+        """Return an environment on a copy of the target, see `BaseEnvironment.fork`."""
+        return AsyncEnvironment.of(await self._forked())
+
     # Files. Cancelled, a transfer ends in the middle and leaves no part of a file.
 
     write_bytes = as_coroutine(BaseEnvironment.write_bytes)

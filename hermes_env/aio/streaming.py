@@ -15,8 +15,8 @@ from environments.cancellation import current_scope
 from environments.internal import Ended
 from environments.internal import Work as WorkOf
 from environments.loop import Call
-from environments.observation.observation import UNOBSERVED, Observation
-from environments.observation.watched import came_of
+from environments.observation.events import UNOBSERVED, Operation
+from environments.observation.observed import came_of
 from environments.options import Command, CommandOptions, CommandText, SharedOptions, StderrMode
 from environments.output import ChannelName, Teller
 from hermes_env.aio.calls import Block, Waiting, Work, awaited, in_scope, in_thread
@@ -54,7 +54,7 @@ class Asked(NamedTuple):
     session: EnvironmentSession | None = None
     """The session of a name in which it runs."""
 
-    def observed(self) -> Observation:
+    def observed(self) -> Operation:
         """Return what tells those who look on."""
         name = self.session.name if self.session else None
         return self.env.observation.command(self.command, self.way, name) if self.way else UNOBSERVED
@@ -76,12 +76,12 @@ class Asked(NamedTuple):
     async def result(self) -> CommandResult:
         """Run it, and await the callback for its output here."""
         teller = Teller(self.command.on_output, self.command.binary) if self.command.on_output else None
-        with self.observed() as seen:
+        with self.observed() as operation:
             ended = await awaited(await self.permitted(), teller)
             for told in teller.finish() if teller else ():
                 if inspect.isawaitable(told):
                     await told
-            return came_of(seen, ended())
+            return came_of(operation, ended())
 
 
 class StreamArguments(SharedOptions, total=False):
@@ -160,7 +160,7 @@ class OutputStream(Block, Generic[PieceT]):
         self._ask = ask
         self._ready: deque[PieceT] = deque()
         self._teller = Teller(partial(_add, self._ready, kind), kind is BytesPiece)
-        self._seen: Observation = UNOBSERVED
+        self._operation: Operation = UNOBSERVED
         self._waiting: Waiting | None = None
         self._has_ended = False
         self._result: CommandResult | None = None
@@ -194,7 +194,7 @@ class OutputStream(Block, Generic[PieceT]):
         except GeneratorExit:  # the event loop was closed, and the stream goes with its last reference
             raise
         except BaseException as error:
-            self._seen.failed(error)
+            self._operation.failed(error)
             await self.aclose()
             raise
         raise StopAsyncIteration
@@ -203,8 +203,8 @@ class OutputStream(Block, Generic[PieceT]):
         asked = self._ask()
         scope = self._scope = CancelScope(outer=current_scope())
         weakref.finalize(self, scope.cancel).atexit = False  # left by a break, where nothing can await the end
-        with asked.observed() as self._seen:
-            self._seen.goes_on()
+        with asked.observed() as self._operation:
+            self._operation.goes_on()
             with scope.active():
                 work = await asked.permitted()
             waiting = self._waiting = Waiting(in_scope(scope, work), object(), wants_pieces=True)
@@ -222,8 +222,8 @@ class OutputStream(Block, Generic[PieceT]):
             if has_ended or waiting.call.error is None:
                 ended = await waiting.result()
                 with self._scope.active():  # which says how it was ended
-                    self._result = came_of(self._seen, ended())
-        self._seen.end()
+                    self._result = came_of(self._operation, ended())
+        self._operation.end()
 
     _end = aclose
 

@@ -35,6 +35,7 @@ def run_task(
     if scope.cancelled:
         return not_begun(task.id)
     began = time.monotonic()
+    env.observation.batch_task = task.id
     run = _TaskRun(env, task, timeout if task.timeout is None else task.timeout, scope)
     try:
         with scope.active():
@@ -44,6 +45,8 @@ def run_task(
         result = failed(task.id, error, began=run.has_begun or not isinstance(error, EnvironmentStartError))
         if work and not isinstance(error, TerminalError):
             result = replace(result, output=traceback.format_exc())
+    finally:
+        env.observation.batch_task = None
     if work and scope.cancelled:
         result = timed_out(result, run.limit) if run.is_over else interrupted(result)
     return replace(result, duration_seconds=time.monotonic() - began)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from hermes_env.report.events import Event, Note, Record, number
+from hermes_env.report.events import JoinedRecord, Note, RecordedEvent, number
 from hermes_env.report.texts import Pieces, Texts, entries_missing, gaps_of, missing_within, with_gaps
 
 _TEXTS = ("command", "script", "output", "stderr", "result", "error", "note")
@@ -27,7 +27,7 @@ _DAMAGES = 100
 """Damaged lines that are named; all are counted."""
 
 
-def contents_of(record: Record) -> tuple[dict[str, object], list[Pieces]]:
+def contents_of(record: JoinedRecord) -> tuple[dict[str, object], list[Pieces]]:
     """Return the events of a record ready for JSON, and the texts that they refer to by their numbers."""
     texts = Texts()
     base = min([run.time for run in record.runs] + [event.time for event in record.events])
@@ -58,7 +58,7 @@ def _note(note: Note, base: float) -> dict[str, object]:
     return {"run": note.run, "t": note.time - base, **told}
 
 
-def _event(event: Event, base: float, texts: Texts, notes: list[object] | None) -> dict[str, object]:
+def _event(event: RecordedEvent, base: float, texts: Texts, notes: list[object] | None) -> dict[str, object]:
     began, ended = event.began, event.ended or {}
     kind = str(began.get("kind") or "event")
     contents: dict[str, object] = {

@@ -14,7 +14,7 @@ VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordedRun:
     """One process that wrote to the record."""
 
     id: str
@@ -33,7 +33,7 @@ class Note:
 
 
 @dataclass(slots=True)
-class Event:
+class RecordedEvent:
     """Something that took its time. `began` and `ended` are the lines that say so; either may be missing."""
 
     run: int
@@ -55,11 +55,11 @@ class Event:
 
 
 @dataclass(slots=True)
-class Record:
+class JoinedRecord:
     """A whole record. Events stand in the order in which they began to be written, a parent before its children."""
 
-    runs: list[Run] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
+    runs: list[RecordedRun] = field(default_factory=list)
+    events: list[RecordedEvent] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     damages: list[Damage] = field(default_factory=list)
     last: dict[int, float] = field(default_factory=dict)
@@ -83,14 +83,14 @@ def number(value: object) -> float | None:
 
 class _Joining:
     def __init__(self) -> None:
-        self.record = Record()
+        self.record = JoinedRecord()
         self._runs: dict[str, int] = {}
         self._events: dict[str, int] = {}
 
     def add(self, line: Line) -> None:
         time = number(line.get("time"))
         time = None if time is None or abs(time) > _LAST_TIME else time
-        if time is None or line.get("event") not in ("run", "begin", "end", "note"):
+        if time is None or line.get("event") not in ("run", "begin", "end", "note", "network_refused"):
             return
         run = self._run(line, time)
         self.record.last[run] = max(time, self.record.last.get(run, time))
@@ -102,6 +102,8 @@ class _Joining:
             case "note":
                 event = self._events.get(str(line.get("id")))
                 self.record.notes.append(Note(run, time, event, line))
+            case "network_refused":
+                self._refused(line, run, time)
 
     def _run(self, line: Line, time: float) -> int:
         """Return the number of a line's run. One whose first line is missing is known by its other lines alone."""
@@ -111,13 +113,21 @@ class _Joining:
             _check_version(line)
         if known is None:
             known = self._runs[name] = len(self.record.runs)
-            self.record.runs.append(Run(name, time, line if line["event"] == "run" else {}))
+            self.record.runs.append(RecordedRun(name, time, line if line["event"] == "run" else {}))
         return known
 
     def _begin(self, line: Line, run: int, time: float) -> None:
         parent = self._events.get(str(line.get("parent")))
         self._events[str(line.get("id"))] = len(self.record.events)
-        self.record.events.append(Event(run, parent, time, line))
+        self.record.events.append(RecordedEvent(run, parent, time, line))
+
+    def _refused(self, line: Line, run: int, time: float) -> None:
+        """Add what happened at one moment as an event that took no time."""
+        host, port = line.get("host"), line.get("port")
+        named = {"kind": line["event"], "name": str(host) if port is None else f"{host}:{port}"}
+        parent = self._events.get(str(line.get("id")))
+        ended: Line = {"seconds": 0.0, "status": "denied"}
+        self.record.events.append(RecordedEvent(run, parent, time, {**line, **named}, ended))
 
     def _end(self, line: Line, run: int, time: float) -> None:
         known = self._events.get(str(line.get("id")))
@@ -126,7 +136,7 @@ class _Joining:
         elif known is None:  # its begin is lost
             seconds = max(0.0, number(line.get("seconds")) or 0.0)
             self._events[str(line.get("id"))] = len(self.record.events)
-            self.record.events.append(Event(run, None, time - seconds, {"kind": line.get("kind")}, line))
+            self.record.events.append(RecordedEvent(run, None, time - seconds, {"kind": line.get("kind")}, line))
 
 
 def _check_version(line: Line) -> None:
@@ -146,7 +156,7 @@ def _told_apart(lines: Iterable[Line | Damage], damages: list[Damage]) -> Iterat
             yield line
 
 
-def joined(lines: Iterable[Line | Damage]) -> Record:
+def joined(lines: Iterable[Line | Damage]) -> JoinedRecord:
     """Join the lines of a record.
 
     Raises:

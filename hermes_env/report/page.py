@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hermes_env.report.contents import contents_of
-from hermes_env.report.events import Record
+from hermes_env.report.events import JoinedRecord
 
 MARK = '<meta name="generator" content="hermes-env report">'
 """Says in the first lines of a file that it is a report, which a new one may replace."""
@@ -22,7 +22,7 @@ _SCRIPTS = (
 )
 
 
-def page_of(record: Record, name: str) -> Iterator[str]:
+def page_of(record: JoinedRecord, name: str) -> Iterator[str]:
     """Write a record as an HTML page, in pieces.
 
     Args:

@@ -13,7 +13,7 @@ from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.log import logger
 from environments.manager import get_environment
-from environments.observation.watched import came_of_tool
+from environments.observation.observed import came_of_tool
 from environments.output import TextCallback
 from environments.validation import closest
 from hermes_env.schemas.answers import answer, error_answer
@@ -120,11 +120,11 @@ def _result(
             session=True if arguments.get(SESSION) else None,
         )
         return _told_of_script(run, on_images)
-    with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as seen:
+    with env.observation.observed("tool_call", name, lambda: {"tool": name, "arguments": arguments}) as operation:
         if name in tools.own:
-            return came_of_tool(seen, env.model_view().value(_awaited(tools.own[name](**arguments))))
+            return came_of_tool(operation, env.model_view().value(_awaited(tools.own[name](**arguments))))
         with watching_output(on_output):
-            return came_of_tool(seen, model_tools(env)[name](**arguments))
+            return came_of_tool(operation, model_tools(env)[name](**arguments))
 
 
 def _told_of_script(run: ExecutionResult, on_images: Callable[[Sequence[bytes]], object] | None) -> object:

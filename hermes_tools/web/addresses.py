@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
+from environments.network.rules import is_public
 from hermes_tools.web.deadline import Deadline
 
-Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 SocketAddress = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 """A family, and what a socket of it connects to."""
@@ -16,13 +16,6 @@ SocketAddress = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 _METADATA_HOSTS = frozenset(
     {"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"}
 )
-_NOT_PUBLIC_IPV4 = tuple(map(IPv4Network, ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24")))
-"""Azure's metadata service; protocols, and the metadata of another cloud; relays of 6to4. Python knows all others."""
-_PUBLIC_IPV6 = IPv6Network("2000::/3")
-_NOT_PUBLIC_IPV6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
-"""Special purposes, Teredo among them; documentation; 6to4, which leads to any IPv4 address; documentation."""
-_NAT64 = IPv6Network("64:ff9b::/96")
-"""How networks without IPv4 name public IPv4 addresses."""
 
 
 class AddressRefusedError(Exception):
@@ -67,19 +60,6 @@ class AddressRules:
             address = ip_address(text.partition("%")[0])
             if not is_public(address) and not any(address in network for network in self._networks):
                 raise _refused(host, "has an address that is not public")
-
-
-def is_public(address: Address) -> bool:
-    """Whether an address belongs to the public internet, as far as addresses can tell.
-
-    IPv6 addresses that lead to an IPv4 address are not public, whichever it is; but NAT64's are as public as that.
-    """
-    if isinstance(address, IPv4Address):
-        special = address.is_multicast or any(address in network for network in _NOT_PUBLIC_IPV4)
-        return address.is_global and not special
-    if address in _NAT64:
-        return is_public(IPv4Address(int(address) & 0xFFFFFFFF))
-    return address in _PUBLIC_IPV6 and not any(address in network for network in _NOT_PUBLIC_IPV6)
 
 
 def addresses_of(host: str, port: int, deadline: Deadline) -> list[SocketAddress]:

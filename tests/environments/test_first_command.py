@@ -39,6 +39,6 @@ def test_a_first_command_imports_nothing_that_it_does_not_need() -> None:
     imported = set(said.stdout.split())
     assert "environments.local.environment" in imported
     assert imported & NOT_NEEDED == set()
-    others = ("docker", "ssh", "singularity", "modal", "daytona")
+    others = ("bubblewrap", "docker", "ssh", "singularity", "modal", "daytona")
     assert [name for name in imported if name.startswith(tuple(f"environments.{other}" for other in others))] == []
     assert len(imported) <= MOST_MODULES

@@ -44,7 +44,7 @@ def bubblewrap(cwd: Path) -> Iterator[Subject]:
     require_bubblewrap()
 
     def make(**settings: object) -> BaseEnvironment:
-        return create_environment("local", **{"sandbox": "bubblewrap", "cwd": str(cwd), **settings})
+        return create_environment("bubblewrap", **{"cwd": str(cwd), **settings})
 
     yield Subject(make, end_sandbox, refused_settings=NO_LIMITS)
 
@@ -143,7 +143,7 @@ def singularity_over_ssh(cwd: Path) -> Iterator[Subject]:
 
 def kill_instance(env: BaseEnvironment) -> None:
     """Kill the first process of an environment's instance, which is on this machine."""
-    os.kill(env._instance.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    os.kill(env._instance.record.pid, signal.SIGKILL)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager
@@ -177,7 +177,7 @@ def modal(_: Path) -> Iterator[Subject]:
         require_docker().close()
 
     def terminate(env: BaseEnvironment) -> None:
-        env._target._sandbox.terminate()  # type: ignore[attr-defined]
+        env._sandbox.terminate()  # type: ignore[attr-defined]
 
     refused = dict.fromkeys(("container_disk", "container_pids"), 512)
     with contextlib.nullcontext() if live else modal_stand_in(PYTHON_IMAGE):

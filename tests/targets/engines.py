@@ -77,7 +77,7 @@ def require_singularity() -> Singularity:
 
 def require_bubblewrap() -> None:
     """Make sure that this user may put up a sandbox."""
-    from environments.local.bubblewrap.refusal import trial
+    from environments.bubblewrap.sandbox import trial
 
     try:
         trial()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from code_execution import PythonSession, execute_code
-from environments import BaseEnvironment
+from environments import BaseEnvironment, UnsupportedError
 
 Context = dict[str, Any]
 """What belongs to one call of an operation: `word`, a word for the arguments of its processes, and what it makes."""
@@ -135,6 +136,22 @@ def _python_goes_on(env: BaseEnvironment, context: Context) -> None:
         raise AssertionError(f"the next script of the session gives {result}")
 
 
+def _snapshot(env: BaseEnvironment, context: Context) -> None:
+    with contextlib.suppress(UnsupportedError):
+        env.snapshot(context["word"])
+
+
+def _fork(env: BaseEnvironment, context: Context) -> None:
+    with contextlib.suppress(UnsupportedError):
+        context["fork"] = env.fork()
+        context["fork"].execute("true")
+
+
+def _end_fork(env: BaseEnvironment, context: Context) -> None:
+    if fork := context.pop("fork", None):
+        fork.cleanup()
+
+
 OPERATIONS: dict[str, Operation] = {
     "execute": Operation(("execute",), lambda env, _: env.execute("echo old")),
     "execute with a callback": Operation(
@@ -223,6 +240,8 @@ OPERATIONS: dict[str, Operation] = {
     "Process.resize": _on_process("resize", 30, 100),
     "Process.add_done_callback": _on_process("add_done_callback", lambda code: None),
     "Process.kill": _on_process("kill"),
+    "snapshot": Operation(("snapshot",), _snapshot, most=8),
+    "fork": Operation(("fork",), _fork, undo=_end_fork, most=8),
     "renew": Operation(("renew",), lambda env, _: env.renew(), ends=True, most=12),
     "cleanup": Operation(("cleanup",), lambda env, _: env.cleanup(), ends=True, most=12),
     "execute_code": Operation(("execute_code",), lambda env, _: execute_code("print(1)", env=env, tools={}), most=16),
@@ -276,6 +295,7 @@ OF_A_BACKEND = (
     "put_dir",
     "Process.read",
     "Process.kill",
+    "fork",
     "cleanup",
     "execute_code with a tool call",
 )

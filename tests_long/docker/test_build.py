@@ -13,7 +13,7 @@ from targets.engines import MINIMAL_IMAGE
 
 from environments import EnvironmentStartError, create_environment
 from environments.conformance.check import wait_until
-from environments.docker.build import BUILT
+from environments.docker.image import BUILT
 from environments.errors import StartStoppedError
 
 pytestmark = pytest.mark.alone("builds")

@@ -11,7 +11,7 @@ class Axis {
 
   // Idle times that are worth folding, between what is done for nothing else.
   findGaps() {
-    const busy = roots.flatMap((root) => (root.kind === "run" ? root.children : [root])).sort(byTime);
+    const busy = roots.flatMap((root) => eventsOf(root)).sort(byTime);
     const gaps = [];
     let until = begin;
     for (const node of busy) {

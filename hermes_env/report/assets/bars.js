@@ -8,7 +8,7 @@ function appendBars(track, { node, open }, width) {
   const [left, right] = [axis.x(node.t), axis.x(node.end)];
   if (right < 0 || left > 1) return;
   const ran = stretch(`ran${node.d === null ? " open" : ""}`, left, right);
-  if (node.kind === "run") ran.classList.add("run");
+  if (isGroup(node)) ran.classList.add("run");
   else if (open) paint(ran, node, left, right, width);
   else ran.classList.add("solid");
   track.append(ran);

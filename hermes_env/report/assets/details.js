@@ -16,6 +16,7 @@ const FACTS = {
   target: "Target",
   environment: "Environment",
   task: "Task",
+  batch_task: "Batch's task",
   session: "Session",
   way: "Way",
   cwd: "Directory",
@@ -171,7 +172,7 @@ function timeSection(node) {
   const facts = element("dl", { class: "facts" });
   fact(facts, "Began", `${duration(node.t - begin)} after the beginning, at ${clock(data.base + node.t)}`);
   if (node.approval) fact(facts, "Approval", `somebody was asked for ${duration(node.approval)}`);
-  if (node.parent && node.parent.kind !== "run")
+  if (node.parent && !isGroup(node.parent))
     facts.append(element("dt", {}, "Done for"), element("dd", {}, linkTo(node.parent)));
   const blockers = blockersOf(node.waiter ?? node);
   if (blockers.length)
@@ -179,7 +180,7 @@ function timeSection(node) {
       element("dt", {}, "Waited behind"),
       element("dd", {}, ...blockers.flatMap((other, place) => [place ? "\n" : "", linkTo(other)])),
     );
-  return node.kind === "run"
+  return isGroup(node)
     ? section("Time", facts)
     : section("Time", ...(shownParts.length > 1 ? [bar, list] : []), facts);
 }
@@ -203,7 +204,7 @@ function linkTo(node) {
   return element(
     "button",
     { type: "button", class: "link", onclick: () => visit(node) },
-    node.kind === "run" ? null : element("span", { class: "quiet" }, `${kindLabel(node)} `),
+    isGroup(node) ? null : element("span", { class: "quiet" }, `${kindLabel(node)} `),
     line(node.name),
   );
 }

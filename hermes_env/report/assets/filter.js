@@ -20,13 +20,13 @@ function isIn(pieces, pattern) {
 }
 
 function contains(node, pattern) {
-  if (isIn([node.name, node.hint ?? ""], pattern)) return true;
+  if (isIn([node.name, node.hint ?? "", String(node.facts.batch_task ?? "")], pattern)) return true;
   const numbers = [node.texts, node.arguments ?? {}, node.result ?? {}].flatMap((shown) => Object.values(shown));
   return numbers.some((number) => isIn(texts()[number], pattern));
 }
 
 function matches(node, from, to) {
-  if (node.kind === "run") return false;
+  if (isGroup(node)) return false;
   if (filter.failed && !node.failed) return false;
   if (filter.waited && !(node.waited >= LEAST_WAIT)) return false;
   if (filter.kinds.size && !filter.kinds.has(kindOf(node))) return false;
@@ -67,7 +67,7 @@ function visibleRows() {
       level,
       children: children.length > 0,
       open,
-      context: filtering && !matching.has(node) && node.kind !== "run",
+      context: filtering && !matching.has(node) && !isGroup(node),
     });
     if (open) for (let place = children.length - 1; place >= 0; place -= 1) stack.push([children[place], level + 1]);
   }

@@ -21,8 +21,17 @@ function texts() {
   return parsedTexts;
 }
 
+// A run, or a task of a batch: events together that are none themselves.
+function isGroup(node) {
+  return node.kind === "run" || node.kind === "task";
+}
+
+function eventsOf(node) {
+  return isGroup(node) ? node.children.flatMap(eventsOf) : [node];
+}
+
 function kindOf(node) {
-  return node.kind in KINDS || node.kind === "run" ? node.kind : "other";
+  return node.kind in KINDS || isGroup(node) ? node.kind : "other";
 }
 
 function kindLabel(node) {
@@ -41,24 +50,16 @@ const nodes = data.events.map((event, index) => ({
   waiting: 0,
   leaves: [],
 }));
-const runs = data.runs.map((run, index) => ({
-  ...run,
-  key: `r${index}`,
-  run: index,
-  kind: "run",
-  name: runName(run),
-  hint: [CLOCK.format(new Date((data.base + run.t) * 1000)), run.pid && `process ${run.pid}`]
-    .filter(Boolean)
-    .join("  "),
-  d: 0,
-  status: "success",
-  texts: {},
-  facts: {},
-  children: [],
-  self: 0,
-  waiting: 0,
-  leaves: [],
-}));
+function group(kind, key, run, name, more) {
+  const empty = { d: 0, status: "success", texts: {}, facts: {}, children: [], self: 0, waiting: 0, leaves: [] };
+  return { kind, key, run, name, ...empty, ...more };
+}
+
+const runs = data.runs.map((run, index) => {
+  const began = CLOCK.format(new Date((data.base + run.t) * 1000));
+  const hint = [began, run.pid && `process ${run.pid}`].filter(Boolean).join("  ");
+  return group("run", `r${index}`, index, runName(run), { ...run, hint });
+});
 const roots = [];
 for (const node of nodes) {
   const run = runs[node.run];
@@ -75,8 +76,43 @@ for (const run of runs) {
   run.end ??= run.last;
   run.d = run.end - run.t;
 }
+// The tasks of a batch. The start of an environment belongs to the first task that the environment was used for.
+const tasks = new Map();
+const placeOf = (node) => JSON.stringify([node.run, node.facts.environment]);
+const firstTasks = new Map();
+for (const node of nodes) {
+  const task = node.facts.batch_task;
+  if (task !== undefined && !firstTasks.has(placeOf(node))) firstTasks.set(placeOf(node), task);
+}
+for (const run of runs) {
+  const children = [];
+  for (const node of run.children) {
+    const name = node.facts.batch_task ?? (node.kind === "start" ? firstTasks.get(placeOf(node)) : undefined);
+    if (name === undefined) {
+      children.push(node);
+      continue;
+    }
+    const known = JSON.stringify([run.run, name]);
+    if (!tasks.has(known)) {
+      tasks.set(known, group("task", `t${tasks.size}`, run.run, String(name), { t: node.t, end: node.end }));
+      children.push(tasks.get(known));
+    }
+    const task = tasks.get(known);
+    task.t = Math.min(task.t, node.t);
+    task.end = Math.max(task.end, node.end);
+    task.children.push(node);
+    node.parent = task;
+  }
+  run.children = children;
+}
+for (const task of tasks.values()) {
+  const failures = task.children.filter((node) => node.failed).length;
+  task.d = task.end - task.t;
+  task.status = failures ? `${failures} failed` : "success";
+}
 const byTime = (one, other) => one.t - other.t;
-for (const node of [...nodes, ...runs]) node.children.sort(byTime);
+const groups = [...runs, ...tasks.values()];
+for (const node of [...nodes, ...groups]) node.children.sort(byTime);
 if (runs.length > 1) {
   for (const run of runs) for (const child of run.children) child.parent = run;
   roots.push(...runs.sort(byTime));
@@ -87,11 +123,11 @@ for (const node of [...nodes].reverse()) {
   else if (node.children.length === 1) node.waiter = node.children[0].waiter;
   if (node.waiter) node.held = [node.waiter.t, node.waiter.t + node.waiter.waited];
 }
-const byKey = new Map([...nodes, ...runs].map((node) => [node.key, node]));
+const byKey = new Map([...nodes, ...groups].map((node) => [node.key, node]));
 const begin = Math.min(...runs.map((run) => run.t));
 const end = runs.reduce((latest, run) => Math.max(latest, run.end), begin);
 
 for (const node of nodes) {
   // a parent stands before its children
-  node.depth = node.parent && node.parent.kind !== "run" ? node.parent.depth + 1 : 0;
+  node.depth = node.parent && !isGroup(node.parent) ? node.parent.depth + 1 : 0;
 }

@@ -44,6 +44,7 @@ function cell(name, ...children) {
 
 function makeRow(row, place, width) {
   const { node } = row;
+  const task = filter.sort ? node.facts.batch_task : undefined; // which the tree says above it
   const twisty = element("span", { class: `twisty${row.children ? " any" : ""}`, "aria-hidden": "true" });
   const indent = element("span", { class: "indent", "aria-hidden": "true" });
   indent.style.width = `${Math.min(row.level - 1, 12) * (matchMedia("(max-width: 45rem)").matches ? 10 : 16)}px`;
@@ -52,6 +53,7 @@ function makeRow(row, place, width) {
     { class: "name" },
     line(node.name, filter.pattern),
     node.hint ? element("span", { class: "hint" }, line(`  ${node.hint}`, filter.pattern)) : null,
+    task === undefined ? null : element("span", { class: "hint" }, line(`  ${task}`, filter.pattern)),
   );
   const kind =
     node.kind === "run" ? null : element("span", { class: "kind" }, swatch(), element("span", {}, kindLabel(node)));

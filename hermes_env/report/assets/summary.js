@@ -36,6 +36,7 @@ function showAbout() {
   const places = [...new Set(nodes.map((node) => node.facts.backend).filter(Boolean))];
   const parts = [
     many ? plural(data.runs.length, "run") : null,
+    tasks.size ? plural(tasks.size, "task") : null,
     programs.slice(0, 3).join(", ") + (programs.length > 3 ? "…" : ""),
     places.length ? `on ${places.join(", ")}` : null,
     hosts.length === 1 ? `from ${hosts[0]}` : null,

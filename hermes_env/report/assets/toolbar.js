@@ -89,7 +89,7 @@ function openOrCloseAll() {
   const shut = isFiltering() ? shutAgain : closed;
   const opens = shut.size > 0;
   shut.clear();
-  if (!opens) for (const node of [...nodes, ...runs]) if (node.children.length) shut.add(node);
+  if (!opens) for (const node of [...nodes, ...groups]) if (node.children.length) shut.add(node);
   refresh();
   byId("open-all").textContent = opens ? "Close all" : "Open all";
 }

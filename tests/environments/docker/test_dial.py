@@ -6,7 +6,7 @@ import socket
 from types import SimpleNamespace
 from typing import cast
 
-from environments.docker.dial import _Joint
+from environments.docker.client import _Joint
 from environments.loop import run
 from environments.shell.host import RemoteHost
 from environments.shell.stream import Stream, Terminal

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from environments import SettingsError, UnsupportedError, load_settings
-from environments.docker.options import container_options
+from environments.docker.creation import container_options
 
 
 def options(**settings: object):

@@ -8,7 +8,7 @@ import pytest
 
 from environments import SettingsError, UnsupportedError, create_environment, load_settings
 from environments.docker import DockerEnvironment
-from environments.docker.build import Build
+from environments.docker.image import Build
 from environments.legacy import DEFAULT_LIMITS
 
 

@@ -26,8 +26,8 @@ from environments import (
     create_environment,
     load_settings,
 )
-from environments.local import LocalEnvironment
-from environments.settings import RESOURCE_SETTINGS
+from environments.local import LocalEnvironment, LocalSettings
+from environments.settings import RESOURCE_SETTINGS, EnvironmentSettings
 from environments.target import this_machine
 
 
@@ -47,8 +47,19 @@ def test_settings_of_a_sandbox_without_one_are_refused() -> None:
     for name, value in (("sandbox_paths", ["/a"]), ("sandbox_read_only_paths", ["/a"]), ("sandbox_network", True)):
         with pytest.raises(SettingsError, match=f"local_{name} is set, and there is no sandbox"):
             create_environment("local", **{name: value})
+
+
+def test_a_sandbox_of_this_machine_is_the_backend_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_name = load_settings("bubblewrap", paths=["/a"], read_only_paths=["/b"], network=True, cwd="/c")
+    names = {"sandbox_paths": ["/a"], "sandbox_read_only_paths": ["/b"], "sandbox_network": True, "cwd": "/c"}
+    assert load_settings("local", sandbox="bubblewrap", **names) == by_name
+    monkeypatch.setenv("TERMINAL_ENV", "local")
+    monkeypatch.setenv("TERMINAL_LOCAL_SANDBOX", "bubblewrap")
+    assert load_settings().env == "bubblewrap"
+    assert load_settings("local", sandbox="none").env == "local"
+    assert type(create_environment(cwd="/var/lib")).backend == "bubblewrap"
     with pytest.raises(UnsupportedError, match="create_environment"):
-        LocalEnvironment(load_settings("local", sandbox="bubblewrap", cwd="/"))
+        LocalEnvironment(EnvironmentSettings(own=LocalSettings(sandbox="bubblewrap")))
 
 
 def test_a_limit_of_zero_is_none_and_so_none_to_refuse(tmp_path: Path) -> None:

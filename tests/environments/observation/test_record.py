@@ -14,6 +14,7 @@ from environments.approvals import Ask, CommandRequest
 from environments.conformance.check import wait_until
 from environments.errors import DeniedError, StartStoppedError, TerminalError
 from environments.local import LocalEnvironment
+from environments.options import checked
 from environments.output import Channel
 from environments.starting import current_start
 
@@ -32,6 +33,19 @@ def test_a_command_is_recorded_with_the_start_that_it_waits_for(path: Path):
     assert start.begin["parent"] == command["id"] and start["status"] == "success"
     assert command["seconds"] >= command["waited"] >= start["seconds"] > 0
     assert command.end["time"] == pytest.approx(command.begin["time"] + command["seconds"], abs=1e-4)
+
+
+def test_what_happens_at_one_moment_is_a_line_of_its_own(env: BaseEnvironment, path: Path):
+    env.observation.emit("network_refused", host="example.org", port=443)
+    env.execute_oneshot("true", env={"MY_TOKEN": "hunter2-hunter2"})
+    with env.observation.command(checked("outer", 1), "session"):
+        env.observation.batch_task = "t7"
+        env.observation.emit("network_refused", host="10.0.0.1", port=None)
+    first, second = Recorded(path).of("network_refused")
+    assert (first["id"], first["host"], first["port"]) == (None, "example.org", 443)
+    assert (first["environment"], first["backend"], first["task"]) == ("local 1", "local", "default")
+    assert second["id"] == Recorded(path).last("command").begin["id"] and second["batch_task"] == "t7"
+    assert "port" not in second and "batch_task" not in first
 
 
 def test_the_first_line_says_what_writes_it(env: BaseEnvironment, path: Path):

@@ -15,7 +15,7 @@ from targets.recorded import Recorded
 
 from environments import BaseEnvironment, create_environment
 from environments.errors import SettingsError
-from environments.observation.record_file import RecordFile
+from environments.observation.record import RecordFile
 
 SIZE = 30_000
 
@@ -159,5 +159,5 @@ def test_a_write_that_is_cut_short_is_told_from_one_that_fails(path: Path, monke
 
     monkeypatch.setattr(os, "write", half)
     for line in (b"one\n", b"short\n", b"two\n", b"fails\n", b"three\n"):
-        file.add(line)
+        file.append(line)
     assert path.read_bytes() == b"one\nsho\ntwo\nthree\n"

@@ -116,6 +116,18 @@ def test_a_process_is_a_span_to_its_end_and_not_what_comes_behind_it_in(env: Bas
     assert dict(collected.span("process local").attributes or {})["process.exit.code"] == 4
 
 
+def test_what_happens_at_one_moment_is_an_event_of_the_span(collected: Collected):
+    for asked in (False, True):
+        with (
+            create_environment("local", telemetry_text=asked) as env,
+            collected.tracers.get_tracer("mine").start_as_current_span(f"outer {asked}"),
+        ):
+            env.observation.emit("network_refused", host="example.org", port=443)
+        (event,) = collected.span(f"outer {asked}").events
+        assert event.name == "hermes.network_refused"
+        assert dict(event.attributes or {}) == ({"hermes.host": "example.org", "hermes.port": 443} if asked else {})
+
+
 def test_what_raises_has_the_class_of_its_error(env: BaseEnvironment, collected: Collected):
     env.gate.before_command = lambda request: "never"
     with pytest.raises(DeniedError):

@@ -36,7 +36,7 @@ def test_a_backend_that_leads_to_no_engine_is_refused_with_those_that_do() -> No
 
 
 def test_a_backend_without_an_engine_is_had_over_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for backend in ("local", "ssh", "modal", "daytona"):
+    for backend in ("local", "bubblewrap", "ssh", "modal", "daytona"):
         monkeypatch.setenv("TERMINAL_ENV", backend)
         monkeypatch.delenv("TERMINAL_OVER", raising=False)
         with pytest.raises(UnsupportedError, match=f"{backend!r} has no engine .* use docker or singularity"):

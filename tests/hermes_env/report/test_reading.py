@@ -10,11 +10,11 @@ import pytest
 from environments.errors import TerminalError
 from hermes_env.report import lines
 from hermes_env.report.contents import contents_of
-from hermes_env.report.events import Record, joined
+from hermes_env.report.events import JoinedRecord, joined
 from hermes_env.report.lines import read_lines
 
 
-def read(text: str | bytes) -> Record:
+def read(text: str | bytes) -> JoinedRecord:
     data = text if isinstance(text, bytes) else text.encode()
     return joined(read_lines(io.BytesIO(data)))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+from targets.report_record import BEGIN
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -128,6 +129,54 @@ def test_a_search_finds_names_arguments_and_outputs_and_marks_them(shown, small)
     expect(page.get_by_text("Nothing matches.")).to_be_visible()
     page.get_by_role("button", name="Show everything").click()
     expect(page.locator(".row")).to_have_count(9)
+
+
+def write_batch(record, tasks: int = 12) -> None:
+    """Each task is a transfer and a command; every third one fails. Two tasks share an environment."""
+    record.begin_run(program="hermes-env batch")
+    for n in range(0, tasks, 2):
+        record.whole("start", "start local", n, 0.3, environment=f"local {n // 2 + 1}")
+    for n in range(tasks):
+        of = {"environment": f"local {n // 2 + 1}", "batch_task": f"t{n}"}
+        record.whole("transfer", "write_bytes", n + 0.3, 0.1, operation="write_bytes", path="a", **of)
+        ended = {"exit_code": 1, "status": "error"} if n % 3 == 0 else {"exit_code": 0, "output_bytes": 5}
+        record.whole("command", f"make {n}", n + 0.4, 0.5, command=f"make {n}", ended=ended, **of)
+    record.line(
+        event="network_refused", run=record.run, time=BEGIN + tasks - 0.8, id=None, host="example.org", port=443, **of
+    )
+
+
+def test_what_is_done_for_a_task_of_a_batch_stands_together(shown, record) -> None:
+    write_batch(record, 4)
+    page = shown(record)
+    assert "4 tasks" in page.locator("#about").inner_text()
+    names = [*("t0", "start local", "write_bytes", "make 0"), *("t1", "write_bytes", "make 1")]
+    names += [*("t2", "start local", "write_bytes", "make 2")]
+    names += [*("t3", "example.org:443", "write_bytes", "make 3")]
+    expect_names(page, names)
+    expect(row(page, "t0")).to_contain_text("1 failed")
+    expect(row(page, "t1")).to_contain_text("success")
+    expect(row(page, "example.org")).to_contain_text("network refused")
+    row(page, "make 2").click()
+    expect(page.locator("#details")).to_contain_text("Batch's task")
+
+
+def test_a_task_of_a_batch_is_found_by_its_id(shown, record) -> None:
+    write_batch(record)
+    page = shown(record)
+    page.get_by_role("searchbox").fill("t7")
+    expect_names(page, ["t7", "write_bytes", "make 7"])
+    page.get_by_role("button", name="Took").click()
+    expect_names(page, [re.compile("make 7 +t7"), re.compile("write_bytes +t7")])
+
+
+def test_no_figure_is_cut_off_on_a_small_screen(shown, small) -> None:
+    page = shown(small)
+    page.set_viewport_size({"width": 400, "height": 800})
+    figures = page.locator("#totals div")
+    expect(figures).to_have_count(6)
+    right = [box["x"] + box["width"] for box in (figure.bounding_box() for figure in figures.all()) if box]
+    assert len(right) == 6 and max(right) <= 400, right
 
 
 def test_what_a_search_found_is_in_view_among_the_details(shown, record) -> None:

@@ -1,0 +1,134 @@
+"""Snapshots and forks of containers."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import docker
+import pytest
+from targets.engines import PYTHON_IMAGE
+
+from environments import UnsupportedError, create_environment
+from environments.docker.image import FORK_OF, SNAPSHOT, SNAPSHOTS
+from hermes_env.aio import AsyncEnvironment
+
+
+@pytest.fixture
+def docker_api(engine: docker.DockerClient) -> docker.APIClient:
+    """The engine's API."""
+    return engine.api
+
+
+@pytest.fixture
+def task(docker_api: docker.APIClient) -> Iterator[str]:
+    """A task whose snapshots are removed in the end."""
+    task = f"snapshot-{secrets.token_hex(4)}"
+    yield task
+    for image in _of(docker_api, task):
+        docker_api.remove_image(image["Id"], force=True)
+
+
+def _of(api: docker.APIClient, task: str) -> list[Any]:
+    return list(api.images(filters={"label": f"{SNAPSHOT}={task}"}))
+
+
+def _env(task: str, **settings: object) -> Any:
+    return create_environment("docker", task_id=task, **{"image": PYTHON_IMAGE, **settings})
+
+
+def test_a_snapshot_is_an_image_with_the_files_and_without_the_session(docker_api: docker.APIClient, task: str) -> None:
+    with _env(task) as env:
+        env.execute("echo here > /opt/file; export VARIABLE=set; cd /opt")
+        image = env.snapshot(task)
+    assert image == f"{SNAPSHOTS}:{task}"
+    with _env(task, image=image) as env:
+        assert env.execute("cat /opt/file; echo $VARIABLE").output == "here\n\n"
+    configs = [docker_api.inspect_image(each)["Config"] for each in (image, PYTHON_IMAGE)]
+    assert [config["Entrypoint"] or None for config in configs] == [None, None]
+    assert configs[0]["Cmd"] == configs[1]["Cmd"]
+
+
+def test_no_variable_that_commands_see_is_in_the_image(docker_api: docker.APIClient, task: str) -> None:
+    secret = secrets.token_hex(8)
+    with _env(task, env={"PASSWORD": secret}, extra_args=[f"--env=TOKEN={secret}"]) as env:
+        assert env.execute("echo $PASSWORD $TOKEN").output == f"{secret} {secret}\n"
+        image = env.snapshot(task)
+        with env.fork() as fork:
+            assert secret not in str(docker_api.inspect_image(fork.forked_from))
+            assert fork.execute("echo $PASSWORD").output == f"{secret}\n"
+    assert secret not in str(docker_api.inspect_image(image))
+    assert secret not in str(docker_api.history(image))
+
+
+def test_a_snapshot_of_the_same_name_is_replaced_and_its_environments_go_on(
+    docker_api: docker.APIClient, task: str
+) -> None:
+    with _env(task) as env:
+        env.execute("echo 1 > /opt/file")
+        env.snapshot(task)
+        first = docker_api.inspect_image(f"{SNAPSHOTS}:{task}")["Id"]
+        env.execute("echo 2 > /opt/file")
+        image = env.snapshot(task)
+        assert first not in {each["Id"] for each in _of(docker_api, task)}
+        with _env(task, image=image) as other:
+            other.prepare()
+            env.execute("echo 3 > /opt/file")
+            env.snapshot(task)
+            assert other.execute("cat /opt/file").output == "2\n"
+
+
+def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(docker_api: docker.APIClient, task: str) -> None:
+    with _env(task) as env:
+        env.execute("mkdir /opt/work; cd /opt/work; echo begun > file")
+        forks = [env.fork() for _ in range(3)]
+    unused = forks.pop()
+    for fork in forks:
+        assert fork.execute("pwd; cat file; echo own > file").output == "/opt/work\nbegun\n"
+        assert docker_api.inspect_image(fork.forked_from)["Config"]["Labels"][FORK_OF]
+    with forks[0].fork() as of_fork:
+        forks[0].cleanup()
+        assert of_fork.execute("cat file").output == "own\n"
+    forks[1].cleanup()
+    unused.cleanup()
+    assert _of(docker_api, task) == []
+
+
+def test_a_fork_of_a_kept_container_is_not_kept(docker_api: docker.APIClient, task: str) -> None:
+    with _env(task, container_persistent=True) as env:
+        env.execute("echo kept > /opt/file")
+        with env.fork() as fork:
+            assert fork.execute("cat /opt/file").output == "kept\n"
+            own = fork.target.id
+        assert not docker_api.containers(all=True, filters={"id": own})
+        kept = env.target.id
+    docker_api.remove_container(kept, force=True)
+    assert _of(docker_api, task) == []
+
+
+def test_a_fork_has_the_hooks_of_its_environment(task: str) -> None:
+    with create_environment("docker", image=PYTHON_IMAGE, task_id=task) as env:
+        env.prepare()
+        env.gate.before_command = lambda request: None
+        with env.fork() as fork:
+            assert fork.gate.before_command is env.gate.before_command
+
+
+def test_a_container_that_was_joined_is_not_taken_a_snapshot_of(docker_api: docker.APIClient, task: str) -> None:
+    with _env(task) as env, create_environment("docker", container=env.target.id) as joined:
+        with pytest.raises(UnsupportedError, match="docker commit"):
+            joined.snapshot(task)
+        with pytest.raises(UnsupportedError, match="docker commit"):
+            joined.fork()
+    assert _of(docker_api, task) == []
+
+
+@pytest.mark.anyio
+async def test_both_can_be_awaited(docker_api: docker.APIClient, task: str) -> None:
+    async with AsyncEnvironment("docker", image=PYTHON_IMAGE, task_id=task) as env:
+        await env.execute("echo here > /opt/file")
+        assert await env.snapshot(task) == f"{SNAPSHOTS}:{task}"
+        async with await env.fork() as fork:
+            assert (await fork.execute("cat /opt/file")).output == "here\n"
+    assert [each["RepoTags"] for each in _of(docker_api, task)] == [[f"{SNAPSHOTS}:{task}"]]

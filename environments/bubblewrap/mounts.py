@@ -1,0 +1,283 @@
+"""What of this machine is seen in a sandbox: paths and variables.
+
+Nothing but what is named here: the system's directories, read-only; the interpreters that are in use, read-only; the
+working directory, and what the settings name. Home, `/tmp` and `/run` are empty directories in memory. What is not
+thought of is not there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from environments.bubblewrap.settings import BubblewrapSettings
+from environments.config import hermes_home
+from environments.errors import EnvironmentStartError, SettingsError
+from environments.settings import EnvironmentSettings
+
+SYSTEM = tuple(
+    map(Path, "/bin /sbin /lib /lib32 /lib64 /libx32 /usr /etc /opt /snap /nix/store /gnu/store".split())  # noqa: SIM905
+)
+"""What programs are made of, and what every user may read of a machine. It is seen read-only."""
+IN_MEMORY = tuple(map(Path, ("/run", "/tmp", "/var/tmp")))  # noqa: S108 - the sandbox's own
+"""Where a sandbox has empty directories of its own, in place of those with the sockets of services."""
+_PROC = Path("/proc")
+PRIVATE = (Path("/dev"), _PROC, *IN_MEMORY)
+VERSION_MANAGERS = (".pyenv", ".rbenv", ".nodenv", ".nvm", ".asdf", ".rustup", ".volta", ".sdkman")
+"""Directories of a home that hold programs and no secrets: what is on PATH there calls what lies beside it."""
+_RESOLVER = Path("/etc/resolv.conf")
+
+_Entries = dict[Path, list[str]]
+"""Options of bubblewrap by the path that they make."""
+VARIABLES = (
+    "LANG", "LANGUAGE", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME",
+    "TERM", "COLORTERM", "NO_COLOR", "TZ", "USER", "LOGNAME", "SHELL", "EDITOR", "PAGER", "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "PYENV_VERSION", "JAVA_HOME",
+)  # fmt: skip
+"""Variables of this process that a sandbox gets. No name is a prefix, and none leads to a socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPath:
+    """A path that is to be seen in a sandbox."""
+
+    name: str
+    """The setting that names it."""
+    path: Path
+    """The path as it was given."""
+    source: Path
+    """Where that led when it was looked up, without links."""
+
+    @classmethod
+    def of(cls, name: str, path: str) -> SharedPath:
+        """Look up where a path leads.
+
+        Raises:
+            SettingsError: It is not absolute, or with it the sandbox would show what it is there to hide.
+        """
+        try:
+            given = Path(os.path.normpath(Path(path).expanduser()))
+            shown = cls(name, given, real(given))
+        except (RuntimeError, ValueError) as error:  # an unknown user behind `~`, a NUL character
+            raise SettingsError(f"{name}: {path!r} is no path here: {error}") from None
+        if not given.is_absolute():
+            raise SettingsError(f"{name}: {path!r} is not an absolute path")
+        if is_within(shown.source, (_PROC,)):
+            raise SettingsError(f"{name}: a sandbox has a {_PROC} of its own, and cannot show {path}")
+        hidden = [place for place in (*homes(), *PRIVATE, *SYSTEM) if place.is_relative_to(shown.source)]
+        if shown.source == settings_home():
+            hidden.append(shown.source)
+        if hidden:
+            raise SettingsError(
+                f"{name}: a sandbox cannot show {path}, which is or holds {hidden[0]}; name a directory below it, such "
+                "as a project's"
+            )
+        return shown
+
+    def check(self) -> None:
+        """Look whether it still leads there. A script could have put a link into its place.
+
+        Raises:
+            EnvironmentStartError: It is gone, or leads elsewhere.
+        """
+        if (now := real(self.path)) != self.source:
+            raise EnvironmentStartError(
+                f"{self.name}: {self.path} led to {self.source}, and now leads to {now}; see what has changed it, and "
+                "create a new environment"
+            )
+        if not is_there(self.source):
+            raise EnvironmentStartError(f"{self.name}: {self.path} is not there, and a sandbox cannot show it")
+
+
+@dataclass(frozen=True, slots=True)
+class Mounts:
+    """What is seen in one sandbox."""
+
+    home: Path
+    """The home within."""
+    cwd: SharedPath
+    """The working directory."""
+    writable: tuple[SharedPath, ...]
+    """It, and what else may be written."""
+    read_only: tuple[SharedPath, ...]
+    network: bool
+
+    @classmethod
+    def of(cls, settings: EnvironmentSettings) -> Mounts:
+        """Plan the mounts of a sandbox. Where paths lead is looked up now, and only checked for a later sandbox.
+
+        Raises:
+            SettingsError: A path cannot be shown.
+        """
+        own = BubblewrapSettings.of(settings)
+        named = settings.cwd or ""
+        cwd = SharedPath.of("cwd (TERMINAL_CWD)", named if named.startswith(("/", "~")) else str(_here() / named))
+        return cls(
+            next(iter(homes()), IN_MEMORY[1]),
+            cwd,
+            (cwd, *(SharedPath.of("bubblewrap_paths", path) for path in own.paths)),
+            tuple(SharedPath.of("bubblewrap_read_only_paths", path) for path in own.read_only_paths),
+            own.network,
+        )
+
+    def options(self) -> list[str]:
+        """Return bubblewrap's options for them.
+
+        Raises:
+            EnvironmentStartError: A path that was named is not there any more.
+        """
+        for shown in (*self.writable, *self.read_only):
+            shown.check()
+        # A path has one entry, the last one; what lies within another comes behind it, whoever named it.
+        entries = {**_system(), **self._in_memory()}
+        links: dict[Path, Path] = {}
+        for path in self._interpreters():
+            entries |= _bind("--ro-bind", real(path))
+            links[path] = real(path)
+        for option, group in (("--ro-bind", self.read_only), ("--bind", self.writable)):
+            for shown in group:
+                entries |= _bind(option, shown.source)
+                links[shown.path] = shown.source
+        if self.network and not is_within(real(_RESOLVER), SYSTEM):
+            entries |= _bind("--ro-bind-try", real(_RESOLVER))
+        bound = [path for path, entry in entries.items() if "bind" in entry[0]]
+        for path, source in links.items():
+            if path != source and not is_within(path, bound):  # where the link itself is seen
+                entries[path] = ["--symlink", str(source), str(path)]
+        ordered = [word for path in sorted(entries) for word in entries[path]]
+        # bubblewrap itself makes files of /proc read-only that root may write, but not /proc/sys if it runs as root.
+        kernel = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
+        return [
+            *kernel,
+            "--symlink",
+            "/run",
+            "/var/run",
+            *ordered,
+            "--remount-ro",
+            "/",
+            "--chdir",
+            str(self.cwd.source),
+        ]
+
+    def _in_memory(self) -> _Entries:
+        entries = {path: ["--perms", "1777", "--tmpfs", str(path)] for path in IN_MEMORY}
+        hidden = homes()
+        writable = [shown.source for shown in self.writable]
+        # A script must not be able to write the settings of the next environment: an empty directory is made for them.
+        if is_within(settings_home(), writable) or is_there(settings_home()):
+            hidden.append(settings_home())
+        return entries | {path: ["--perms", "0700", "--tmpfs", str(path)] for path in hidden}
+
+    def _interpreters(self) -> Iterator[Path]:
+        """Go through the programs that are in use and would not be seen: PATH, our Python, virtual environments.
+
+        Within a directory that can be written they are read-only too: this process and its user go on to run them.
+        """
+        named = [os.environ.get(name, "") for name in ("VIRTUAL_ENV", "CONDA_PREFIX")]
+        paths = [Path(path) for path in (*search_path(), sys.prefix, sys.base_prefix, *named)]
+        managers = [home / name for home in homes() for name in VERSION_MANAGERS]
+        paths += [manager for manager in managers if any(path.is_relative_to(manager) for path in paths)]
+        writable = [shown.source for shown in self.writable]
+        kept_apart = [*homes(), settings_home(), *PRIVATE, *SYSTEM, *writable]
+        for path in paths:
+            if not path.is_absolute() or not is_there(path) or holds_any(real(path), kept_apart):
+                continue
+            if not is_within(real(path), SYSTEM) or is_within(real(path), writable):
+                yield path
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise EnvironmentStartError(
+            "this process's working directory is not there any more, and a sandbox cannot show it; set cwd "
+            "(TERMINAL_CWD)"
+        ) from None
+
+
+def _bind(option: str, path: Path) -> _Entries:
+    return {path: [option, str(path), str(path)]}
+
+
+def _system() -> _Entries:
+    entries: _Entries = {}
+    for path in SYSTEM:
+        if path.is_symlink():
+            entries[path] = ["--symlink", str(path.readlink()), str(path)]
+        elif path.exists():
+            entries |= _bind("--ro-bind", path)
+    if os.geteuid() == 0:
+        for path in _private_to_root(Path("/etc")):
+            mask = ["--perms", "0000", "--tmpfs"] if path.is_dir() else ["--ro-bind", "/dev/null"]
+            entries[path] = [*mask, str(path)]
+    return entries
+
+
+def _private_to_root(folder: Path) -> Iterable[Path]:
+    """Go through files that only root may read: passwords and host keys. Root reads them also without capabilities."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            mode = entry.stat(follow_symlinks=False).st_mode
+            needed = stat.S_IROTH | stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
+            if not stat.S_ISLNK(mode) and mode & needed != needed:
+                yield Path(entry.path)
+            elif stat.S_ISDIR(mode):
+                yield from _private_to_root(Path(entry.path))
+
+
+def homes() -> list[Path]:
+    """Return the user's home: by HOME, and as the system knows it, where that is another; by its links, and without."""
+    named = [os.environ.get("HOME", "")]
+    with contextlib.suppress(KeyError):  # a user without an entry, as in a container
+        named.append(pwd.getpwuid(os.getuid()).pw_dir)
+    paths = [Path(os.path.normpath(name)) for name in named if name.startswith("/")]
+    found = dict.fromkeys(place for path in paths for place in (path, real(path)))
+    return [path for path in found if not holds_any(path, (*SYSTEM, *PRIVATE))]  # services have / for one
+
+
+def settings_home() -> Path:
+    """Return `HERMES_HOME`, whose files decide what is allowed, without links."""
+    return real(hermes_home())
+
+
+def real(path: Path) -> Path:
+    """Return a path without links. What is not there, or cannot be looked at, stays as it is."""
+    return Path(os.path.realpath(path))
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path leads to something, as far as this user can know."""
+    return os.access(path, os.F_OK)
+
+
+def holds_any(path: Path, others: Iterable[Path]) -> bool:
+    """Whether a path is one of others, or one of its parents."""
+    return any(other.is_relative_to(path) for other in others)
+
+
+def is_within(path: Path, others: Iterable[Path]) -> bool:
+    """Whether a path is one of others, or lies in one."""
+    return any(path.is_relative_to(other) for other in others)
+
+
+def search_path() -> list[str]:
+    """Return the directories of PATH, and behind them that of the Python that runs us: there may be no other."""
+    ours = [str(Path(sys.executable).parent)] if sys.executable else []
+    return [*os.environ.get("PATH", os.defpath).split(os.pathsep), *ours]
+
+
+def passed_variables(home: Path) -> dict[str, str]:
+    """Return the variables of processes in the sandbox.
+
+    Args:
+        home: The home directory there.
+    """
+    here = {name: os.environ[name] for name in VARIABLES if name in os.environ}
+    return {"PATH": os.pathsep.join(search_path()), "HOME": str(home), **here}

@@ -1,0 +1,320 @@
+"""A running sandbox: bubblewrap's process, the first process within, and the way to start others there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from environments.bubblewrap.first_process import LARGEST_REQUEST, READY
+from environments.bubblewrap.mounts import SYSTEM, is_within, real
+from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
+from environments.owner import MARKER_VARIABLE
+
+START_LIMIT = 30.0
+"""Seconds in which a sandbox must be up, on a busy machine too."""
+END_LIMIT = 10.0
+"""Seconds in which all its processes must be gone after KILL."""
+ASK_LIMIT = 10.0
+"""Seconds in which a request must be taken, and a terminal come."""
+_FIRST_PROCESS = Path(__file__).with_name("first_process.py")
+_SEEN_AS = "/run/first_process.py"
+
+_running: weakref.WeakSet[Sandbox] = weakref.WeakSet()
+
+
+class Sandbox:
+    """Namespaces that end with this process, however that ends.
+
+    bubblewrap's `--die-with-parent` is not used: it is tied to the thread that has started it, and environments are
+    started by threads that end. The first process within ends when our side of its socket is closed, and when
+    bubblewrap's process outside ends.
+
+    Args:
+        program: bubblewrap.
+        options: Its options, up to the program that it runs.
+        variables: The variables of processes in the sandbox.
+        marker: The value of the marker variable, which names the owner of the sandbox.
+        python: The Python for the first process, at a path that the mounts show.
+
+    Raises:
+        EnvironmentStartError: It could not be started.
+        UnsupportedError: This machine's kernel does not allow it.
+    """
+
+    def __init__(
+        self, program: str, options: Sequence[str], variables: Mapping[str, str], marker: str, python: str
+    ) -> None:
+        self._pidfd = -1
+        self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        info, info_write = os.pipe()
+        calls = _in_memory(call_filter())
+        ways = ["--info-fd", str(info_write), "--seccomp", str(calls), "--ro-bind", str(_FIRST_PROCESS), _SEEN_AS]
+        given = [*options, *ways, *(word for item in variables.items() for word in ("--setenv", *item))]
+        # Through a file: other users see the arguments, and variables of its own might lead a program to libraries.
+        options_file = _in_memory("\0".join(given).encode("utf-8", "surrogateescape"))
+        theirs = control.detach(), info_write, calls, options_file
+        argv = [program, "--args", str(options_file), "--", python, "-IS", _SEEN_AS, str(theirs[0])]
+        with os.fdopen(info, "rb", buffering=0) as about:
+            try:
+                self._outside = _start(argv, {MARKER_VARIABLE: marker}, theirs)
+            except BaseException:
+                self._control.close()
+                raise
+            finally:
+                for descriptor in theirs:
+                    os.close(descriptor)
+            try:
+                self._await_ready(about.fileno())
+            except BaseException:
+                self.end()
+                raise
+        _running.add(self)
+
+    def _await_ready(self, info: int) -> None:
+        """Read the id of the first process, and wait until it takes requests."""
+        deadline = time.monotonic() + START_LIMIT
+        assert self._outside.stderr
+        with self._outside.stderr as errors:
+            about = b""
+            while not about.endswith(b"}\n") and _readable(info, deadline) and (part := os.read(info, 4096)):
+                about += part  # it is written piece by piece
+            if about.endswith(b"}\n"):
+                self.pid = int(json.loads(about)["child-pid"])
+                with contextlib.suppress(ProcessLookupError):
+                    self._pidfd = os.pidfd_open(self.pid)
+            ready = self._pidfd >= 0 and _readable(self._control.fileno(), deadline) and self._received() == READY
+            if not ready:
+                self._kill()
+                raise start_error(errors.read(64 * 1024) if _readable(errors.fileno(), deadline) else b"")
+        self._control.settimeout(ASK_LIMIT)
+
+    def _received(self) -> bytes:
+        try:
+            return self._control.recv(len(READY))
+        except ConnectionResetError:
+            return b""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it has ended, or is about to.
+
+        A process closes its files before it ends, and only then are the others of its namespace killed. So a shell of
+        the sandbox that was killed in this way finds its sandbox gone.
+        """
+        poll = select.poll()
+        try:
+            poll.register(self._control, 0)
+        except ValueError:  # we have ended it
+            return True
+        return bool(poll.poll(0))
+
+    def spawn(self, argv: Sequence[str], streams: Sequence[int]) -> socket.socket:
+        """Start a program, and return the socket of its process, see `first_process`.
+
+        Args:
+            argv: The program with its arguments.
+            streams: Its standard input, output and error; none for a terminal of its own.
+
+        Raises:
+            OSError: The sandbox is gone, or does not answer.
+        """
+        request = "\0".join(argv).encode("utf-8", "surrogateescape")
+        if len(request) > LARGEST_REQUEST:
+            raise OSError(f"a request of {len(request)} bytes is too long for the sandbox")
+        status, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs:
+                socket.send_fds(self._control, [request], [theirs.fileno(), *streams])
+        except BaseException:
+            status.close()
+            raise
+        return status
+
+    def end(self) -> None:
+        """Kill everything within, and wait until it is gone.
+
+        Raises:
+            TerminalError: It did not end.
+        """
+        _running.discard(self)
+        self._kill()
+        self._control.close()
+        try:
+            self._outside.wait(END_LIMIT)
+        except subprocess.TimeoutExpired:
+            raise TerminalError(
+                f"backend 'bubblewrap': the sandbox of process {self._outside.pid} did not end {END_LIMIT:.0f} s after "
+                "KILL"
+            ) from None
+        finally:
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
+                self._pidfd = -1
+
+    def _kill(self) -> None:
+        if self._pidfd < 0:
+            self._outside.kill()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def disown(self) -> None:
+        """In a forked child: close the socket, which would keep the sandbox running after the parent's end."""
+        self._control.close()
+
+
+def _in_memory(data: bytes) -> int:
+    """Return a descriptor to read data from."""
+    descriptor = os.memfd_create("options")
+    os.write(descriptor, data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _start(argv: list[str], environment: Mapping[str, str], inherited: Sequence[int]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=environment,
+            pass_fds=inherited,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EnvironmentStartError(
+            f"backend 'bubblewrap' cannot start {argv[0]}: {error.strerror or error}"
+        ) from error
+
+
+def _readable(descriptor: int, deadline: float) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
+
+
+def _disown_all() -> None:
+    for sandbox in list(_running):
+        sandbox.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)
+
+
+TRIAL_LIMIT = 30.0
+_NONE = "backend 'bubblewrap' cannot be used here"
+_WITHOUT = "Backend 'local' runs commands without walls"
+_OF_THE_KERNEL = ("namespace", "uid map", "gid map", "operation not permitted")
+"""Words of bubblewrap's message if the kernel refuses; a missing path has none of them."""
+
+
+def find_program(writable: Sequence[Path] = ()) -> str:
+    """Return the path of bubblewrap.
+
+    Args:
+        writable: Directories to leave out, as a script may have written a program there.
+
+    Raises:
+        UnsupportedError: It is not installed.
+    """
+    named = [Path(path) for path in os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    safe = [str(path) for path in named if path.is_absolute() and not is_within(real(path), writable)]
+    found = shutil.which("bwrap", path=os.pathsep.join(safe))
+    if found is None:
+        raise UnsupportedError(f"{_NONE}: there is no `bwrap` on PATH; install the package bubblewrap. {_WITHOUT}")
+    return found
+
+
+def start_error(printed: bytes) -> TerminalError:
+    """Return the error for a sandbox that did not start.
+
+    Args:
+        printed: The output of bubblewrap or of the first process.
+    """
+    lines = printed.decode("utf-8", "replace").strip().splitlines()
+    why = lines[-1].removeprefix("bwrap: ") if lines else "it gave no reason"
+    if any(word in why.lower() for word in _OF_THE_KERNEL):
+        return UnsupportedError(
+            f"{_NONE}: {why}. The kernel has to let this user make namespaces: look at `sysctl "
+            "kernel.unprivileged_userns_clone user.max_user_namespaces kernel.apparmor_restrict_unprivileged_userns`, "
+            f"or in a container at its seccomp profile; or use another backend. {_WITHOUT}"
+        )
+    return EnvironmentStartError(f"backend 'bubblewrap' cannot start its sandbox: {why}")
+
+
+def trial() -> str:
+    """Start a sandbox with the system's directories alone, and return bubblewrap's version.
+
+    Raises:
+        UnsupportedError: It is not installed, or this machine does not allow it.
+        EnvironmentStartError: It fails for another reason.
+    """
+    program = find_program()
+    # Not all of the machine: mounts that come and go meanwhile, such as those of containers, would have it fail.
+    shown = [word for path in (*SYSTEM, program) for word in ("--ro-bind-try", str(path), str(path))]
+    tried = [program, "--unshare-all", *shown, "--proc", "/proc", "--dev", "/dev", "--", program, "--version"]
+    try:
+        done = subprocess.run(tried, capture_output=True, timeout=TRIAL_LIMIT, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentStartError(f"backend 'bubblewrap' cannot start {program}: {error}") from error
+    if done.returncode != 0:
+        raise start_error(done.stderr)
+    return done.stdout.decode("utf-8", "replace").strip()
+
+
+_KEYRINGS: Mapping[int, tuple[int, int, int]] = {
+    0xC000003E: (248, 249, 250),  # x86-64
+    0x40000003: (286, 287, 288),  # i386
+    0xC00000B7: (217, 218, 219),  # aarch64
+    0x40000028: (309, 310, 311),  # arm
+    0xC00000F3: (217, 218, 219),  # riscv64
+    0xC0000015: (269, 270, 271),  # ppc64le
+    0x80000016: (278, 279, 280),  # s390x
+}
+"""The numbers of add_key, request_key and keyctl, by AUDIT_ARCH_* of linux/audit.h. One kernel may know several.
+
+They are refused, as no namespace holds the kernel's keys: a Kerberos ticket or a disk's key is given out by user id.
+"""
+_X32 = 0x40000000
+"""From this number on, an x86-64 kernel takes calls for those of a third architecture, which nothing uses."""
+
+# From linux/filter.h and linux/seccomp.h; offsets into seccomp_data.
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER, _ARCHITECTURE = 0, 4
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
+
+
+def call_filter() -> bytes:
+    """Return the filter of system calls, as a program for the kernel's packet filter."""
+    return b"".join(_program())
+
+
+def _program() -> Iterator[bytes]:
+    for architecture, numbers in _KEYRINGS.items():
+        tests = [(_AT_LEAST, _X32), *((_EQUAL, number) for number in numbers)]
+        yield _step(_LOAD, _ARCHITECTURE)
+        yield _step(_EQUAL, architecture, otherwise=2 * len(tests) + 2)
+        yield _step(_LOAD, _NUMBER)
+        for test, number in tests:
+            yield _step(test, number, otherwise=1)
+            yield _step(_RETURN, _REFUSE)
+        yield _step(_RETURN, _ALLOW)
+    yield _step(_RETURN, _REFUSE)  # an architecture whose numbers are not known
+
+
+def _step(code: int, value: int, otherwise: int = 0) -> bytes:
+    """Return one instruction, which skips so many others if it is a test that fails."""
+    return struct.pack("HBBI", code, 0, otherwise, value)

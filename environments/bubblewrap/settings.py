@@ -1,0 +1,22 @@
+"""Settings of bubblewrap's sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from environments.settings import BackendSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BubblewrapSettings(BackendSettings):
+    """The settings of backend `bubblewrap`. It holds no limits."""
+
+    prefix: ClassVar[str] = "bubblewrap_"
+
+    paths: tuple[str, ...] = ()
+    """Files and directories that commands in the sandbox may write, beside the working directory."""
+    read_only_paths: tuple[str, ...] = ()
+    """Files and directories that they may read, such as `["~/.gitconfig"]`."""
+    network: bool = False
+    """Whether the sandbox shares this machine's network; if not, there is none."""

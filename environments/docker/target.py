@@ -1,0 +1,274 @@
+"""What is asked of one container: where it is, how a person gets in, its directory, its memory, its removal."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import sys
+import tarfile
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from docker.errors import APIError, NotFound
+
+from environments.docker.engine import UNIX, Engine
+from environments.errors import UnsupportedError
+from environments.shell.memory import kills
+from environments.target import Address, Target, this_machine
+
+if TYPE_CHECKING:
+    from docker import APIClient
+
+
+USUAL_ENGINE = f"{UNIX}/var/run/docker.sock"
+_ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - what the engine says of a port that it has published
+_SHARED = "container:"
+"""What the network of a container is called that has that of another one."""
+
+
+def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: str, user: str) -> Target:
+    """Describe a container.
+
+    Args:
+        engine: Whose it is.
+        about: What the engine knows of it.
+        shell: The shell to enter it with.
+        cwd: The directory to begin in.
+        user: The user to be there, where that is not the container's own.
+    """
+    who = ("--user", user) if user else ()
+    entering = ("exec", "-it", *who, "--workdir", cwd, str(about["Id"]), shell)
+    if engine.host:
+        enter = engine.host.way_in(("docker", *entering))
+    else:
+        program, option = ("podman", "--url") if _has_podman_alone() else ("docker", "--host")
+        enter = (program, *(() if engine.address == USUAL_ENGINE else (option, engine.address)), *entering)
+    return Target("docker", "container", str(about["Id"]), str(about["Name"]).lstrip("/"), _host_of(engine), enter)
+
+
+def _has_podman_alone() -> bool:
+    return shutil.which("docker") is None and shutil.which("podman") is not None
+
+
+def _host_of(engine: Engine) -> str:
+    return this_machine() if engine.address.startswith(UNIX) else urlsplit(engine.address).hostname or ""
+
+
+def container_address(engine: Engine, api: APIClient, container: str, port: int) -> Address:
+    """Return where a port of a container can be reached from here.
+
+    Args:
+        engine: Whose it is.
+        api: The engine's client.
+        container: The container.
+        port: The port, as programs in it know it.
+
+    Raises:
+        UnsupportedError: Nowhere.
+    """
+    about = api.inspect_container(container)
+    mode = str(about["HostConfig"].get("NetworkMode") or "")
+    if mode.startswith(_SHARED):
+        return container_address(engine, api, mode.removeprefix(_SHARED), port)
+    short = str(about["Id"])[:12]
+    if mode == "none":
+        raise UnsupportedError(
+            f"backend 'docker': container {short} has no network, so that no port of it can be reached; have it get "
+            "one, such as by docker_network"
+        )
+    if mode == "host":
+        return _on_engines_machine(engine, "", port)
+    own = _own_address(about)
+    if own and _is_on_its_networks(engine, api):
+        return engine.host.forwarded(own, port) if engine.host else Address(own, port)
+    for published in (about["NetworkSettings"].get("Ports") or {}).get(f"{port}/tcp") or ():
+        return _on_engines_machine(engine, str(published.get("HostIp") or ""), int(published["HostPort"]))
+    raise UnsupportedError(
+        f"backend 'docker': port {port} of container {short} cannot be reached from here, which is not on the networks "
+        f"of the engine at {engine.address}; have it published, such as by docker_extra_args "
+        f'["--publish={port}"]'
+    )
+
+
+def _on_engines_machine(engine: Engine, host: str, port: int) -> Address:
+    """Return where a port of the machine that the engine is on can be reached.
+
+    Args:
+        engine: The engine.
+        host: The one of its addresses that the port is on; empty if it is on all.
+        port: The port.
+    """
+    is_anywhere = host in _ANYWHERE
+    if engine.host:
+        return engine.host.forwarded("localhost" if is_anywhere else host, port)
+    if engine.address.startswith(UNIX):
+        return Address("127.0.0.1" if is_anywhere else host, port)
+    return Address(_host_of(engine) if is_anywhere else host, port)
+
+
+def _is_on_its_networks(engine: Engine, api: APIClient) -> bool:
+    """Whether this machine, or that which the engine is reached over, is on the networks of its containers.
+
+    It is not where the engine is in a virtual machine, or is a user's own, whose networks are in a namespace.
+    """
+    if engine.host is None and not (engine.address.startswith(UNIX) and sys.platform == "linux"):
+        return False
+    rootless = any("rootless" in str(option) for option in api.info().get("SecurityOptions") or ())
+    return not rootless or (engine.host is None and os.geteuid() == 0)
+
+
+def _own_address(about: Mapping[str, Any]) -> str | None:
+    networks = (about["NetworkSettings"].get("Networks") or {}).values()
+    addresses = [network.get(key) for key in ("IPAddress", "GlobalIPv6Address") for network in networks]
+    return next((str(address) for address in addresses if address), None)
+
+
+_MADE_BY_USER = """\
+d=$1
+case $d in
+  "~") d=$HOME ;;
+  "~/"*) d=$HOME/${d#"~/"} ;;
+  /*) ;;
+  *) d=$PWD/$d ;;
+esac
+[ -d "$d" ] || mkdir -p -- "$d" 2>/dev/null && exit
+p=$d
+while [ ! -e "$p" ]; do p=${p%/*}; p=${p:-/}; done
+if [ -x "$p" ]; then printf '%s\\0%s\\0%s\\0%s' "$p" "$d" "$(id -u)" "$(id -g)"; fi
+"""
+"""What it prints is where the directory belongs, and to whom, if the user may not make it."""
+
+
+def make_working_directory(api: APIClient, container: str, cwd: str) -> None:
+    """Make a directory in a container: as the container's user where that may, and else by the engine, for that user.
+
+    No process of the container's gets more rights for it. What cannot be made is not told here: the session, which is
+    to begin there, says so.
+
+    Args:
+        api: The engine.
+        container: A container that runs.
+        cwd: The directory. `~` is the home of the container's user.
+    """
+    parent, *wanted = _printed(api, container, cwd).split("\0")
+    if len(wanted) == 3:
+        directory, uid, gid = wanted
+        new = PurePosixPath(directory).relative_to(parent)
+        with contextlib.suppress(APIError):  # nothing can be made below a root that is read-only
+            api.put_archive(container, parent, _archive(new, int(uid), int(gid)))
+
+
+def _archive(path: PurePosixPath, uid: int, gid: int) -> bytes:
+    """Return an archive of a directory and those above it, of which the last alone is the user's."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        for each in (*reversed(path.parents[:-1]), path):
+            entry = tarfile.TarInfo(str(each))
+            entry.type, entry.mode, entry.mtime = tarfile.DIRTYPE, 0o755, time.time()
+            if each == path:
+                entry.uid, entry.gid = uid, gid
+            archive.addfile(entry)
+    return data.getvalue()
+
+
+def _printed(api: APIClient, container: str, cwd: str) -> str:
+    made = api.exec_create(container, ["/bin/sh", "-c", _MADE_BY_USER, "sh", cwd], stderr=False)
+    return bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")
+
+
+REMOVAL_TIMEOUT = 10.0
+"""Seconds that somebody else's removal of a container may take."""
+_POLL = 0.05
+_CONFLICT = 409
+
+
+def remove(api: APIClient, container: str) -> None:
+    """Remove a container, if it is there. Where somebody else has begun to, such as another `gc`, wait for that.
+
+    Raises:
+        APIError: The engine refused.
+    """
+    with contextlib.suppress(NotFound):
+        try:
+            api.remove_container(container, force=True, v=True)
+        except APIError as error:
+            if error.status_code == _CONFLICT:
+                _look_until_it_is_gone(api, container)
+            raise
+
+
+def _look_until_it_is_gone(api: APIClient, container: str) -> None:
+    """Wait for a removal. Returns when it takes too long.
+
+    Raises:
+        NotFound: The container is gone.
+    """
+    deadline = time.monotonic() + REMOVAL_TIMEOUT
+    while time.monotonic() < deadline:
+        api.inspect_container(container)
+        time.sleep(_POLL)
+
+
+class Memory:
+    """The memory of one container: whether it has run out since that was asked last."""
+
+    def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forget what there was, as the container is started."""
+        self._asked = ""
+        self._kills = 0
+
+    def has_killed(self, api: APIClient, files: str) -> bool:
+        """Whether the kernel has ended a process of the container since this was asked last.
+
+        Args:
+            api: The engine.
+            files: What the cgroup's files hold, see `counting_kills`.
+        """
+        found = kills(files)
+        if found <= self._kills:
+            return False
+        self._kills = found
+        self._note_time(api)
+        return True
+
+    def ran_out(self, api: APIClient, container: str, state: Mapping[str, object]) -> bool:
+        """Whether it has since this was asked last, as the engine tells, where the container's files cannot be read."""
+        since = self._asked or _timestamp(str(state["StartedAt"]))
+        found, self._asked = ran_out(api, container, since)
+        return found
+
+    def _note_time(self, api: APIClient) -> None:
+        self._asked = now_there(api)
+
+
+def ran_out(api: APIClient, container: str, since: str) -> tuple[bool, str]:
+    """Return whether a container ran out of memory since a moment, and the moment until which that was asked.
+
+    The engine's state of a container tells it of the first process alone, so that its events are asked for. They are
+    bounded by the engine's own clock, as it would wait for a moment that it has not come to.
+    """
+    until = now_there(api)
+    # Whole seconds, which the stubs want, are too coarse.
+    events = api.events(  # type: ignore[call-overload]
+        since=since, until=until, filters={"container": container, "event": "oom"}, decode=True
+    )
+    return any(True for _ in events), until
+
+
+def now_there(api: APIClient) -> str:
+    """Return the time by the engine's clock, as it wants to be asked."""
+    return _timestamp(str(api.info()["SystemTime"]))
+
+
+def _timestamp(text: str) -> str:
+    """Turn a time as the engine tells it into one as it wants to be asked."""
+    return f"{datetime.fromisoformat(text).timestamp():.6f}"

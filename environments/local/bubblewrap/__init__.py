@@ -1,1 +1,0 @@
-"""Commands on this machine within walls, which bubblewrap puts up."""

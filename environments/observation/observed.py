@@ -1,0 +1,235 @@
+"""The operations of an environment, and the observers that each is given."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import os
+import sys
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from environments.observation.events import (
+    CURRENT,
+    NO_FACTS,
+    UNOBSERVED,
+    Event,
+    Facts,
+    Observer,
+    Operation,
+    OperationKind,
+    current_operation,
+    interruption,
+    safely,
+)
+from environments.options import Command
+from environments.output import CapturedText, byte_size
+from environments.result import CommandResult
+from environments.secrets import Redactor, SecretValues, secret_among
+from environments.settings import EnvironmentSettings
+
+if TYPE_CHECKING:
+    from environments.base import BaseEnvironment
+
+_TRACE = "opentelemetry.trace"
+
+
+def observed(
+    kind: OperationKind,
+    name: str,
+    facts: Callable[[], Facts] = lambda: NO_FACTS,
+    environment: Observation | None = None,
+    *observers: Observer,
+) -> Operation:
+    """Return an operation that is about to begin.
+
+    Its observers are those given, those of the operation that it is part of, and OpenTelemetry where it is in use.
+
+    Args:
+        kind: Its kind.
+        name: A name for people.
+        facts: Returns the facts that are known at its begin. Called only if there are observers.
+        environment: Where it is done.
+        observers: Observers of its own.
+    """
+    outer = CURRENT.get()
+    if outer is not None or len(observers) > 1:
+        observers = tuple(dict.fromkeys((*(outer.observers if outer else ()), *observers)))
+    observers = _with_telemetry(observers)
+    return Operation(kind, name, facts, environment, observers, outer) if observers else UNOBSERVED
+
+
+def _with_telemetry(observers: tuple[Observer, ...]) -> tuple[Observer, ...]:
+    """Return observers with OpenTelemetry, if a program has set it up and not only imported it."""
+    if _TRACE not in sys.modules:
+        return observers
+    try:
+        from environments.observation.telemetry import telemetry
+
+        return (*observers, telemetry) if telemetry not in observers and telemetry.is_wanted() else observers
+    except Exception:  # such as while another thread imports it
+        return observers
+
+
+class Observation:
+    """The observers of one environment, and its operations.
+
+    Args:
+        settings: Name the backend, the task and the record.
+        secrets: The environment's secrets, which no observer is given.
+
+    Raises:
+        SettingsError: The record cannot be written.
+    """
+
+    def __init__(self, settings: EnvironmentSettings, secrets: SecretValues) -> None:
+        self.backend = settings.env
+        self.task_id = settings.task_id
+        self.batch_task: str | None = None
+        """The id of the task of a batch that the environment works on now."""
+        self.target: tuple[str, str] | None = None
+        """The kind of the target and its engine's name for it, as in `Target`. The start of a target sets it."""
+        self.telemetry_text = settings.telemetry_text
+        """Whether OpenTelemetry is given the text of commands and scripts."""
+        self._secrets = secrets
+        self._observers = (_recorder(settings.record),) if settings.record else ()
+
+    def redactor(self, variables: Mapping[str, str]) -> Redactor:
+        """Return what removes the secrets that are known now, and those among some variables, from texts."""
+        return Redactor.of({**self._secrets.known(), **secret_among(variables)})
+
+    @property
+    def is_observed(self) -> bool:
+        """True if an operation that begins here and now has observers."""
+        return self.observed("file", "", dict) is not UNOBSERVED
+
+    def observed(
+        self,
+        kind: OperationKind,
+        name: str,
+        facts: Callable[[], Facts],
+        record: str | os.PathLike[str] | None = None,
+    ) -> Operation:
+        """Return an operation in the environment that is about to begin, see the function of the same name.
+
+        Args:
+            kind: Its kind.
+            name: A name for people.
+            facts: Returns the facts that are known at its begin.
+            record: One more file that it is recorded to, with all that is part of it.
+
+        Raises:
+            SettingsError: The record cannot be written.
+        """
+        more = () if record is None else (_recorder(record),)
+        return observed(kind, name, facts, self, *self._observers, *more)
+
+    def command(self, command: Command, way: str, session: str | None = None) -> Operation:
+        """Return the operation of a command that is about to run.
+
+        Args:
+            command: The command.
+            way: `session` or `oneshot`.
+            session: The session's name, if it has one.
+        """
+        asked = self.observed("command", command.judged, lambda: {**_facts(command), "way": way, "session": session})
+        return asked.given(command.env)
+
+    def process(self, command: Command, pty: bool) -> Operation:
+        """Return the operation of a command that is about to start in the background."""
+        return self.observed("process", command.judged, lambda: {**_facts(command), "pty": pty}).given(command.env)
+
+    def start(self) -> Operation:
+        """Return the operation of a start of the target."""
+        return self.observed("start", f"start {self.backend}", dict)
+
+    def emit(self, name: str, **facts: object) -> None:
+        """Report something that happened in the environment at this moment, from any thread.
+
+        Args:
+            name: The `event` of its line in a record, such as `network_refused`.
+            facts: Further keys of that line, as docs/records.md has them.
+        """
+        operation = current_operation()
+        event = Event(name, facts, self)
+        for observer in _with_telemetry(tuple(dict.fromkeys((*operation.observers, *self._observers)))):
+            safely(observer.happened, event, operation.mark_of(observer))
+
+
+def came_of(operation: Operation, result: CommandResult) -> CommandResult:
+    """Add the result of a command to its operation, and return it."""
+    if operation is not UNOBSERVED:
+        status = "timeout" if result.timed_out else interruption() if result.interrupted else None
+        operation.tell(
+            ran=result.duration_seconds,
+            status=status or ("success" if result.ok else "error"),
+            exit_code=result.exit_code,
+            output=CapturedText(result.output, result.omitted_bytes, result.omitted_at),
+            stderr=result.stderr,
+            output_bytes=byte_size(result.output) + byte_size(result.stderr or "") + result.omitted_bytes,
+            omitted_bytes=result.omitted_bytes or None,
+            cwd=result.cwd or None,
+            survivors=list(result.survivors) or None,
+            note=result.note,
+        )
+    return result
+
+
+def came_of_tool(operation: Operation, result: object) -> object:
+    """Add the result of a tool to its operation, and return it."""
+    error = result.get("error") if isinstance(result, dict) else None
+    operation.tell(result=result, status="error" if error else "success", error=str(error) if error else None)
+    return result
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Env = TypeVar("_Env", bound="BaseEnvironment")
+_TRANSFERS = frozenset(("write_bytes", "read_bytes", "put_file", "get_file", "put_dir", "get_dir"))
+_PATHS = {"remote": "path", "path": "path", "local": "local"}
+
+
+def observed_call(method: Callable[Concatenate[_Env, _P], _R]) -> Callable[Concatenate[_Env, _P], _R]:
+    """Return a method for files of an environment as an operation, unless it is called by another one of them."""
+    name = method.__name__
+    kind: OperationKind = "transfer" if name in _TRANSFERS else "file"
+    code: CodeType | None = getattr(inspect.unwrap(method), "__code__", None)
+    names = code.co_varnames[1 : code.co_argcount] if code else ()
+
+    @functools.wraps(method)
+    def call(self: _Env, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if current_operation().is_of_files(self.observation):
+            return method(self, *args, **kwargs)
+
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+
+        def facts() -> Facts:
+            return {"operation": name, **{key: str(given[own]) for own, key in _PATHS.items() if own in given}}
+
+        with self.observation.observed(kind, name, facts) as operation:
+            result = method(self, *args, **kwargs)
+            moved = result if name == "read_bytes" else given.get("data")
+            if isinstance(moved, bytes | bytearray | memoryview):
+                operation.tell(bytes=len(moved))
+            return result
+
+    return call
+
+
+def _recorder(record: str | os.PathLike[str]) -> Observer:
+    from environments.observation.record import Recorder  # which most programs have no need of
+
+    return Recorder.at(record)
+
+
+def _facts(command: Command) -> dict[str, object]:
+    return {
+        "command": command.judged,
+        "cwd": command.cwd,
+        "user": command.user,
+        "timeout": command.timeout if math.isfinite(command.timeout) else None,
+        "variables": sorted(command.env) or None,
+        "input_bytes": len(command.stdin) or None,
+    }

@@ -1,0 +1,271 @@
+"""Logging in: the key that a host shows, the keys that it is shown, and what to say when it fails."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import socket
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import paramiko
+from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
+
+from environments.log import logger
+from environments.ssh.config import Route
+
+if TYPE_CHECKING:
+    from pydantic import SecretStr
+
+log = logger(__name__)
+
+CONNECT_TIMEOUT = 20.0
+"""Seconds for each of: a TCP connection, the key exchange, the login, and the opening of a channel."""
+USUAL_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
+"""Those that are looked for in ~/.ssh where no key is named."""
+_PUBLIC = re.compile(rb"(ssh|ecdsa|sk-\w+)-\S+ AAAA|---- BEGIN SSH2 PUBLIC KEY")
+_SHOWS_KEY = "Tell where the private key is by ssh_key (TERMINAL_SSH_KEY)"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """The secrets to log in with."""
+
+    password: SecretStr | None = None
+    passphrase: SecretStr | None = None
+
+
+def explained(route: Route, login: Login, error: Exception, *, met: bool) -> str:
+    """Say what went wrong with a connection, and what to do about it.
+
+    Args:
+        route: Where it was to lead.
+        login: What it was to log in with.
+        error: What was raised.
+        met: Whether the server and we had agreed on keys by then, so that logging in was next.
+    """
+    return f"backend 'ssh' cannot connect to {route}: {_why(route, login, error, met)}"
+
+
+def _why(route: Route, login: Login, error: Exception, met: bool) -> str:
+    if isinstance(error, paramiko.BadHostKeyException):
+        return changed_key(route, error)
+    if why := _why_not_reached(route, error):
+        return why
+    if met or isinstance(error, paramiko.AuthenticationException):
+        return _refused(route, login, error)
+    return f"{error or 'the connection was closed'}; check that an SSH server answers there, and its log"
+
+
+def _why_not_reached(route: Route, error: Exception) -> str | None:
+    match error:
+        case socket.gaierror():
+            return f"there is no host of that name ({error.strerror}); check TERMINAL_SSH_HOST"
+        case TimeoutError():
+            return f"no answer for {CONNECT_TIMEOUT:.0f} s; check host and port, and whether a firewall drops it"
+        case ConnectionRefusedError():
+            return "nothing listens there; check TERMINAL_SSH_PORT, and that an SSH server runs"
+        case paramiko.SSHException() if "not found in known_hosts" in str(error):
+            file = route.known_hosts[0] if route.known_hosts else "a known_hosts file"
+            return f"its host key is not known, and StrictHostKeyChecking is on; add it to {file}"
+        case paramiko.SSHException() if "known_hosts has as revoked" in str(error):
+            return f"{error}; ask whoever looks after the server"
+    return None
+
+
+def _refused(route: Route, login: Login, error: Exception) -> str:
+    """Say why no login came about: of keys that cannot be used, that, and else what was offered."""
+    usual = () if route.key_files else (Path("~/.ssh", name).expanduser() for name in USUAL_KEYS)
+    keys = [*route.key_files, *(path for path in usual if path.is_file())]
+    problems = [problem for path in keys if (problem := _problem(path, login))]
+    offered = [f"the key {path}" for path in keys if not _problem(path, login)]
+    in_agent = _keys_in_agent() if route.other_keys else 0
+    offered += [f"{in_agent} of the agent"] if in_agent else []
+    offered += ["the password"] if login.password else []
+    said = "; ".join(problems)
+    if not offered:
+        return said or f"there is nothing to log in with. {_SHOWS_KEY}, or {_about_agent(route)}"
+    refused = (
+        f"the server refused the login ({error}). Offered were {', '.join(offered)}; check TERMINAL_SSH_USER, "
+        "TERMINAL_SSH_KEY and what the server allows: the public key belongs in ~/.ssh/authorized_keys there"
+    )
+    return f"{said}. Apart from that, {refused}" if said else refused
+
+
+def _problem(path: Path, login: Login) -> str | None:
+    """Say why a file cannot be used as a private key, and what helps; None if it can."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return f"the key {path} cannot be read: {error.strerror}"
+    if _PUBLIC.match(data):
+        return public_key(path)
+    try:
+        paramiko.PKey.from_path(path)
+    except (TypeError, paramiko.PasswordRequiredException):
+        return _locked(path, login)
+    except (ValueError, paramiko.SSHException):
+        return f"{path} is no private key that can be used. {_SHOWS_KEY}"
+    return None
+
+
+def _locked(path: Path, login: Login) -> str | None:
+    if not login.passphrase:
+        return f"the key {path} has a passphrase; set TERMINAL_SSH_PASSPHRASE, or give it to an agent: ssh-add {path}"
+    try:
+        paramiko.PKey.from_path(path, login.passphrase.get_secret_value().encode())  # type: ignore[arg-type]  # bytes
+    except (TypeError, ValueError, paramiko.SSHException):
+        return (
+            f"TERMINAL_SSH_PASSPHRASE does not open the key {path}, or it is damaged; `ssh-keygen -y -f {path}` tries "
+            "a passphrase"
+        )
+    return None
+
+
+def public_key(path: Path) -> str:
+    """Say that a file is the public half of a key, and which is the private one."""
+    private = path.with_suffix("")
+    found = path.suffix == ".pub" and private.is_file()
+    return (
+        f"{path} is the public half of a key, which is for the server; set ssh_key (TERMINAL_SSH_KEY) to the private "
+        f"one{f', {private}' if found else ''}"
+    )
+
+
+def _keys_in_agent() -> int:
+    try:
+        agent = paramiko.Agent()
+        try:
+            return len(agent.get_keys())
+        finally:
+            agent.close()
+    except (paramiko.SSHException, OSError):
+        return 0
+
+
+def _about_agent(route: Route) -> str:
+    if not route.other_keys:
+        return "drop IdentitiesOnly from the SSH client's configuration, so that an agent's keys are offered"
+    if os.environ.get("SSH_AUTH_SOCK"):
+        return "add one to the agent, which holds none or does not answer (ssh-add PATH, with SSH_AUTH_SOCK as here)"
+    return "add one to an agent (eval $(ssh-agent); ssh-add PATH): SSH_AUTH_SOCK is not set here"
+
+
+# The host's key.
+
+
+class AcceptNew(paramiko.MissingHostKeyPolicy):
+    """Accepts the key of an unknown host, logs its fingerprint, and adds it to known_hosts.
+
+    The policy of paramiko that does so logs nothing, and rewrites the whole file without its comments and markers.
+
+    Args:
+        file: The file to add keys to; None adds them nowhere.
+        revoked: Keys that are refused, in base64.
+    """
+
+    def __init__(self, file: Path | None, revoked: Collection[str]) -> None:
+        self._file = file
+        self._revoked = revoked
+
+    def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
+        """Append one line for the host, see `paramiko.MissingHostKeyPolicy`."""
+        if key.get_base64() in self._revoked:
+            raise paramiko.SSHException(
+                f"the server shows the key {fingerprint(key)}, which known_hosts has as revoked"
+            )
+        entry = f"{hostname} {key.get_name()} {key.get_base64()}"
+        if self._file is None:
+            outcome = "not written down, as no known_hosts file is configured"
+        else:
+            try:
+                _append(self._file, entry)
+                outcome = f"added to {self._file}"
+            except OSError as error:
+                outcome = f"not added to {self._file} ({error.strerror})"
+        if entry not in _accepted:
+            _accepted.add(entry)
+            log.warning(
+                "backend 'ssh': accepted the key of unknown host %s: %s; %s", hostname, fingerprint(key), outcome
+            )
+
+
+_accepted: set[str] = set()
+"""Entries of unknown hosts that this process has accepted and logged."""
+
+
+def _append(file: Path, line: str) -> None:
+    """Append a line to a file, which is created if missing."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        size = os.fstat(descriptor).st_size
+        begin = "\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else ""
+        os.write(descriptor, f"{begin}{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def check_host_keys(client: paramiko.SSHClient, route: Route) -> None:
+    """Have `client` check the server's key as the route says."""
+    lines = [line for file in route.known_hosts for line in _lines(file)]
+    revoked = {words[3] for line in lines if line.startswith("@revoked") and len(words := line.split()) > 3}
+    # paramiko fails on a whole file for one line that it does not understand.
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8") as understood:
+        understood.writelines(f"{line}\n" for line in lines if _is_understood(line) and not revoked & {*line.split()})
+        understood.flush()
+        client.load_system_host_keys(understood.name)
+    accept = AcceptNew(route.known_hosts[0] if route.known_hosts else None, revoked)
+    client.set_missing_host_key_policy(accept if route.accept_new else paramiko.RejectPolicy())
+
+
+def _lines(file: Path) -> list[str]:
+    if not file.is_file():
+        return []
+    return [line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
+
+
+def _is_understood(line: str) -> bool:
+    if not line or line[0] in "#@":
+        return False
+    try:
+        return HostKeyEntry.from_line(line) is not None
+    except (InvalidHostKey, paramiko.SSHException, ValueError):
+        return False
+
+
+def changed_key(route: Route, error: paramiko.BadHostKeyException) -> str:
+    """Say that the host shows another key than the one that is known, and what to do about it."""
+    name = lookup_name(route)
+    named = name if lookup_port(route) == 22 else f"[{name}]:{route.port}"
+    return (
+        f"the host key of {named} has changed: known is {fingerprint(error.expected_key)}, the server shows "
+        f"{fingerprint(error.key)}. Somebody may be posing as the server, so nothing was sent to it. If the server was "
+        f"really set up anew, remove the old key: {_removal(route, named)}"
+    )
+
+
+def lookup_name(route: Route) -> str:
+    """Return the name under which a host's key is known."""
+    return route.host_key_name or route.host
+
+
+def lookup_port(route: Route) -> int:
+    """Return the port that is part of that name; with an alias, none is."""
+    return 22 if route.host_key_name else route.port
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    """Return a key's kind and fingerprint in the form that OpenSSH shows."""
+    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return f"{key.get_name()} SHA256:{digest}"
+
+
+def _removal(route: Route, named: str) -> str:
+    files = [file for file in route.known_hosts if file.is_file()]
+    return "; ".join(f"ssh-keygen -R '{named}' -f {file}" for file in files)
