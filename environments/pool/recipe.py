@@ -10,9 +10,9 @@ from typing import Any
 
 from environments.base import BaseEnvironment
 from environments.factory import environment_of
-from environments.manager import TaskSettings
 from environments.registry import backend_class
 from environments.settings import EnvironmentSettings
+from environments.tasks import TaskSettings
 
 
 class Recipe:
