@@ -39,6 +39,7 @@ from environments.modal.sandbox import (
 )
 from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
+from environments.modal.snapshots import Snapshot, delete_image
 from environments.modal.stream import ModalStream
 from environments.owner import MARKER_VARIABLE, Orphan
 from environments.result import Capabilities, CommandResult
@@ -47,7 +48,7 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
 from environments.shell.transfer import Runner
-from environments.short_commands.environment import CONTROL_TIMEOUT
+from environments.short_commands.environment import ANY_ID, CONTROL_TIMEOUT
 from environments.short_commands.sandbox import SandboxEnvironment
 from environments.starting import current_start
 from environments.target import Address, Target
@@ -61,8 +62,9 @@ PIECE = 64 * 1024
 """Bytes of a file that go into one variable, as base64: Linux allows a variable 128 KB."""
 
 OWN_COMMAND_TIMEOUT = 30
-"""Seconds for a command of ours whose outcome matters little."""
+"""Seconds for an internal command with no result."""
 
+_CLEAN = f'rm -rf -- "${{TMPDIR:-/tmp}}"/hermes-{ANY_ID}; '
 _PROBE = 'read -r line && [ "$line" = input ]'
 # The client has no way to say how large a terminal is, or to change that later.
 _SIZED = 'stty rows "$1" cols "$2" 2>/dev/null; shift 2; exec "$@"'
@@ -92,6 +94,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
     backend = "modal"
     settings_class = ModalSettings
     service = service
+    has_snapshots = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
@@ -133,12 +136,15 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         except BaseException:
             await self._discard()
             raise
+        self.is_fresh = False
         runner = Runner(self)
         self.files = ShellFiles(runner, self.settings.env, self.progress) if self._duplex else self._native_files
         self.streams_lag = not self._duplex
 
     async def _delivers_input(self) -> bool:
-        process = await self._start_process(["/bin/sh", "-c", _PROBE], timeout=PROBE_TIMEOUT)
+        process = await self._start_process(
+            ["/bin/sh", "-c", f"{_CLEAN if self.is_fresh else ''}{_PROBE}"], timeout=PROBE_TIMEOUT
+        )
         try:
             process.stdin.write(b"input\n")
             await process.stdin.drain.aio()
@@ -176,7 +182,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
     async def create_sandbox(self, key: str | None) -> modal.Sandbox:
         """Create a sandbox, from the snapshot of the files that are kept if there is one, see `SandboxEnvironment`."""
         kept = Kept(key) if key else None
-        if kept and (snapshot := kept.snapshot):
+        if kept and (snapshot := kept.image):
             try:
                 return await self._create(modal.Image.from_id(snapshot, client=self._client), key)
             except exception.NotFoundError as error:
@@ -245,12 +251,39 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             return False
         return True
 
+    async def take_snapshot(self, name: str | None) -> str:
+        """Have Modal make an image of the sandbox's files, see `PersistentShellEnvironment`."""
+        with service.answered("no snapshot can be taken"):
+            taken = (await take_snapshot(self.sandbox, KEPT_TTL if name is None else None)).object_id
+        note = Snapshot.of_fork(taken) if name is None else Snapshot.named(name)
+        earlier = note.image
+        await in_worker(note.note, taken, readable(self.settings.task_id))
+        if earlier:
+            await self._delete_earlier(earlier)
+        return taken
+
+    @staticmethod
+    async def _delete_earlier(image: str) -> None:
+        try:
+            await delete_image(image)
+        except TerminalError as error:
+            log.warning("the snapshot that was replaced, %s, may still be there: %s", image, error)
+
+    async def drop_snapshot(self, snapshot: str) -> None:
+        """Delete the image beneath a fork, see `PersistentShellEnvironment`."""
+        await delete_image(snapshot)
+        await in_worker(Snapshot.of_fork(snapshot).forget)
+
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
+        return replace(self.settings, own=replace(self._own, image=snapshot, dockerfile_commands=(), sandbox=None))
+
     def id_of(self, sandbox: modal.Sandbox) -> str:
         """Return the id of a sandbox, see `SandboxEnvironment`."""
         return sandbox.object_id
 
     async def loss_of(self, sandbox: modal.Sandbox) -> str | None:
-        """Say why a sandbox is lost, see `SandboxEnvironment`."""
+        """Return why a sandbox is lost, see `SandboxEnvironment`."""
         code = await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for")
         if code is None:
             return None
@@ -267,7 +300,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return key_of(self.settings)
 
     def describe_target(self, cwd: str) -> Target:
-        """Say which sandbox it is, see `PersistentShellEnvironment`."""
+        """Describe the sandbox, see `PersistentShellEnvironment`."""
         sandbox = self.sandbox.object_id
         return Target("modal", "sandbox", sandbox, "", service_host(), ("modal", "shell", sandbox))
 
@@ -279,7 +312,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             tunnel = self.run_on_loop(lambda _: service.retried(sandbox.tunnels.aio, what)).get(port)
         if tunnel is None:
             remedy = (
-                f"whoever creates one has to say so, by encrypted_ports=[{port}]"
+                f"create it with encrypted_ports=[{port}]"
                 if self._joined
                 else f"have {port} among modal_ports (TERMINAL_MODAL_PORTS)"
             )

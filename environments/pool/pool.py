@@ -24,12 +24,12 @@ from environments.errors import TerminalError
 from environments.factory import environment_of
 from environments.log import logger
 from environments.loop import current, in_worker, run, shielded, spawn, work_of
-from environments.manager import TaskSettings
 from environments.options import check_count, check_patience, check_seconds
 from environments.pool.backoff import StartPlace, Verdict, delay, verdict
 from environments.pool.lease import Lease, Member
 from environments.registry import backend_class
 from environments.settings import EnvironmentSettings
+from environments.tasks import TaskSettings
 
 RETRY_DELAY = 2.0
 """Seconds until the next step after one that a backend's fault has cut short."""

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 from environments.claim import SharedClaim
-from environments.config import hermes_home
 from environments.errors import EnvironmentStartError
 from environments.owner import Owner
-from environments.settings import EnvironmentSettings
+from environments.settings import EnvironmentSettings, hermes_home
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.short_commands.service import Service
 from environments.starting import current_start
@@ -98,7 +97,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     @abstractmethod
     async def loss_of(self, sandbox: S) -> str | None:
-        """Say why a sandbox is lost, or return None. Raises the client's errors."""
+        """Return why a sandbox is lost; None if it is not. Raises the client's errors."""
 
     @abstractmethod
     def kept_key(self) -> str:
@@ -111,7 +110,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether nothing is left of ours when the sandbox is stopped."""
+        """Whether the end of the sandbox leaves nothing of ours."""
         return not (self.settings.container_persistent or self._joined)
 
     @property
@@ -152,6 +151,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     async def _begin(self) -> S:
         if not self.settings.container_persistent:
+            self.is_fresh = True
             return await self.create_sandbox(None)
         key = self.kept_key()
 
@@ -182,7 +182,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         await self.end_sandbox(sandbox, self.kept_key())
 
     async def target_loss(self) -> str | None:
-        """Say why the sandbox is lost, see `PersistentShellEnvironment.target_loss`."""
+        """Return why the sandbox is lost, see `PersistentShellEnvironment.target_loss`."""
         sandbox = self._sandbox
         if sandbox is None:
             return "the environment was cleaned up"
