@@ -138,41 +138,33 @@ def _is_text(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":str")
 
 
-def _check(node: yaml.Node, where: str, known: dict[int, int], depth: int) -> int:
+def _check(node: yaml.Node, where: str, counts: dict[int, int], depth: int) -> int:
     """Return the number of values that a node stands for, aliases followed.
 
     Raises:
         SettingsError: They are too many, nested too deeply, within themselves, or a key is there twice.
     """
-    if depth > DEEPEST:
-        raise SettingsError(f"{where}: is not valid YAML: more than {DEEPEST} collections are in each other")
-    if id(node) in known:
-        count = known[id(node)]
-        if not count:
-            raise SettingsError(f"{where}: is not valid YAML: what begins{_at(node)} holds itself")
-        return count
-    known[id(node)] = 0
-    count = 1 + sum(_check(child, where, known, depth + 1) for child in _children(node, where))
-    if count > MOST_VALUES:
-        raise SettingsError(f"{where}: is not valid YAML: with its aliases it has more than {MOST_VALUES:,} values")
-    known[id(node)] = count
-    return count
-
-
-def _children(node: yaml.Node, where: str) -> list[yaml.Node]:
     import yaml
 
-    if isinstance(node, yaml.SequenceNode):
-        return list(node.value)
-    if not isinstance(node, yaml.MappingNode):
-        return []
-    keys = set()
-    for name, _ in node.value:
-        if isinstance(name, yaml.ScalarNode):
-            if (name.tag, name.value) in keys:
-                raise SettingsError(f"{where}: is not valid YAML: the key{_at(name)} is there twice; keep one")
-            keys.add((name.tag, name.value))
-    return [child for pair in node.value for child in pair]
+    if depth > DEEPEST:
+        raise SettingsError(f"{where}: is not valid YAML: more than {DEEPEST} collections are in each other")
+    if counts.get(id(node)) == 0:
+        raise SettingsError(f"{where}: is not valid YAML: what begins{_at(node)} holds itself")
+    if id(node) not in counts:
+        counts[id(node)] = 0
+        children = list(node.value) if isinstance(node, yaml.SequenceNode) else []
+        keys = set()
+        for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(name, yaml.ScalarNode):
+                if (name.tag, name.value) in keys:
+                    raise SettingsError(f"{where}: is not valid YAML: the key{_at(name)} is there twice; keep one")
+                keys.add((name.tag, name.value))
+            children += [name, value]
+        count = 1 + sum(_check(child, where, counts, depth + 1) for child in children)
+        if count > MOST_VALUES:
+            raise SettingsError(f"{where}: is not valid YAML: with its aliases it has more than {MOST_VALUES:,} values")
+        counts[id(node)] = count
+    return counts[id(node)]
 
 
 def _at(node: yaml.Node) -> str:
@@ -204,7 +196,7 @@ SECTIONS: Mapping[str, Collection[str]] = {
 """The sections of `config.yaml` that are read here, with their keys; those of `terminal` are in `GENERAL` and in the
 settings of the backends, and `security` has keys of hermes-agent alone. The others belong to other programs."""
 GUARDS = ("destructive_commands", "docker_network", "local_sandbox", "scrub_env", "write_denylist", "write_safe_root")
-"""Settings that hold something off, and whose names no other program has: they are an error in a section of its."""
+"""Settings that hold something off, and whose names no other program has: an error in sections of other programs."""
 
 
 def is_config_empty() -> bool:
@@ -231,6 +223,8 @@ def read_config_section(name: str) -> tuple[dict[str, object], str]:
     section = _document(text, path).value(name) if text.strip() else None
     if section is None:
         return {}, path
+    if name == "security" and not isinstance(section, dict):  # hermes-agent's, whose faults are not looked at
+        return {}, path
     if not isinstance(section, dict):
         kind = type(section).__name__
         raise SettingsError(f"{path}, {name}: it should be a mapping of names to values, not a {kind}")
@@ -251,7 +245,17 @@ def config_layer(section: str) -> Layer:
     Raises:
         SettingsError: As `read_config_section`; or a key is near to one of ours, or belongs to another section.
     """
-    return _known(section, _file_layer(section), SECTIONS[section])
+    names, kept = SECTIONS[section], {}
+    for name, given in _file_layer(section).items():
+        if name in names:
+            kept[name] = given
+        elif sections := _sections_of(name):
+            raise SettingsError(f"{given.where}: is a setting of the section {sections}; write it there")
+        elif hint := closest(name, names, NEAR) or closest(name, _homes(), SLIP):
+            raise SettingsError(f"{given.where}: no such setting{hint}; allowed: {', '.join(names)}")
+        else:
+            _pass_over(given)
+    return kept
 
 
 def _file_layer(section: str) -> Layer:
@@ -259,20 +263,12 @@ def _file_layer(section: str) -> Layer:
         return {}
     from environments.legacy import translated  # with a long table, which a run on the defaults does without
 
-    return translated(section, _section_layer(section), _foreign_layer)
+    return translated(section, _section_layer(section), _section_layer)
 
 
 def _section_layer(section: str) -> Layer:
     values, path = read_config_section(section)
     return {key: Given(None if value == "" else value, f"{path}, {section}.{key}") for key, value in values.items()}
-
-
-def _foreign_layer(section: str) -> Layer:
-    """Return a section of hermes-agent, whose faults are not looked at."""
-    try:
-        return _section_layer(section)
-    except SettingsError:
-        return {}
 
 
 def _read(path: str) -> str:
@@ -303,41 +299,36 @@ def _document(text: str, path: str) -> Document:
     for name, keys in document.names().items():
         if name == "approvals" and document.value(name) is None:
             raise SettingsError(f"{path}, approvals: has nothing in it; indent the rules below it, or remove the line")
-        if name in SECTIONS and name != "security":
-            continue
         if name not in SECTIONS:
-            _refuse_beside_sections(name, keys, path)
-        for key in keys or ():
-            _refuse_in_foreign_section(name, key, path)
+            _refuse_slip(name, keys, path)
+        if name not in SECTIONS or name == "security":
+            for key in keys or ():
+                if key in GUARDS or (name == "security" and key in ("allow", "ask", "deny")):
+                    raise SettingsError(
+                        f"{path}, {name}.{key}: has no effect there; write it in the section {_sections_of(key)}"
+                    )
     return document
 
 
-def _refuse_beside_sections(name: str, keys: list[str] | None, path: str) -> None:
+def _refuse_slip(name: str, keys: list[str] | None, path: str) -> None:
+    """Refuse a key at the top that is, or is nearly, one of our sections or settings.
+
+    Raises:
+        SettingsError: It is. A mapping of any other name than those of `GUARDS` is another program's section.
+    """
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
     if near := nearest(plain, SECTIONS, SLIP):
         raise SettingsError(
             f"{path}: no such section {name[:100]!r} (did you mean {near!r}?); sections of other programs are left "
             f"alone, but for those whose names are as near to one of ours: {', '.join(SECTIONS)}"
         )
-    if keys is not None and name not in GUARDS:  # a section of another program, which may be called as it likes
-        return
-    if sections := _sections_of(name):
-        raise SettingsError(f"{path}, {name}: is a setting of the section {' or '.join(sections)}; write it below that")
-    if near := nearest(plain, (known for known in _homes() if len(known) > len("timeout")), SLIP):
-        raise SettingsError(
-            f"{path}, {name[:100]}: no such setting (did you mean {near!r}, below {' or '.join(_sections_of(near))}:?)"
-        )
-
-
-def _refuse_in_foreign_section(section: str, key: str, path: str) -> None:
-    guard = nearest(key, GUARDS, SLIP)
-    if section == "security" and key in ("allow", "ask", "deny"):
-        guard = key
-    if guard:
-        raise SettingsError(
-            f"{path}, {section}.{key}: it has no effect in the section {section}; "
-            f"write {guard} below {' or '.join(_sections_of(guard))}:"
-        )
+    if keys is None or name in GUARDS:
+        near = name if name in _homes() else nearest(plain, (known for known in _homes() if len(known) > 7), SLIP)
+        if near:
+            hint = "" if near == name else f" (did you mean {near!r}?)"
+            raise SettingsError(
+                f"{path}, {name[:100]}: has no effect there{hint}; write it in the section {_sections_of(near)}"
+            )
 
 
 @cache
@@ -353,26 +344,9 @@ def _homes() -> Mapping[str, tuple[str, ...]]:
     return homes
 
 
-def _sections_of(name: str) -> tuple[str, ...]:
-    return _homes().get(name, ())
-
-
-def _known(section: str, layer: Layer, names: Collection[str]) -> Layer:
-    """Return a layer without the keys that are far from all of ours, of which a warning tells.
-
-    Raises:
-        SettingsError: A key belongs to another section, or is near to one of this one.
-    """
-    for name, given in layer.items():
-        if name not in names:
-            if sections := _sections_of(name):
-                raise SettingsError(
-                    f"{given.where}: is a setting of the section {' or '.join(sections)}; move it there"
-                )
-            if hint := closest(name, names, NEAR) or closest(name, _homes(), SLIP):
-                raise SettingsError(f"{given.where}: no such setting{hint}; allowed: {', '.join(names)}")
-            _pass_over(given)
-    return {name: given for name, given in layer.items() if name in names}
+def _sections_of(name: str) -> str:
+    """Return the sections that have a setting, as words of an error; nothing if there is none."""
+    return " or ".join(_homes().get(name, ()))
 
 
 def _pass_over(given: Given) -> None:
@@ -624,12 +598,11 @@ _ENV_MAPPING = "\0env"
 def _elsewhere(name: str) -> str:
     """Return a hint at the backends or the section that have a setting; nothing if there is none."""
     if backends := [other for other in BUILT_IN if name in setting_names(backend_settings_class(other))]:
-        other, *more = backends
-        if more:
-            return f"; backends {', '.join(backends)} have it: name one of them beside it, as backend"
-        return f" (did you mean {_prefix(other) + name!r}?)"
-    if sections := [section for section in _sections_of(name) if section != "terminal"]:
-        return f"; it is one of the section {' or '.join(sections)} of config.yaml"
+        if len(backends) == 1:
+            return f" (did you mean {_prefix(backends[0]) + name!r}?)"
+        return f"; backends {', '.join(backends)} have it: name one of them beside it, as backend"
+    if name not in GENERAL and (sections := _sections_of(name)):
+        return f"; it is one of the section {sections} of config.yaml"
     return ""
 
 

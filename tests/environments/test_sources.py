@@ -58,11 +58,14 @@ def test_sections_of_other_programs_are_left_alone(configure: Callable[[str], No
 def test_a_setting_outside_of_its_section_is_an_error_that_names_the_section(configure: Callable[[str], None]) -> None:
     taken = []
     for text, said in (
-        ("write_denylist: ['/x']", "write_denylist: is a setting of the section terminal; write it below that"),
-        ("write_denylst: ['/x']", "did you mean 'write_denylist', below terminal:?"),
-        ("approvals: {mode: manual}\ndeny: [curl]", "deny: is a setting of the section approvals; write it below that"),
-        ("terminal:\nenv: docker", "env: is a setting of the section terminal"),
-        ("image: python:3.12-slim", "image: is a setting of the section terminal"),
+        ("write_denylist: ['/x']", "write_denylist: has no effect there; write it in the section terminal"),
+        (
+            "write_denylst: ['/x']",
+            "has no effect there (did you mean 'write_denylist'?); write it in",
+        ),
+        ("approvals: {mode: manual}\ndeny: [curl]", "deny: has no effect there; write it in the section approvals"),
+        ("terminal:\nenv: docker", "env: has no effect there; write it in the section terminal"),
+        ("image: python:3.12-slim", "image: has no effect there; write it in the section terminal"),
         ("timeout: 5", "the section terminal or approvals or code_execution or web"),
         ("approval:\n  deny: [curl]", "no such section 'approval' (did you mean 'approvals'?)"),
         ("approvals:", "approvals: has nothing in it; indent the rules below it, or remove the line"),
@@ -72,10 +75,13 @@ def test_a_setting_outside_of_its_section_is_an_error_that_names_the_section(con
         ("approvals: deny", "approvals: it should be a mapping of names to values, not a str"),
         ("terminal: {destructive_commands: deny}", "it is one of the section approvals of config.yaml"),
         ("terminal: {denylist: ['/x']}", "did you mean 'write_denylist'?"),
-        ("security: {write_denylist: ['/x']}", "security.write_denylist: it has no effect in the section security"),
-        ("security: {deny: [curl]}", "write deny below approvals:"),
-        ("tools: {write_denylist: ['/x']}", "tools.write_denylist: it has no effect in the section tools"),
-        ("terminal: {tirith_path: x}\nsecurity: [x]\nsandbox_paths: [/a]", "sandbox_paths: is a setting of"),
+        (
+            "security: {write_denylist: ['/x']}",
+            "security.write_denylist: has no effect there",
+        ),
+        ("security: {deny: [curl]}", "security.deny: has no effect there; write it in the section approvals"),
+        ("tools: {write_denylist: ['/x']}", "tools.write_denylist: has no effect there"),
+        ("terminal: {tirith_path: x}\nsecurity: [x]\nsandbox_paths: [/a]", "sandbox_paths: has no effect there"),
     ):
         configure(text + "\n")
         try:
