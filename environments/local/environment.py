@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
+from environments.local.bash import open_bash, remember_bash
 from environments.local.bearers import Newcomers, has_none, hunt
 from environments.local.settings import LocalSettings
 from environments.shell.child_stream import ChildStream
+from environments.shell.dialect.boot import BootArgv
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
@@ -18,7 +20,6 @@ from environments.sources import load_settings
 if TYPE_CHECKING:
     from environments.found_target import FoundTarget
     from environments.local.files import LocalFiles
-    from environments.owner import Orphan
     from environments.target import Address, Target
 
 
@@ -32,26 +33,23 @@ class LocalEnvironment(PersistentShellEnvironment):
     can_hunt = True
 
     @classmethod
-    def find_orphans(cls) -> Iterator[Orphan]:
-        """Find what environments, of any backend, have left on this machine outside of containers."""
-        from environments.shell.garbage import orphans_in  # most never look
-
-        with LocalEnvironment(load_settings("local", sandbox="none")) as env:
-            yield from orphans_in(env)
-
-    @classmethod
-    def find_targets(cls) -> Iterator[FoundTarget]:
+    def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through what environments, of any backend, have on this machine outside of containers."""
-        from environments.shell.garbage import environments_on  # most never look
+        from environments.shell.listing import list_environments  # most never look
 
-        return environments_on(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
+        return list_environments(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
 
     async def start_target(self) -> None:
         """Do nothing: this machine is up."""
 
     async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a child process, see `PersistentShellEnvironment`."""
-        return ChildStream(argv, terminal=terminal)
+        bash = open_bash(argv) if isinstance(argv, BootArgv) and argv.is_plain else None
+        return bash or ChildStream(argv, terminal=terminal)
+
+    def found_bash(self) -> None:
+        """Start it at once from now on, see `PersistentShellEnvironment`."""
+        remember_bash()
 
     async def stop_target(self) -> None:
         """Remove the pipes that shells were killed with, where there is no /proc. This machine stays up."""
