@@ -101,7 +101,7 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
         "volumes": list(own.volumes),
         "tmpfs": {},
     }
-    if not own.network:
+    if own.network != "full":
         options.host["network_mode"] = "none"
     _set_limits(options, settings, own.gpus)
     _set_user(options, own)

@@ -151,8 +151,8 @@ def apply_flags(
         UnsupportedError: A flag is not among `FLAGS`.
     """
     given = _parse(own.extra_args)
-    if "--network" in given and not own.network:
-        raise SettingsError("docker_extra_args has --network although docker_network is false; keep one")
+    if "--network" in given and own.network != "full":
+        raise SettingsError("docker_extra_args has --network although docker_network is not full; keep one")
     if "--memory" in given and "--memory-swap" not in given:
         given["--memory-swap"] = given["--memory"]
     for name, values in given.items():

@@ -29,6 +29,8 @@ from environments.sources import UnheldLimitsError, going_without, load_settings
 class SingularityEnvironment(InstanceEnvironment):
     """Runs commands in an instance of its own, which ends with the environment; see `Overlay` for what is kept."""
 
+    proxies_network = True
+
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         if SingularitySettings.of(settings).instance:

@@ -43,7 +43,7 @@ def start_options(settings: EnvironmentSettings, machine: Machine = THIS_MACHINE
         options += [LIMITS[name], value]
     for bind in own.binds:
         options += ["--bind", _with_source_there(bind, machine)]
-    if not own.network:
+    if own.network != "full":
         options += ["--net", "--network", "none"]
     if own.gpu:
         if not machine.kind(_GPU_DRIVER):  # the engine would only warn, and go on without
@@ -83,7 +83,7 @@ def refusal(settings: EnvironmentSettings, text: str) -> UnsupportedError | None
     elif settings.container_disk and ("loop device" in low or "fuse" in low):
         names = ["container_disk"]
         why = "the engine cannot mount a file system of fixed size: " + _line_with(text, "loop device", "fuse")
-    elif not SingularitySettings.of(settings).network and "network" in low:
+    elif SingularitySettings.of(settings).network != "full" and "network" in low:
         names = ["singularity_network"]
         why = _line_with(text, "network")
     if not names:

@@ -19,7 +19,7 @@ class Proxied:
     """A proxy, and the refusals that it has noted."""
 
     def __init__(self, hosts: Sequence[str], lookup: Lookup | None = None) -> None:
-        self.refused: list[tuple[str, int, str]] = []
+        self.refused: list[tuple[str, int]] = []
         self.streams: list[ChildStream] = []
         more = {"lookup": lookup} if lookup else {}
 
