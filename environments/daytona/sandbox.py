@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
 import secrets
 import time
 from functools import partial
 
-from environments.config import hermes_home
 from environments.daytona.service import retried, sdk
 from environments.daytona.settings import DaytonaSettings, limits_of
 from environments.errors import EnvironmentStartError
 from environments.found_target import sandbox_labels
 from environments.loop import spawn
 from environments.model_view import plain
-from environments.owner import Owner
 from environments.settings import EnvironmentSettings
+from environments.short_commands.sandbox import kept_key
 from environments.starting import Start, current_start
 
 DEFAULT_IMAGE = "python:3.12-slim"
@@ -35,6 +32,8 @@ _PASSING_STATES = frozenset(
     }
 )  # fmt: skip
 """States that a sandbox leaves by itself."""
+STOPPED = ("stopped", "archived", "paused")
+"""States of a sandbox that can be started."""
 _POLL = 1.0
 
 
@@ -125,24 +124,51 @@ def _parameters(
 
 
 def key_of(settings: EnvironmentSettings) -> str:
-    """Return what the kept sandbox of a task goes by: on this machine, in this `HERMES_HOME`, made in this way."""
+    """Return the key of the kept sandbox of a task, see `kept_key`."""
     own = DaytonaSettings.of(settings)
     parts = {
-        "host": Owner.this_process().host,
-        "home": str(hermes_home().absolute()),
         "image": own.image,
         "snapshot": own.snapshot,
         "env": sorted(own.env.items()),
         "network": own.network,
         "limits": [getattr(settings, name) for name in sorted(own.enforces)],
-        "task": settings.task_id,
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return kept_key(settings, parts)
 
 
 def claim_name(key: str) -> str:
     """Return the name of the claim on a kept sandbox."""
     return f"daytona-{key}"
+
+
+async def join(service: sdk.AsyncDaytona, name: str) -> sdk.AsyncSandbox:
+    """Return somebody else's sandbox, which is neither started, labelled nor changed.
+
+    One that does not run is not started: it would have to be stopped again in the end, and nobody could tell whether
+    others have come to use it.
+
+    Args:
+        service: The service.
+        name: Its id or its name.
+
+    Raises:
+        EnvironmentStartError: There is none, or it does not run.
+    """
+    try:
+        sandbox = await retried(partial(service.get, name), "a sandbox cannot be looked for")
+        state = await settled_state(sandbox)
+    except sdk.DaytonaNotFoundError:
+        raise EnvironmentStartError(
+            f"backend 'daytona': there is no sandbox {name} to join; `daytona list` lists those there are"
+        ) from None
+    if state in STOPPED:
+        raise EnvironmentStartError(
+            f"backend 'daytona' cannot join sandbox {name}: it is {state}; start it with `daytona start {name}`"
+        )
+    if state != "started":
+        why = f": {sandbox.error_reason}" if sandbox.error_reason else ""
+        raise EnvironmentStartError(f"backend 'daytona' cannot join sandbox {name}: it is in state {state}{why}")
+    return sandbox
 
 
 async def make_ready(sandbox: sdk.AsyncSandbox, attempts: int = 2) -> bool:
@@ -157,7 +183,7 @@ async def make_ready(sandbox: sdk.AsyncSandbox, attempts: int = 2) -> bool:
     """
     try:
         state = await settled_state(sandbox)
-        if state in ("stopped", "archived", "paused"):
+        if state in STOPPED:
             await retried(partial(sandbox.start, timeout=START_TIMEOUT), "a sandbox cannot be started")
         elif state == "error" and sandbox.recoverable:
             await retried(partial(sandbox.recover, timeout=START_TIMEOUT), "a sandbox cannot be recovered")

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
-from environments.daytona.service import reason, sdk
+from environments.daytona.service import sdk, service
 from environments.errors import EnvironmentStartError
 from environments.loop import done_within, spawn
 from environments.output import Channel
@@ -114,7 +114,7 @@ class DaytonaTerminal(SendingStream):
         try:
             await self._handle.send_input(data)
         except sdk.DaytonaError as error:
-            raise BrokenPipeError(reason(error)) from None
+            raise BrokenPipeError(service.reason(error)) from None
 
     async def _send_end(self) -> None:
         await self._send(b"\x04")

@@ -8,23 +8,38 @@ import contextlib
 import io
 import itertools
 import math
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import modal
+from modal import exception
 
 from environments.cancellation import check_scope
-from environments.errors import EnvironmentStartError, TerminalError
-from environments.found_target import FoundTarget
+from environments.errors import TerminalError, UnsupportedError
+from environments.found_target import CREATED, KEPT, OWNER, FoundTarget, readable
 from environments.log import logger
 from environments.loop import in_worker
 from environments.modal.garbage import find_orphans
-from environments.modal.joined import JoinedTarget
+from environments.modal.kept import Kept, key_of
 from environments.modal.listing import find_targets
-from environments.modal.service import HOW_TO_LOG_IN, SERVICE_ERRORS, has_credentials, reason, service_host
+from environments.modal.sandbox import (
+    KEPT_TTL,
+    create,
+    detach,
+    image,
+    join,
+    still_runs,
+    tags,
+    take_snapshot,
+    terminate,
+    variables,
+)
+from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.stream import ModalStream
-from environments.modal.target import ModalTarget
 from environments.owner import MARKER_VARIABLE, Orphan
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
@@ -32,14 +47,21 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
 from environments.shell.transfer import Runner
-from environments.short_commands.environment import CONTROL_TIMEOUT, PerCommandEnvironment
+from environments.short_commands.environment import CONTROL_TIMEOUT
+from environments.short_commands.sandbox import SandboxEnvironment
 from environments.starting import current_start
 from environments.target import Address, Target
+
+if TYPE_CHECKING:
+    from modal.container_process import ContainerProcess
 
 PROBE_TIMEOUT = 15
 """Seconds for a line of input to reach a process."""
 PIECE = 64 * 1024
 """Bytes of a file that go into one variable, as base64: Linux allows a variable 128 KB."""
+
+OWN_COMMAND_TIMEOUT = 30
+"""Seconds for a command of ours whose outcome matters little."""
 
 _PROBE = 'read -r line && [ "$line" = input ]'
 # The client has no way to say how large a terminal is, or to change that later.
@@ -47,6 +69,10 @@ _SIZED = 'stty rows "$1" cols "$2" 2>/dev/null; shift 2; exec "$@"'
 _RESIZE = f"""\
 for f in $(grep -zlsF -- "{MARKER_VARIABLE}=$1" /proc/[0-9]*/environ); do
   stty rows "$2" cols "$3" <"${{f%/environ}}/fd/0" 2>/dev/null && exit
+done"""
+_END_PROCESSES = f"""\
+for f in $(grep -zlsF -- "{MARKER_VARIABLE}=$1" /proc/[0-9]*/environ); do
+  p=${{f%/environ}} && kill -s KILL "${{p#/proc/}}"
 done"""
 _TEXT = "HERMES_TEXT"
 _RUN_TEXT = f'exec </dev/null 2>&1; set -- "${_TEXT}"; unset {_TEXT}; eval "$1"'
@@ -56,39 +82,23 @@ _JOIN_PIECES = 'n=0; : >"$1"; while [ -e "$1.$n" ]; do cat "$1.$n" >>"$1" && rm 
 log = logger(__name__)
 
 
-class ModalEnvironment(PerCommandEnvironment):
-    """Runs commands in a sandbox of its own, which is terminated in the end; see `ModalTarget` for what is kept.
+class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
+    """Runs commands in a sandbox, see `SandboxEnvironment`. Kept files are a snapshot, from which the next one starts.
 
-    The shells live on the streams of Modal's exec. Whether input reaches a process there is tried out first: where it
+    The shells live on the streams of Modal's exec. A start tries first whether input reaches a process there. If it
     does not, the shells are made of short commands, as in every `PerCommandEnvironment`.
     """
 
     backend = "modal"
     settings_class = ModalSettings
+    service = service
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self._joins = ModalSettings.of(settings).sandbox is not None
-        self._target = JoinedTarget(settings) if self._joins else ModalTarget(settings)
+        self._own = ModalSettings.of(settings)
+        self._variables = variables(self._own)
         self._duplex = True
         self._native_files = self.files
-
-    @property
-    def stop_ends_all(self) -> bool:
-        """Whether nothing is left when it is stopped. A snapshot would have our files in it, as would what stays."""
-        return not (self._target.keeps_files or self._joins)
-
-    @property
-    def enforced_limits(self) -> frozenset[str]:
-        """Names of the limits that Modal holds commands to; none of ours, if the sandbox is somebody else's."""
-        return frozenset() if self._joins else super().enforced_limits
-
-    @classmethod
-    def probe(cls, settings: EnvironmentSettings) -> str:
-        """Look for credentials, without trying them, see `BaseEnvironment`."""
-        if not has_credentials():
-            raise EnvironmentStartError(f"backend 'modal' has no credentials: {HOW_TO_LOG_IN}")
-        return "credentials"
 
     @classmethod
     def find_orphans(cls) -> Iterable[Orphan]:
@@ -103,56 +113,223 @@ class ModalEnvironment(PerCommandEnvironment):
     @property
     def capabilities(self) -> Capabilities:
         """What this backend can do here, see `BaseEnvironment`."""
-        found = super().capabilities
-        return replace(found, duplex=self._duplex, pty=self._duplex)
+        return replace(super().capabilities, duplex=self._duplex, pty=self._duplex)
+
+    # The sandbox.
 
     async def start_target(self) -> None:
-        """Bring the sandbox up; after a loss, take up the one there was if it still runs."""
-        if await self._target.start():
-            try:
-                self._duplex = await self._delivers_input()
-            except asyncio.CancelledError:
-                current_start().detach(self._target.discard())
-                raise
-            except BaseException:
-                await self._target.discard()
-                raise
-            self.observation.target = ("sandbox", self._target.id)
-            self.files = (
-                ShellFiles(Runner(self), self.settings.env, self.progress) if self._duplex else self._native_files
-            )
-            self.streams_lag = not self._duplex
+        """Bring the sandbox up, and find out whether input reaches its processes, see `SandboxEnvironment`."""
+        before = self._sandbox
+        await super().start_target()
+        if self._sandbox is before:
+            return
+        if before and self._joined:
+            await detach(before)
+        try:
+            self._duplex = await self._delivers_input()
+        except asyncio.CancelledError:
+            current_start().detach(self._discard())
+            raise
+        except BaseException:
+            await self._discard()
+            raise
+        runner = Runner(self)
+        self.files = ShellFiles(runner, self.settings.env, self.progress) if self._duplex else self._native_files
+        self.streams_lag = not self._duplex
 
     async def _delivers_input(self) -> bool:
-        process = await self._target.start_process(["/bin/sh", "-c", _PROBE], timeout=PROBE_TIMEOUT)
+        process = await self._start_process(["/bin/sh", "-c", _PROBE], timeout=PROBE_TIMEOUT)
         try:
             process.stdin.write(b"input\n")
             await process.stdin.drain.aio()
             delivered: bool = await process.wait.aio() == 0
-        except SERVICE_ERRORS as error:
-            log.debug("modal: input could not be sent: %s", reason(error))
+        except service.errors as error:
+            log.debug("modal: input could not be sent: %s", service.reason(error))
             return False
         if not delivered:
             log.warning("input does not reach processes in the sandbox; commands are run one by one, which is slower")
         return delivered
 
-    async def stop_target(self) -> None:
-        """Keep the files if they are to be kept, and terminate the sandbox."""
-        await self._target.stop()
+    def _discard(self) -> Coroutine[Any, Any, None]:
+        """Give up the sandbox of a start that failed. One with kept files is ended later, by `stop_target`.
 
-    async def target_loss(self) -> str | None:
-        """Say why the sandbox is gone, see `PersistentShellEnvironment.target_loss`."""
-        return await self._target.loss()
+        Returns:
+            What ends it. It may go on behind the start, as the next one makes another.
+        """
+        sandbox, self._sandbox = self._sandbox, None
+        return self._end_discarded(sandbox)
+
+    async def _end_discarded(self, sandbox: modal.Sandbox | None) -> None:
+        if sandbox and self._joined:
+            await detach(sandbox)
+        elif sandbox and not self._claim:
+            await self.end_sandbox(sandbox, None)
+
+    async def connect(self) -> None:
+        """Connect to the service, and have an app to create sandboxes in, see `SandboxEnvironment`."""
+        self._client = await connect()
+        if not self._joined:
+            name = self._own.app
+            find = partial(modal.App.lookup.aio, name, create_if_missing=True, client=self._client)
+            self._app = await service.retried(find, f"app {name} cannot be found")
+
+    async def create_sandbox(self, key: str | None) -> modal.Sandbox:
+        """Create a sandbox, from the snapshot of the files that are kept if there is one, see `SandboxEnvironment`."""
+        kept = Kept(key) if key else None
+        if kept and (snapshot := kept.snapshot):
+            try:
+                return await self._create(modal.Image.from_id(snapshot, client=self._client), key)
+            except exception.NotFoundError as error:
+                log.warning("the kept files of task %s are gone: %s", self.settings.task_id, service.reason(error))
+                kept.forget()
+        return await self._create(image(self._own), key)
+
+    async def _create(self, image: modal.Image, key: str | None) -> modal.Sandbox:
+        return await create(self._client, self._app, self.settings, image, tags(self.settings, key))
+
+    async def find_kept(self, key: str) -> modal.Sandbox | None:
+        """Return the sandbox of a killed process, whose commands are ended, see `SandboxEnvironment`."""
+
+        async def find() -> list[modal.Sandbox]:
+            listed = modal.Sandbox.list.aio(app_id=self._app.app_id, tags={KEPT: key}, client=self._client)
+            return [sandbox async for sandbox in listed]
+
+        for sandbox in await service.retried(find, "sandboxes cannot be listed"):
+            before = await sandbox.get_tags.aio()
+            created = {CREATED: before[CREATED]} if CREATED in before else {}
+            await sandbox.set_tags.aio({**tags(self.settings, key), **created})
+            if OWNER in before:
+                await self._run_in(sandbox, _END_PROCESSES, f"{before[OWNER]}-")
+            return sandbox
+        return None
+
+    async def join_sandbox(self, name: str) -> modal.Sandbox:
+        """Return another program's sandbox, see `SandboxEnvironment`."""
+        return await join(self._client, name)
+
+    async def leave_sandbox(self, sandbox: modal.Sandbox) -> None:
+        """Close the connection to another program's sandbox, see `SandboxEnvironment`."""
+        await detach(sandbox)
+
+    async def revive(self, sandbox: modal.Sandbox) -> bool:
+        """Return whether a sandbox still runs, see `SandboxEnvironment`: one that has ended cannot be started."""
+        if await still_runs(sandbox):
+            return True
+        if not self._claim:  # else others may still ask for its state
+            await detach(sandbox)
+        return False
+
+    async def end_sandbox(self, sandbox: modal.Sandbox, key: str | None) -> None:
+        """Terminate a sandbox, after a snapshot if its files are to be kept, see `SandboxEnvironment`."""
+        try:
+            if key is None or await self._keep_files(Kept(key), sandbox):
+                await terminate(sandbox)
+        finally:
+            await detach(sandbox)
+
+    async def _keep_files(self, kept: Kept, sandbox: modal.Sandbox) -> bool:
+        """Take a snapshot, and return whether the sandbox is needed no more."""
+        try:
+            if await still_runs(sandbox):
+                taken = await take_snapshot(sandbox, KEPT_TTL)
+                await in_worker(kept.note, taken.object_id, readable(self.settings.task_id))
+                await sandbox.set_tags.aio(tags(self.settings, None))  # the next one is not to find it while it ends
+        except service.errors as error:
+            log.warning(
+                "the files of task %s could not be kept as a snapshot, so that sandbox %s still runs, and the next "
+                "environment of the task takes it up: %s",
+                self.settings.task_id,
+                sandbox.object_id,
+                service.reason(error),
+            )
+            return False
+        return True
+
+    def id_of(self, sandbox: modal.Sandbox) -> str:
+        """Return the id of a sandbox, see `SandboxEnvironment`."""
+        return sandbox.object_id
+
+    async def loss_of(self, sandbox: modal.Sandbox) -> str | None:
+        """Say why a sandbox is lost, see `SandboxEnvironment`."""
+        code = await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for")
+        if code is None:
+            return None
+        why = "" if self._joined else f"; it is ended at the latest by its {self._limits_of_life()}"
+        return f"sandbox {sandbox.object_id} has ended ({code}){why}"
+
+    def _limits_of_life(self) -> str:
+        limit = f"modal_sandbox_timeout of {self._own.sandbox_timeout} s"
+        idle = self._own.idle_timeout
+        return f"{limit} and its modal_idle_timeout of {idle} s" if idle else limit
+
+    def kept_key(self) -> str:
+        """Return the key of the task's kept files, see `SandboxEnvironment`."""
+        return key_of(self.settings)
 
     def describe_target(self, cwd: str) -> Target:
         """Say which sandbox it is, see `PersistentShellEnvironment`."""
-        sandbox = self._target.id
+        sandbox = self.sandbox.object_id
         return Target("modal", "sandbox", sandbox, "", service_host(), ("modal", "shell", sandbox))
 
     def find_address(self, port: int) -> Address:
-        """Return where a port of the sandbox can be reached, see `BaseEnvironment.address`."""
+        """Return where a port can be reached, see `BaseEnvironment.address`: at Modal's end of the sandbox's tunnel."""
         self.ensure_started()
-        return self.run_on_loop(lambda _: self._target.address(port))
+        sandbox, what = self.sandbox, f"port {port} cannot be asked for"
+        with service.reported(what):
+            tunnel = self.run_on_loop(lambda _: service.retried(sandbox.tunnels.aio, what)).get(port)
+        if tunnel is None:
+            remedy = (
+                f"whoever creates one has to say so, by encrypted_ports=[{port}]"
+                if self._joined
+                else f"have {port} among modal_ports (TERMINAL_MODAL_PORTS)"
+            )
+            raise UnsupportedError(
+                f"backend 'modal': sandbox {sandbox.object_id} was created without a tunnel to port {port}; {remedy}"
+            )
+        if tunnel.unencrypted_host:
+            return Address(tunnel.unencrypted_host, tunnel.unencrypted_port)
+        return Address(tunnel.host, tunnel.port, tunnel.url)
+
+    # Processes.
+
+    async def _start_process(
+        self,
+        argv: Sequence[str],
+        *,
+        pty: bool = False,
+        env: Mapping[str, str] | None = None,
+        timeout: int | None = None,
+    ) -> ContainerProcess[bytes]:
+        """Start a process in the sandbox.
+
+        Args:
+            argv: The program and its arguments, at most 64 KiB.
+            pty: Whether to give it a terminal.
+            env: Variables of its own, beside those of the settings.
+            timeout: Seconds until Modal ends it.
+
+        Raises:
+            EnvironmentStartError: It could not be started.
+        """
+        sandbox = self.sandbox
+        own = [self._variables] if self._variables else []
+        variables: dict[str, str | None] = dict(env or {})
+
+        async def start() -> ContainerProcess[bytes]:
+            return await sandbox.exec.aio(*argv, text=False, pty=pty, env=variables, secrets=own, timeout=timeout)
+
+        with service.reported("no process can be started in the sandbox"):
+            return await service.retried(start, "no process can be started")
+
+    @staticmethod
+    async def _run_in(sandbox: modal.Sandbox, script: str, *arguments: str) -> None:
+        """Run shell text of our own. A failure is logged."""
+        argv = ["/bin/sh", "-c", script, "sh", *arguments]
+        try:
+            process = await sandbox.exec.aio(*argv, text=False, timeout=OWN_COMMAND_TIMEOUT)
+            await process.wait.aio()
+        except service.errors as error:
+            log.debug("modal: a command of our own failed: %s", service.reason(error))
 
     # Over streams.
 
@@ -161,13 +338,14 @@ class ModalEnvironment(PerCommandEnvironment):
         if not self._duplex:
             return await super().open_stream(argv, terminal)
         if terminal is None:
-            return ModalStream(await self._target.start_process(argv))
+            return ModalStream(await self._start_process(argv))
         size = str(terminal.rows), str(terminal.columns)
-        process = await self._target.start_process(["/bin/sh", "-c", _SIZED, "sh", *size, *argv], pty=True)
+        process = await self._start_process(["/bin/sh", "-c", _SIZED, "sh", *size, *argv], pty=True)
         return ModalStream(process, partial(self._resize, argv[-1]))
 
     async def _resize(self, marker: str, terminal: Terminal) -> None:
-        await self._target.run(_RESIZE, marker, str(terminal.rows), str(terminal.columns))
+        if sandbox := self._sandbox:
+            await self._run_in(sandbox, _RESIZE, marker, str(terminal.rows), str(terminal.columns))
 
     async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
         """Run a command of our own, see `PersistentShellEnvironment`."""
@@ -213,8 +391,8 @@ class ModalEnvironment(PerCommandEnvironment):
 
     async def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
         """Copy a file of the sandbox, see `PerCommandEnvironment`."""
-        process = await self._target.start_process(["/bin/sh", "-c", 'exec cat -- "$1"', "sh", path])
-        with _answered():
+        process = await self._start_process(["/bin/sh", "-c", 'exec cat -- "$1"', "sh", path])
+        with service.answered("a command gave no answer"):
             async with contextlib.aclosing(process.stdout.__aiter__()) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -226,21 +404,13 @@ class ModalEnvironment(PerCommandEnvironment):
     ) -> tuple[bytes, int]:
         """Run a script of our own, and return its output and its exit code."""
         limit = math.ceil(timeout)
-        process = await self._target.start_process(["/bin/sh", "-c", script, "sh", *arguments], env=env, timeout=limit)
-        with _answered():
+        process = await self._start_process(["/bin/sh", "-c", script, "sh", *arguments], env=env, timeout=limit)
+        with service.answered("a command gave no answer"):
             output = b"".join([piece async for piece in process.stdout])
             code: int = await process.wait.aio()
         if code < 0:
             raise TerminalError(f"backend 'modal': a command gave no answer for {timeout:.0f} s")
         return output, code
-
-
-@contextlib.contextmanager
-def _answered() -> Iterator[None]:
-    try:
-        yield
-    except SERVICE_ERRORS as error:
-        raise TerminalError(f"backend 'modal': a command gave no answer: {reason(error)}") from error
 
 
 def _check(code: int, verb: str, path: str) -> None:

@@ -5,8 +5,6 @@ A sandbox is found by its tags. A snapshot has no name in Modal, so that its id 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +14,13 @@ from environments.config import hermes_home
 from environments.errors import TerminalError
 from environments.local_files import replace_file
 from environments.modal.settings import ModalSettings
-from environments.owner import Owner
 from environments.settings import EnvironmentSettings
+from environments.short_commands.sandbox import kept_key
 
 _FOLDER = "modal-snapshots"
 _KEY = re.compile("[0-9a-f]{32}")
-_GENERAL = ("task_id", "container_cpu", "container_memory")
-_OWN = ("app", "image", "dockerfile_commands", "gpu", "region", "volumes", "network")
+_LIMITS = ("container_cpu", "container_memory")
+_OWN = ("app", "image", "dockerfile_commands", "gpu", "region", "volumes", "network", "ports")
 
 
 class Kept:
@@ -101,10 +99,8 @@ def all_kept() -> Iterator[Kept]:
 
 
 def key_of(settings: EnvironmentSettings) -> str:
-    """Return what the kept files of a task go by: this machine, this `HERMES_HOME`, and how the sandbox is made."""
+    """Return the key of the kept files of a task, see `kept_key`."""
     own = ModalSettings.of(settings)
-    parts: dict[str, object] = {name: getattr(settings, name) or None for name in _GENERAL}  # 0 is no limit
-    parts |= {f"{own.prefix}{name}": getattr(own, name) for name in _OWN}
-    parts |= {"modal_ports": own.ports} if own.ports else {}
-    parts |= {"host": Owner.this_process().host, "home": str(hermes_home().absolute())}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    parts: dict[str, object] = {name: getattr(settings, name) or None for name in _LIMITS}  # 0 is no limit
+    parts |= {name: getattr(own, name) for name in _OWN}
+    return kept_key(settings, parts)

@@ -1,17 +1,35 @@
-"""What a sandbox is to be: image, limits, volumes and variables, from the settings."""
+"""Sandboxes: what one is to be, from the settings, and how it is created, found, kept and ended."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import secrets
+import time
+from collections.abc import Mapping
+from functools import partial
 from typing import TypedDict
 
 import modal
+from modal import exception
 
+from environments.errors import EnvironmentStartError
+from environments.found_target import CREATED, sandbox_labels
+from environments.log import logger
+from environments.modal.service import service
 from environments.modal.settings import ModalSettings, volume_parts
 from environments.settings import EnvironmentSettings
+from environments.starting import current_start
+
+SNAPSHOT_TIMEOUT = 300
+"""Seconds a snapshot of a sandbox's files may take."""
+KEPT_TTL = 30 * 24 * 3600
+"""Seconds that the service keeps the files of a task. Each end of an environment makes a new snapshot of them."""
 
 _IMAGE_ID = re.compile(r"im-\w+")
+
+log = logger(__name__)
 
 
 class SandboxOptions(TypedDict):
@@ -68,3 +86,117 @@ def _volume(text: str) -> tuple[str, modal.Volume]:
     name, path, mode = volume_parts(text)
     volume = modal.Volume.from_name(name, create_if_missing=True)
     return path, volume.read_only() if mode == "ro" else volume
+
+
+def tags(settings: EnvironmentSettings, key: str | None) -> dict[str, str]:
+    """Return the tags of a new sandbox of this process.
+
+    Args:
+        settings: The settings of its environment.
+        key: The key of its files, if they are to be kept.
+    """
+    return {**sandbox_labels(settings.task_id, key), CREATED: f"{time.time():.0f}"}
+
+
+async def create(
+    client: modal.Client, app: modal.App, settings: EnvironmentSettings, image: modal.Image, own: Mapping[str, str]
+) -> modal.Sandbox:
+    """Create a sandbox, once, however often the service has to be asked for it.
+
+    Args:
+        client: The connection.
+        app: The app that it belongs to.
+        settings: What it is to be.
+        image: The image that it starts from.
+        own: Its tags.
+    """
+    # Names are unique in an app: when an answer was lost, the second try finds what the first has made.
+    name = f"hermes-{secrets.token_hex(12)}"
+    make = partial(
+        modal.Sandbox.create.aio,
+        app=app,
+        name=name,
+        tags=dict(own),
+        image=image,
+        client=client,
+        **options(settings),
+    )
+    find = partial(modal.Sandbox.from_name.aio, ModalSettings.of(settings).app, name, client=client)
+
+    async def created() -> modal.Sandbox:
+        try:
+            return await make()
+        except exception.AlreadyExistsError:
+            return await find()
+
+    async def terminate_late() -> None:
+        with contextlib.suppress(exception.NotFoundError):
+            await terminate(await service.retried(find, f"sandbox {name} cannot be looked for"))
+
+    start = current_start()
+    await start.told("building the image, and creating a sandbox")
+    return await start.made(service.retried(created, "no sandbox can be created"), terminate_late)
+
+
+async def join(client: modal.Client, name: str) -> modal.Sandbox:
+    """Return another program's sandbox, which is neither tagged nor changed.
+
+    Args:
+        client: The connection.
+        name: Its id.
+
+    Raises:
+        EnvironmentStartError: There is none, or it has ended.
+    """
+    find = partial(modal.Sandbox.from_id.aio, name, client=client)
+    try:
+        sandbox = await service.retried(find, f"sandbox {name} cannot be found")
+        code = await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for")
+    except exception.NotFoundError:
+        raise EnvironmentStartError(
+            f"backend 'modal': there is no sandbox {name} to join; `modal container list` lists what runs"
+        ) from None
+    if code is not None:
+        raise EnvironmentStartError(
+            f"backend 'modal' cannot join sandbox {name}: it has ended ({code}), and cannot be started anew; "
+            "create another"
+        )
+    return sandbox
+
+
+async def still_runs(sandbox: modal.Sandbox) -> bool:
+    """Return whether a sandbox exists and has not ended."""
+    try:
+        return await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for") is None
+    except exception.NotFoundError:
+        return False
+
+
+async def take_snapshot(sandbox: modal.Sandbox, ttl: int | None) -> modal.Image:
+    """Return an image of a sandbox's files.
+
+    Args:
+        sandbox: The sandbox.
+        ttl: Seconds that the service keeps the image; None is until it is deleted.
+    """
+    take = partial(sandbox.snapshot_filesystem.aio, timeout=SNAPSHOT_TIMEOUT, ttl=ttl)
+    return await service.retried(take, "no snapshot can be taken")
+
+
+async def terminate(sandbox: modal.Sandbox) -> None:
+    """Terminate a sandbox, if it is there. A failure is logged."""
+    try:
+        await service.retried(sandbox.terminate.aio, "the sandbox cannot be terminated")
+    except exception.NotFoundError:
+        pass
+    except service.errors as error:
+        what = "sandbox %s may still run; `hermes-env gc` ends it: %s"
+        log.warning(what, sandbox.object_id, service.reason(error))
+
+
+async def detach(sandbox: modal.Sandbox) -> None:
+    """Close the connection to a sandbox, which goes on as it did before."""
+    try:
+        await sandbox.detach.aio()  # type: ignore[no-untyped-call]  # of the client
+    except service.errors as error:
+        log.debug("modal: the sandbox was not detached: %s", service.reason(error))

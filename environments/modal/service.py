@@ -1,10 +1,9 @@
-"""The connection to Modal's service: credentials, its errors in our words, and calls that are tried again."""
+"""The connection to Modal's service: its client library, and its credentials and errors."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 import modal
@@ -12,9 +11,8 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from modal import exception
 from modal.config import config
 
-from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.shell.lifecycle import clean_up_first
-from environments.short_commands.retrying import Retrying
+from environments.short_commands.service import Service
 
 clean_up_first()  # the client ends its loop thread at the end of the program
 
@@ -28,11 +26,42 @@ PASSING = (
 )
 """What the service or the way to it may not have any more a moment later. The client itself tries again for less long,
 and not at all when the rate of calls is limited."""
-SERVICE_ERRORS = (exception.Error, GRPCError, StreamTerminatedError, OSError)
-"""All that the client raises: its own errors, and those of the protocol and the network under it."""
 _SECRETS = ("token_id", "token_secret", "oauth_refresh_token", "oauth_client_secret", "oauth_jwt_key")
 
-HOW_TO_LOG_IN = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which writes ~/.modal.toml"
+
+class ModalService(Service):
+    """Modal, as its client library reaches it."""
+
+    backend = "modal"
+    title = "Modal"
+    how_to_log_in = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which writes ~/.modal.toml"
+    errors = (exception.Error, GRPCError, StreamTerminatedError, OSError)
+    not_found = exception.NotFoundError
+    not_logged_in = exception.AuthError
+    unimplemented = (exception.UnimplementedError,)
+
+    def has_credentials(self) -> bool:
+        """Return whether the client's configuration has credentials, see `Service`."""
+        return any(config.get(name) for name in ("token_id", "oauth_refresh_token"))
+
+    def secrets(self) -> Iterable[str]:
+        """Return the credentials, see `Service`."""
+        found = (config.get(name) or os.environ.get(f"MODAL_{name.upper()}") for name in _SECRETS)
+        return [str(secret) for secret in found if secret]
+
+    def may_pass(self, error: BaseException) -> bool:
+        """Return whether the service was away for a moment, or the way to it, see `Service`."""
+        return isinstance(error, PASSING)
+
+    def reason(self, error: BaseException) -> str:
+        """Return the service's own words, see `Service`."""
+        if isinstance(error, exception.ClientClosed):
+            return "the client library's connection was closed"
+        return super().reason(error)
+
+
+service = ModalService()
+reported, retried, has_credentials = service.reported, service.retried, service.has_credentials
 
 
 async def connect() -> modal.Client:
@@ -45,51 +74,6 @@ async def connect() -> modal.Client:
         return await modal.Client.from_env.aio()
 
 
-def has_credentials() -> bool:
-    """Whether anything says who we are to the service. Whether that is taken is another question."""
-    return any(config.get(name) for name in ("token_id", "oauth_refresh_token"))
-
-
 def service_host() -> str:
     """Return the name of the service's host."""
     return urlsplit(str(config.get("server_url"))).hostname or ""
-
-
-@contextlib.contextmanager
-def reported(what: str) -> Iterator[None]:
-    """Turn an error of the service into one of ours.
-
-    Args:
-        what: What could not be done.
-
-    Raises:
-        EnvironmentStartError: The service refused, or could not be reached.
-        UnsupportedError: It does not offer what was asked for.
-    """
-    try:
-        yield
-    except exception.AuthError as error:
-        if not has_credentials():
-            raise EnvironmentStartError(f"backend 'modal' has no credentials: {HOW_TO_LOG_IN}") from None
-        raise EnvironmentStartError(
-            f"backend 'modal': the credentials are not taken ({reason(error)}): {HOW_TO_LOG_IN}"
-        ) from None
-    except exception.UnimplementedError as error:
-        raise UnsupportedError(f"backend 'modal': {what}: {reason(error)}") from error
-    except SERVICE_ERRORS as error:
-        raise EnvironmentStartError(f"backend 'modal': {what}: {reason(error)}") from error
-
-
-def reason(error: BaseException) -> str:
-    """Return why the service failed, in its own words, without credentials that it may quote."""
-    if isinstance(error, exception.ClientClosed):
-        return "the client library's connection was closed"
-    text = str(error).strip() or type(error).__name__
-    for name in _SECRETS:
-        secret = config.get(name) or os.environ.get(f"MODAL_{name.upper()}")
-        if secret:
-            text = text.replace(str(secret), "***")
-    return text
-
-
-retried = Retrying("modal", lambda error: isinstance(error, PASSING), reason)

@@ -13,11 +13,11 @@ from modal import exception
 
 from environments.log import logger
 from environments.loop import current, done_within, spawn
-from environments.modal.service import SERVICE_ERRORS, reason, retried
+from environments.modal.service import service
 from environments.output import Channel
 from environments.shell.sending_stream import SendingStream
 from environments.shell.stream import Terminal
-from environments.short_commands.retrying import PATIENCE
+from environments.short_commands.service import PATIENCE
 
 if TYPE_CHECKING:
     from modal.container_process import ContainerProcess
@@ -83,21 +83,21 @@ class ModalStream(SendingStream):
                 task.cancel()
             for outcome in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(outcome, Exception):
-                    log.debug("modal: a stream ended: %s", reason(outcome))
+                    log.debug("modal: a stream ended: %s", service.reason(outcome))
 
     async def _await_exit(self) -> None:
-        attempts = retried.attempts("the exit code cannot be had")
+        attempts = service.attempts("the exit code cannot be had")
         while not self._exit.done():
             began = time.monotonic()
             try:
                 self._exit.set_result(await self._process.wait.aio())
-            except SERVICE_ERRORS as error:
+            except service.errors as error:
                 if time.monotonic() - began > PATIENCE:
                     attempts.reset()  # the service was there for long in between
                 await attempts.failed(error)
 
     async def _read_one(self, channel: Channel, source: StreamReader[bytes]) -> None:
-        attempts = retried.attempts("output cannot be read")
+        attempts = service.attempts("output cannot be read")
         while True:
             try:
                 async with contextlib.aclosing(source.__aiter__()) as pieces:
@@ -107,7 +107,7 @@ class ModalStream(SendingStream):
                         self._received += len(data)
                         if not self.has_ended:
                             self.receiver.data_received(channel, data)
-            except SERVICE_ERRORS as error:  # the client goes on behind the last byte that it has got
+            except service.errors as error:  # the client goes on behind the last byte that it has got
                 await attempts.failed(error)
             else:
                 return
@@ -137,12 +137,12 @@ class ModalStream(SendingStream):
         try:
             write()
             # What arrived all the same is not taken twice, as it has the same place.
-            await retried(self._process.stdin.drain.aio, "input cannot be sent")
+            await service.retried(self._process.stdin.drain.aio, "input cannot be sent")
         except (exception.ConflictError, ValueError) as error:  # its input is closed
             raise BrokenPipeError(str(error)) from error
-        except SERVICE_ERRORS as error:
+        except service.errors as error:
             self._reading.cancel()
-            raise BrokenPipeError(f"input was not confirmed: {reason(error)}") from error
+            raise BrokenPipeError(f"input was not confirmed: {service.reason(error)}") from error
 
     def close_write(self) -> None:
         """Let the process see end of file: end its input, or type control-D on a terminal."""

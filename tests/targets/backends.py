@@ -177,7 +177,7 @@ def modal(_: Path) -> Iterator[Subject]:
         require_docker().close()
 
     def terminate(env: BaseEnvironment) -> None:
-        env._target._sandbox.terminate()  # type: ignore[attr-defined]
+        env._sandbox.terminate()  # type: ignore[attr-defined]
 
     refused = dict.fromkeys(("container_disk", "container_pids"), 512)
     with contextlib.nullcontext() if live else modal_stand_in(PYTHON_IMAGE):

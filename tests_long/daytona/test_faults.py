@@ -14,7 +14,7 @@ from standins.faults import Fault
 from environments import EnvironmentLostError, EnvironmentStartError
 from environments.daytona import service as daytona_service
 from environments.loop import run
-from environments.short_commands import retrying
+from environments.short_commands import service as service_calls
 
 PASSING = [Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.BAD_GATEWAY, Fault.DROPPED, Fault.SLOW]
 
@@ -62,7 +62,7 @@ def test_input_of_a_process_arrives_once_under_faults(service, make):
 
 
 def test_a_fault_that_does_not_pass_ends_in_a_clear_error(service, make, monkeypatch):
-    monkeypatch.setattr(retrying, "PATIENCE", 0.5)
+    monkeypatch.setattr(service_calls, "PATIENCE", 0.5)
     service.fault("create", Fault.UNAVAILABLE, times=3)
     with pytest.raises(EnvironmentStartError, match="no sandbox can be started"):
         make().execute("true")

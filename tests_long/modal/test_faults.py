@@ -12,7 +12,7 @@ from standins.modal_client import close_client
 from code_execution import execute_code
 from environments import EnvironmentLostError, EnvironmentStartError
 from environments.modal import environment as modal_environment
-from environments.short_commands import retrying
+from environments.short_commands import service as service_calls
 
 PASSING = [Fault.UNAVAILABLE, Fault.RATE_LIMITED, Fault.BAD_GATEWAY, Fault.DROPPED, Fault.SLOW]
 
@@ -104,7 +104,7 @@ def test_a_sandbox_that_dies_as_a_command_is_sent_is_an_error_and_the_command_is
 
 
 def test_patience_has_a_bound(service, make, monkeypatch):
-    monkeypatch.setattr(retrying, "PATIENCE", 1.0)
+    monkeypatch.setattr(service_calls, "PATIENCE", 1.0)
     service.fault("AppGetOrCreate", Fault.RATE_LIMITED, times=100)
     with pytest.raises(EnvironmentStartError, match="no sandbox can be started"):
         make().execute("true")
