@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from environments.errors import SettingsError
+from environments.errors import SettingsError, UnsupportedError
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -232,6 +232,29 @@ def network_argument(value: object) -> Network:
         return checked_network(value)
     except ValueError as error:
         raise SettingsError(f"network: {error}") from None
+
+
+def service_lists(setting: str, network: Network) -> tuple[list[str], list[str]]:
+    """Return IPv4 networks and names of a list, for a service that holds them itself, but no ports.
+
+    Args:
+        setting: Its name, for errors.
+        network: The setting; without a list both are empty.
+
+    Raises:
+        UnsupportedError: An entry is one that the service cannot hold.
+    """
+    networks, names = [], []
+    for entry in map(_parsed, network if isinstance(network, tuple) else ()):
+        if entry.port is not None:
+            raise UnsupportedError(f"{setting}: the service holds no ports; leave the port of {entry.text!r} out")
+        if isinstance(entry.network, IPv6Network):
+            raise UnsupportedError(f"{setting}: the service holds IPv4 addresses alone; leave {entry.text!r} out")
+        if entry.network:
+            networks.append(str(entry.network))
+        else:
+            names.append(f"*.{entry.name}" if entry.below else entry.name)
+    return networks, names
 
 
 class _Checked:
