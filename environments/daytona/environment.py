@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from environments.daytona import snapshots
 from environments.daytona.garbage import find_orphans
 from environments.daytona.listing import find_targets, listed
 from environments.daytona.sandbox import END_TIMEOUT, change_network, create, end, join, key_of, make_ready, state_of
@@ -25,6 +27,7 @@ from environments.log import logger
 from environments.network.rules import Network
 from environments.owner import Orphan
 from environments.result import CommandResult
+from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.sandbox import SandboxEnvironment
 from environments.target import Address, Target
@@ -42,6 +45,7 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
     backend = "daytona"
     settings_class = DaytonaSettings
     service = service
+    has_snapshots = True
 
     @classmethod
     def find_orphans(cls) -> Iterable[Orphan]:
@@ -93,6 +97,22 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
             await end(sandbox, kept=key is not None)
         except service.errors as error:
             log.warning("sandbox %s may still be there; `hermes-env gc` ends it: %s", sandbox.id, service.reason(error))
+
+    async def take_snapshot(self, name: str | None) -> str:
+        """Have Daytona take a snapshot of the sandbox, see `PersistentShellEnvironment`."""
+        with service.answered("no snapshot can be taken"):
+            return await snapshots.take(self._client, self.sandbox, name)
+
+    async def drop_snapshot(self, snapshot: str) -> None:
+        """Delete the snapshot beneath a fork, see `PersistentShellEnvironment`."""
+        await self.connect()
+        with service.answered(f"snapshot {snapshot} cannot be deleted"):
+            await snapshots.delete(self._client, snapshot)
+
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return settings with a snapshot as the image, whose limits hold, see `PersistentShellEnvironment`."""
+        own = replace(DaytonaSettings.of(self.settings), image=snapshot, snapshot=None, sandbox=None)
+        return replace(self.settings, own=own, container_cpu=None, container_memory=None, container_disk=None)
 
     def id_of(self, sandbox: sdk.AsyncSandbox) -> str:
         """Return the id of a sandbox, see `SandboxEnvironment`."""

@@ -117,10 +117,10 @@ def _parameters(
     resources = _resources(settings)
     image = own.image or (DEFAULT_IMAGE if resources else None)
     parameters: sdk.CreateSandboxFromImageParams | sdk.CreateSandboxFromSnapshotParams
-    if image:
+    if image and not own.source:
         parameters = sdk.CreateSandboxFromImageParams(image=image, resources=resources)
     else:
-        parameters = sdk.CreateSandboxFromSnapshotParams(snapshot=own.snapshot)
+        parameters = sdk.CreateSandboxFromSnapshotParams(snapshot=own.source)
     parameters.name = name
     parameters.labels = sandbox_labels(settings.task_id, key)
     parameters.env_vars = dict(own.target_variables())

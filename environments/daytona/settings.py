@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveInt
 
 
+NAMED, FORK = "hermes-snapshot-", "hermes-fork-"
+"""Beginnings of the names of snapshots that environments have taken: of a user's, and of those beneath forks."""
 _SANDBOX = re.compile(r"[\w.-]+")
 _OF_NEW = ("image", "snapshot", "auto_archive", "auto_delete", "network", "env", "forward_env")
 """Settings that say what a sandbox is to be, and nothing of one that there is."""
@@ -34,8 +36,8 @@ class DaytonaSettings(BackendSettings):
     enforces: ClassVar[frozenset[str]] = frozenset({"container_cpu", "container_memory", "container_disk"})
 
     image: str | None = None
-    """Image, as a registry calls it; Daytona's default snapshot if not set, or `python:3.12-slim` where limits are
-    asked for."""
+    """Image, as a registry calls it, or what `snapshot()` has returned; Daytona's default snapshot if not set, or
+    `python:3.12-slim` where limits are asked for."""
     snapshot: str | None = None
     """Snapshot that Daytona has ready, in place of an image; its limits are its own."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -63,7 +65,12 @@ class DaytonaSettings(BackendSettings):
         if self.sandbox:
             return frozenset(RESOURCE_SETTINGS)
         never = super(DaytonaSettings, self).unheld(settings) | {"container_disk"}
-        return never | self.enforces if self.snapshot else never
+        return never | self.enforces if self.source else never
+
+    @property
+    def source(self) -> str | None:
+        """The snapshot that a sandbox is made of, if any."""
+        return self.image if self.image and self.image.startswith((NAMED, FORK)) else self.snapshot
 
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables of `env` and `forward_env`, see `BackendSettings`."""
@@ -80,7 +87,7 @@ class DaytonaSettings(BackendSettings):
         service_lists("daytona_network", self.network)
         check_names("daytona_env and daytona_forward_env", (*self.env, *self.forward_env))
         limits = limits_of(settings)
-        if self.snapshot and limits:
+        if self.source and limits:
             raise UnsupportedError(
                 f"backend 'daytona' cannot enforce {', '.join(limits)} on a snapshot, whose limits are its own; set "
                 "daytona_image in place of daytona_snapshot, or leave them unset"

@@ -40,6 +40,7 @@ from environments.modal.sandbox import (
 )
 from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
+from environments.modal.snapshots import Snapshot, delete_image
 from environments.modal.stream import ModalStream
 from environments.network.rules import Network
 from environments.owner import MARKER_VARIABLE, Orphan
@@ -49,7 +50,7 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
 from environments.shell.transfer import Runner
-from environments.short_commands.environment import CONTROL_TIMEOUT
+from environments.short_commands.environment import ANY_ID, CONTROL_TIMEOUT
 from environments.short_commands.sandbox import SandboxEnvironment
 from environments.starting import current_start
 from environments.target import Address, Target
@@ -65,6 +66,7 @@ PIECE = 64 * 1024
 OWN_COMMAND_TIMEOUT = 30
 """Seconds for a command of ours whose outcome matters little."""
 
+_CLEAN = f'rm -rf -- "${{TMPDIR:-/tmp}}"/hermes-{ANY_ID}; '
 _PROBE = 'read -r line && [ "$line" = input ]'
 # The client has no way to say how large a terminal is, or to change that later.
 _SIZED = 'stty rows "$1" cols "$2" 2>/dev/null; shift 2; exec "$@"'
@@ -94,6 +96,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
     backend = "modal"
     settings_class = ModalSettings
     service = service
+    has_snapshots = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
@@ -140,7 +143,9 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         self.streams_lag = not self._duplex
 
     async def _delivers_input(self) -> bool:
-        process = await self._start_process(["/bin/sh", "-c", _PROBE], timeout=PROBE_TIMEOUT)
+        process = await self._start_process(
+            ["/bin/sh", "-c", f"{_CLEAN if self.is_fresh else ''}{_PROBE}"], timeout=PROBE_TIMEOUT
+        )
         try:
             process.stdin.write(b"input\n")
             await process.stdin.drain.aio()
@@ -185,7 +190,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
     async def create_sandbox(self, key: str | None) -> modal.Sandbox:
         """Create a sandbox, from the snapshot of the files that are kept if there is one, see `SandboxEnvironment`."""
         kept = Kept(key) if key else None
-        if kept and (snapshot := kept.snapshot):
+        if kept and (snapshot := kept.image):
             try:
                 return await self._create(modal.Image.from_id(snapshot, client=self._client), key)
             except exception.NotFoundError as error:
@@ -253,6 +258,33 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             )
             return False
         return True
+
+    async def take_snapshot(self, name: str | None) -> str:
+        """Have Modal make an image of the sandbox's files, see `PersistentShellEnvironment`."""
+        with service.answered("no snapshot can be taken"):
+            taken = (await take_snapshot(self.sandbox, KEPT_TTL if name is None else None)).object_id
+        note = Snapshot.of_fork(taken) if name is None else Snapshot.named(name)
+        earlier = note.image
+        await in_worker(note.note, taken, readable(self.settings.task_id))
+        if earlier:
+            await self._delete_earlier(earlier)
+        return taken
+
+    @staticmethod
+    async def _delete_earlier(image: str) -> None:
+        try:
+            await delete_image(image)
+        except TerminalError as error:
+            log.warning("the snapshot that was replaced, %s, may still be there: %s", image, error)
+
+    async def drop_snapshot(self, snapshot: str) -> None:
+        """Delete the image beneath a fork, see `PersistentShellEnvironment`."""
+        await delete_image(snapshot)
+        await in_worker(Snapshot.of_fork(snapshot).forget)
+
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
+        return replace(self.settings, own=replace(self._own, image=snapshot, dockerfile_commands=(), sandbox=None))
 
     def id_of(self, sandbox: modal.Sandbox) -> str:
         """Return the id of a sandbox, see `SandboxEnvironment`."""

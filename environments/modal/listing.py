@@ -48,7 +48,7 @@ def find_targets() -> Iterator[FoundTarget]:
         EnvironmentStartError: The service does not answer. The snapshots have been gone through.
     """
     for kept in all_kept():
-        if image := kept.snapshot:
+        if image := kept.image:
             yield _snapshot(kept, image)
     for sandbox, tags in our_sandboxes():
         yield _sandbox(sandbox, tags)
@@ -72,7 +72,7 @@ def _sandbox(sandbox: modal.Sandbox, tags: Mapping[str, str]) -> FoundTarget:
 def _snapshot(kept: Kept, image: str) -> FoundTarget:
     use: Use = "live" if kept.is_taken else "free"
     remove = partial(_delete, kept)
-    return FoundTarget("snapshot", image, "kept", use, remove, task=kept.task, name=kept.key, created=kept.noted)
+    return FoundTarget("snapshot", image, "kept", use, remove, task=kept.task, name=kept.key, created=kept.created)
 
 
 def _terminate(sandbox: str, tags: Mapping[str, str], force: bool) -> None:
@@ -92,8 +92,8 @@ async def _end(sandbox: str) -> None:
 
 
 def _delete(kept: Kept, force: bool) -> None:
-    with unclaimed(kept.claim, f"backend 'modal': snapshot {kept.snapshot}", force):
-        image = kept.snapshot
+    with unclaimed(kept.claim, f"backend 'modal': snapshot {kept.image}", force):
+        image = kept.image
         if image:
             run(lambda _: _delete_image(image))
         kept.forget()

@@ -109,7 +109,9 @@ class Done:
     """Its standard error."""
 
 
-def run_there(host: Starter, argv: Sequence[str], on_line: Callable[[str], object] | None = None) -> Done:
+def run_there(
+    host: Starter, argv: Sequence[str], on_line: Callable[[str], object] | None = None, *, guarded: bool = True
+) -> Done:
     """Run a program on a machine to its end, without input. Called in any thread but the loop's, such as a worker.
 
     When the start that the current thread is at is stopped, the program is ended with all that it has started.
@@ -118,12 +120,15 @@ def run_there(host: Starter, argv: Sequence[str], on_line: Callable[[str], objec
         host: Where to run it.
         argv: The program and its arguments, which other users there may see.
         on_line: Receives each line, of either output, as it comes. Called in this thread.
+        guarded: Whether a second process there ends it early if the start is stopped; a short one needs none.
 
     Raises:
         EnvironmentStartError: It could not be started.
         EnvironmentLostError: The link dropped before its end was known.
         StartStoppedError: It was ended.
     """
+    if guarded:
+        argv = ["/bin/sh", "-c", _GUARDED, "sh", *argv]
     if on_line is None:
         return run(lambda call: _ran(call, host, argv))
     lines = {channel: _Lines(on_line) for channel in Channel}
@@ -134,7 +139,7 @@ def run_there(host: Starter, argv: Sequence[str], on_line: Callable[[str], objec
 
 
 async def _ran(call: Call[Done], host: Starter, argv: Sequence[str]) -> Done:
-    stream = await opened(host.open_stream, ["/bin/sh", "-c", _GUARDED, "sh", *argv])
+    stream = await opened(host.open_stream, argv)
     program, start = _Program(stream, call.pieces), current_start()
     stream.start(program)
     try:

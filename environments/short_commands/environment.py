@@ -25,10 +25,13 @@ from environments.starting import StartLimits
 CONTROL_TIMEOUT = 30.0
 """Seconds a command of our own may take: a service that answers at all does so by then."""
 
+ANY_ID = "????????-[0-9]*-*-*"
+"""A pattern of the shell for the id of an environment, see `Owner.mark`."""
+
 # An earlier directory is there if the target was lost and came back with its files.
 _PREPARE = r"""
 umask 077
-for old in "${{TMPDIR:-/tmp}}/hermes-{id}-"*; do
+for old in "${{TMPDIR:-/tmp}}"/hermes-{old}-*; do
   if [ "$old" != "${{TMPDIR:-/tmp}}/{name}" ]; then rm -rf "$old"; fi
 done
 d=${{TMPDIR:-/tmp}}/{name}
@@ -43,6 +46,8 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     """Everything but a few questions to the service: how to start and stop, run a short command, move a file."""
 
     has_base64 = True
+    is_fresh = False
+    """True if the target was just made for this environment, so that scratch directories in it came with its image."""
     streams_lag = True
     has_reserve = False
 
@@ -143,7 +148,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     async def make_scratch(self, name: str) -> str:
         """Make a private directory, see `PersistentShellEnvironment`, and see what the target has."""
-        output, code = await self.ran_internal(_PREPARE.format(id=self.id, name=name))
+        output, code = await self.ran_internal(_PREPARE.format(old=ANY_ID if self.is_fresh else self.id, name=name))
         noise, _, path = output.rpartition("@@")
         if code != 0 or not path:
             raise EnvironmentStartError(

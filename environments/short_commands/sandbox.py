@@ -183,6 +183,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     async def _begin(self) -> S:
         if not self.settings.container_persistent:
+            self.is_fresh = True
             return await self.create_sandbox(None)
         key = self.kept_key()
 

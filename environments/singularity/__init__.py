@@ -8,6 +8,6 @@ from environments.singularity.settings import SingularitySettings
 if TYPE_CHECKING:
     from environments.singularity.environment import SingularityEnvironment
 else:
-    __getattr__ = handing_on(__name__, "SingularityEnvironment", extra="singularity")
+    __getattr__ = handing_on(__name__, "SingularityEnvironment")
 
 __all__ = ["SingularityEnvironment", "SingularitySettings"]

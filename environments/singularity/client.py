@@ -1,22 +1,26 @@
-"""The command line of Apptainer or Singularity: finding it, what it may see of our environment, and running it.
-
-spython's `Client` is not used: that calls `singularity` by name, where an installation may have `apptainer` alone, and
-prints why a start or a pull failed instead of returning it. Its runner cannot be ended.
-"""
+"""The command line of Apptainer or Singularity, and the images that instances are started from."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
+from environments.claim import Claim
 from environments.errors import EnvironmentStartError
 from environments.model_view import plain
-from environments.singularity.machine import Machine
-from environments.singularity.this_machine import THIS_MACHINE
+from environments.owner import Owner
+from environments.singularity.machine import THIS_MACHINE, Machine
+from environments.starting import current_start, unstoppable
 
 PROGRAMS = ("apptainer", "singularity")
-_STARTER_SAYS = re.compile(r"ERROR\s*:")
+DEFAULT_IMAGE = "docker://python:3.12-slim"
+CLAIM_POLL = 0.2
+"""Seconds between looks at a pull that another process has under way."""
+_URI = re.compile(r"[a-z][a-z0-9+.-]*://")
+_STARTER_ERROR = re.compile(r"ERROR\s*:")
 _LEVEL = re.compile(r"^(FATAL|ERROR)\s*:")
 _NAMESPACES = (
     "Without root it needs user namespaces, which are off for this user: have them allowed (sysctl "
@@ -27,7 +31,7 @@ _NAMESPACES = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one run of the client."""
+    """The result of one run of the program."""
 
     ok: bool
     text: str
@@ -35,24 +39,26 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        """The line that says why it failed."""
+        """The line with the reason of a failure."""
         lines = [
             line.strip() for line in plain(self.text).splitlines() if line.strip() and not line.startswith("INFO:")
         ]
         fatal = [line for line in lines if line.startswith("FATAL:")]
-        # Its starter is a program of its own, of which it then says no more than that it failed.
-        starter = [line for line in lines if _STARTER_SAYS.match(line)] if "executing starter" in "".join(fatal) else []
+        # If its starter, a program of its own, fails, the last line is no more than that.
+        starter = (
+            [line for line in lines if _STARTER_ERROR.match(line)] if "executing starter" in "".join(fatal) else []
+        )
         return _LEVEL.sub("", (starter or fatal or lines or ["it gave no reason"])[0]).strip()
 
     @property
     def advice(self) -> str:
-        """What helps, as a sentence behind the reason; nothing where that says it, or nobody knows."""
+        """A sentence behind the reason that helps; empty if there is none."""
         return f". {_NAMESPACES}" if "user namespace" in self.text else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """The program, on the machine that it is on."""
+    """The program, on its machine."""
 
     program: str
     machine: Machine
@@ -76,22 +82,96 @@ class Client:
     def run(
         self, *arguments: str, whole_environment: bool = False, on_line: Callable[[str], object] | None = None
     ) -> Outcome:
-        """Run the client and wait for its end, or end it when the start that needs it is stopped.
+        """Run the program to its end, or end it when the start that needs it is stopped.
 
         Args:
-            arguments: What follows the program's name; they show in the process list.
+            arguments: The arguments behind the program's name; they show in the process list.
             whole_environment: Whether it sees all variables there (here: of this process), as a pull does for its
                 credentials and proxies.
-            on_line: Told of each line that it prints.
+            on_line: Receives each line that it prints.
         """
         argv = [self.program, *arguments]
         code, text = self.machine.run(argv, whole_environment=whole_environment, on_line=on_line)
         return Outcome(code == 0, text)
 
-    def exec_argv(self, instance: str) -> list[str]:
-        """Return what starts a process in an instance, to be followed by the program and its arguments.
 
-        Warnings, which would come before the process's own words, are silenced. The directory is given because the
-        client otherwise looks for our own in the container, and complains.
-        """
-        return [self.program, "--silent", "exec", "--cleanenv", "--pwd", "/", f"instance://{instance}"]
+def resolve_image(client: Client, image: str | None) -> str:
+    """Return the path of an image that an instance can be started from.
+
+    Args:
+        client: Pulls an image that is not on its machine.
+        image: A path, or a URI; None is `DEFAULT_IMAGE`.
+
+    Raises:
+        EnvironmentStartError: There is no such image, or no instance can be started from it.
+    """
+    image = image or DEFAULT_IMAGE
+    if _URI.match(image):
+        return str(_pulled(client, image))
+    machine = client.machine
+    (path, kind), (_, scripts) = machine.look(image, f"{image}/.singularity.d")
+    if not kind:
+        raise EnvironmentStartError(
+            f"backend 'singularity': there is no image {path}{machine.where}; set TERMINAL_SINGULARITY_IMAGE to a SIF "
+            f"file, a sandbox directory{' there' if machine.place else ''}, or a URI such as docker://python:3.12-slim"
+        )
+    # Commands run in a plain root directory too, but an instance has no action script to start with there.
+    if kind == "directory" and not scripts:
+        raise EnvironmentStartError(
+            f"backend 'singularity': {path}{machine.where} is a plain root directory, and an instance needs a sandbox; "
+            f"build one: `{PurePosixPath(client.program).name} build --sandbox NEW_DIRECTORY {path}`, and set "
+            "TERMINAL_SINGULARITY_IMAGE to that directory"
+        )
+    return str(path)
+
+
+def claim_name(machine: Machine, what: str) -> str:
+    """Return the name of a claim of this machine's processes on something of a machine."""
+    where = f"{hashlib.sha256(machine.place.encode()).hexdigest()[:8]}-" if machine.place else ""
+    return f"singularity-{where}{what}"
+
+
+def _pulled(client: Client, uri: str) -> PurePosixPath:
+    machine = client.machine
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", uri.partition("://")[2].rstrip("/"))[:60]
+    folder = machine.folder / "images"
+    target = folder / f"{readable}-{hashlib.sha256(uri.encode()).hexdigest()[:12]}.sif"
+    if machine.kind(target):
+        return target
+    claim = Claim(claim_name(machine, target.name))
+    start = current_start()
+    while not claim.take():
+        start.tell(f"waiting for another process that pulls {uri}")
+        start.pause(CLAIM_POLL)
+    # The claim is this machine's, so that processes of others may pull the same image there.
+    part = target.with_suffix(f".{Owner.this_process().mark.partition('-')[0]}.part")
+    try:
+        if not machine.kind(target):  # another process may have pulled it while we waited
+            machine.make_folder(folder)
+            _pull(client, uri, part)
+            machine.rename(part, target)
+    finally:
+        try:
+            with unstoppable():
+                machine.remove(part)
+        finally:
+            claim.release()
+    return target
+
+
+def _pull(client: Client, uri: str, into: PurePosixPath) -> None:
+    start, what = current_start(), f"pulling {uri}"
+    start.tell(what)
+
+    def tell(line: str) -> None:
+        head, _, text = line.partition(":")
+        if head == "INFO" and text.strip():
+            start.tell(f"{what}: {text.strip()}")
+
+    outcome = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=tell)
+    if not outcome.ok:
+        there = "there" if client.machine.place else "here"
+        raise EnvironmentStartError(
+            f"backend 'singularity': cannot pull {uri}: {outcome.reason}. Check the name and the network, or set "
+            f"TERMINAL_SINGULARITY_IMAGE to a SIF file or a sandbox directory that is {there}"
+        )

@@ -2,50 +2,66 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import PurePosixPath
 
-from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
-from environments.errors import EnvironmentStartError, SettingsError, TerminalError
+from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.found_target import FoundTarget
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
-from environments.singularity.client import Client
-from environments.singularity.image import claim_name, resolve_image
-from environments.singularity.inside import InstanceEnvironment, reached
-from environments.singularity.instance import Instance, find_orphans, orphans, remove
-from environments.singularity.joined import JoinedEnvironment
+from environments.shell.environment import PersistentShellEnvironment
+from environments.shell.stream import Stream, Terminal
+from environments.singularity.client import Client, claim_name, resolve_image
+from environments.singularity.instance import Instance, orphans, records, remove
 from environments.singularity.listing import find_targets
-from environments.singularity.options import limits, memory_kills, start_options
-from environments.singularity.overlay import kept_key
-from environments.singularity.running import Running
+from environments.singularity.machine import THIS_MACHINE, Machine, machine_of, reached
+from environments.singularity.options import kept_key, limits, start_options
 from environments.singularity.settings import SingularitySettings
-from environments.singularity.this_machine import THIS_MACHINE
 from environments.sources import UnheldLimitsError, going_without, load_settings
+from environments.starting import StartLimits, current_start
+from environments.target import Address, Target
 
 
-class SingularityEnvironment(InstanceEnvironment):
-    """Runs commands in an instance of its own, which ends with the environment; see `Overlay` for what is kept."""
+class SingularityEnvironment(PersistentShellEnvironment):
+    """Runs commands in an instance, in which each warm shell is one `exec instance://`.
+
+    The instance is one of its own, which ends with the environment; with `container_persistent` its files are kept,
+    and environments of this process share it. Or it is another's, which the settings name: then it is looked up
+    whenever it has to be joined, also after it was started anew, and goes on behind `cleanup`.
+    """
+
+    backend = "singularity"
+    settings_class = SingularitySettings
+    ends_with_program = True
 
     proxies_network = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
+        self._machine = machine_of(settings)
+        self.max_streams = self._machine.max_streams
         super().__init__(settings)
-        if SingularitySettings.of(settings).instance:
-            raise SettingsError(
-                "SingularityEnvironment starts an instance, and singularity_instance names one that runs already; make "
-                "it with create_environment"
-            )
-        self._claim: SharedClaim[Running] | None = None
-        self._began = True
+        self._joined = SingularitySettings.of(settings).instance
+        """The name of another's instance; None for one of its own."""
+        self._client: Client | None = None
+        self._instance: Instance | None = None
+        self._claim: SharedClaim[Instance] | None = None
+        self._is_first = self._joined is None
         self._kills = 0
 
     @classmethod
-    def create(cls, settings: EnvironmentSettings) -> BaseEnvironment:
-        """Build an environment, in an instance that runs already if the settings name one, see `BaseEnvironment`."""
-        return JoinedEnvironment(settings) if SingularitySettings.of(settings).instance else cls(settings)
+    def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
+        """Return how many instances to start at the same time on a machine, see `BaseEnvironment`."""
+        return replace(super().start_limits(settings), at_once=4)
+
+    @classmethod
+    def probe(cls, settings: EnvironmentSettings) -> str:
+        """Look for the program, see `BaseEnvironment`."""
+        with reached(settings) as machine:
+            client = Client.found(machine)
+            return f"{client.run('--version').text.strip()} at {client.program}{machine.where}"
 
     @classmethod
     def find_orphans(cls) -> Iterator[Orphan]:
@@ -53,8 +69,8 @@ class SingularityEnvironment(InstanceEnvironment):
         settings = load_settings("singularity")
         if settings.over:
             with reached(settings) as machine:
-                yield from find_orphans(machine)
-        yield from find_orphans()
+                yield from _orphans(machine)
+        yield from _orphans(THIS_MACHINE)
 
     @classmethod
     def find_targets(cls) -> Iterator[FoundTarget]:
@@ -63,71 +79,97 @@ class SingularityEnvironment(InstanceEnvironment):
         if settings.over:
             with reached(settings) as machine:
                 yield from find_targets(machine, partial(reached, settings))
-        yield from find_targets(THIS_MACHINE, lambda: contextlib.nullcontext(THIS_MACHINE))
+        yield from find_targets(THIS_MACHINE, partial(reached, replace(settings, over=None, own_over=None)))
+
+    # Properties of the target.
+
+    @property
+    def link_may_drop(self) -> bool:
+        """Whether the instance is on a host that is reached over a link, see `PersistentShellEnvironment`."""
+        return bool(self._machine.place)
 
     @property
     def is_alone(self) -> bool:
-        """Whether this is the first environment in the instance, see `PersistentShellEnvironment.is_alone`.
+        """Whether this is the first environment in an instance of its own, see `PersistentShellEnvironment`.
 
-        The instance always has process ids of its own.
+        An instance always has process ids of its own.
         """
-        return self._began
+        return self._is_first
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether the instance, with all that runs and is written in it, is gone when it is stopped."""
-        return not (
-            self.settings.container_persistent or (SingularitySettings.of(self.settings).binds and self.has_scratch)
-        )
+        """Whether the instance, with its processes and all files written in it, is gone when it is stopped."""
+        if self._joined or self.settings.container_persistent:
+            return False
+        return not (SingularitySettings.of(self.settings).binds and self.has_scratch)
 
     @property
     def enforced_limits(self) -> frozenset[str]:
         """The limits that are set: an instance that cannot have one of them does not start."""
         disk = ["container_disk"] if self.settings.container_disk else []
-        return frozenset([*limits(self.settings), *disk])
+        return frozenset() if self._joined else frozenset([*limits(self.settings), *disk])
+
+    # Its life.
 
     def start_target(self) -> None:
-        """Start an instance, see `PersistentShellEnvironment`, or take up that of others of this process."""
-        if self._machine.reach() and self._instance and self._instance.running:
-            return None  # only the link to it was lost
+        """Start or join an instance, see `PersistentShellEnvironment`."""
+        instance = self._instance
+        if self._machine.reach() and instance and instance.is_running(self._machine):
+            return  # only the link to it was lost
         while True:
-            self._end_instance()  # what a loss has left
+            self._end_instance()  # the rest of one that was lost
             try:
-                return self._start()
+                self._begin()
             except UnheldLimitsError as error:
                 self.settings = going_without(self.settings, error)
+            else:
+                return
 
-    def _start(self) -> None:
+    def _begin(self) -> None:
         self._client = client = Client.found(self._machine)
-        options = start_options(self.settings, self._machine)
-        image = resolve_image(client, SingularitySettings.of(self.settings).image)
-        if self.settings.container_persistent:
-            self._instance = self._shared(client, options, image)
+        if self._joined:
+            instance = self._join(client, self._joined)
         else:
-            self._instance = Running.begun(client, self.settings, options, image).instance
-        self._kills = self._memory_kills()  # those of others, where it is shared
-        self.observation.target = ("instance", self._instance.name)
+            options = start_options(self.settings, self._machine)
+            image = resolve_image(client, SingularitySettings.of(self.settings).image)
+            start = self._share if self.settings.container_persistent else Instance.started
+            instance = start(client, self.settings, options, image)
+        self._instance = instance
+        self._kills = self._memory_kills()  # those of others, if it is shared
+        self.observation.target = ("instance", instance.name)
 
-    def _shared(self, client: Client, options: Sequence[str], image: str) -> Instance:
-        """Return an instance over what is kept for the task: that of others in this process, or a new one."""
-        self._claim = claim = SharedClaim[Running](claim_name(self._machine, kept_key(self.settings, image)))
+    def _join(self, client: Client, name: str) -> Instance:
+        current_start().tell(f"joining instance {name}")
+        for record in records(client, name):
+            instance = Instance.of(client, record)
+            if record.name == name and instance.is_running(self._machine):
+                return instance
+        program = PurePosixPath(client.program).name
+        raise EnvironmentStartError(
+            f"backend 'singularity': no instance {name} of this user runs that could be joined; `{program} instance "
+            f"list` lists those there are, and `{program} instance start IMAGE {name}` starts one"
+        )
 
-        def begin(others: Running | None) -> Running:
-            self._began = others is None
-            if others and others.instance.through(client).running:
+    def _share(self, client: Client, settings: EnvironmentSettings, options: Sequence[str], image: str) -> Instance:
+        """Return an instance over the kept files of the task: that of others in this process, or a new one."""
+        self._claim = claim = SharedClaim[Instance](claim_name(self._machine, kept_key(settings, image)))
+
+        def begin(others: Instance | None) -> Instance:
+            self._is_first = others is None
+            if others and others.is_running(self._machine):
                 if others.made_of != (image, *options):
                     raise self._in_use()  # over the same files, but not what this one asks for
                 return others
             for orphan in orphans(self._machine):  # one of them may have the kept files open
                 remove(orphan, self._machine)
             if others:
-                others.instance.through(client).end()
-            return Running.begun(client, self.settings, options, image)
+                others.end(client)
+            return Instance.started(client, settings, options, image)
 
-        running = claim.join(begin)
-        if running is None:
+        instance = claim.join(begin)
+        if instance is None:
             raise self._in_use()
-        return running.instance.through(client)
+        return instance
 
     def _in_use(self) -> EnvironmentStartError:
         return EnvironmentStartError(
@@ -135,34 +177,92 @@ class SingularityEnvironment(InstanceEnvironment):
             "environment; give this one another task_id, or switch TERMINAL_CONTAINER_PERSISTENT off"
         )
 
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a process in the instance, see `PersistentShellEnvironment`."""
+        client, instance = self._running()
+        return instance.open_stream(client, argv, terminal)
+
+    def _running(self) -> tuple[Client, Instance]:
+        client, instance = self._client, self._instance
+        if client is None or instance is None:
+            raise self.life.lost("there is no instance")
+        return client, instance
+
+    def target_loss(self) -> str | None:
+        """Return the reason if the instance has ended, or its machine is lost, see `PersistentShellEnvironment`."""
+        if loss := self._machine.loss():
+            return loss
+        instance = self._instance  # once, as another thread may take it away
+        try:
+            if instance is None or instance.is_running(self._machine):
+                return None
+        except TerminalError as error:  # that machine cannot be reached
+            return str(error)
+        how = ", or was started anew" if self._joined else "; its first process was killed"
+        return f"instance {instance.name} has ended{how}"
+
     def why_killed(self) -> str | None:
-        """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
-        limit, found = self.settings.container_memory, self._memory_kills()
-        if found <= self._kills:
+        """Return the reason if the kernel has ended a process for its memory, see `BaseEnvironment`."""
+        found, before = self._memory_kills(), self._kills
+        self._kills = max(found, before)
+        if found <= before:
             return None
-        self._kills = found
+        if self._joined:
+            return f"instance {self._joined} ran out of memory, of which it has a limit of its own; a process was ended"
         return (
-            f"the instance ran out of memory (container_memory is {limit} MB), and a process was ended; allow it more"
+            f"the instance ran out of memory (container_memory is {self.settings.container_memory} MB), and a process "
+            "was ended; allow it more"
         )
 
     def _memory_kills(self) -> int:
+        instance = self._instance if self._joined or self.settings.container_memory else None
         try:
-            instance = self._instance if self.settings.container_memory else None
-            return memory_kills(instance.pid, self._machine) if instance else 0
+            return instance.memory_kills(self._machine) if instance else 0
         except TerminalError:  # its machine cannot be reached
             return 0
 
     def stop_target(self) -> None:
-        """End the instance, if no other environment of this process has it, see `PersistentShellEnvironment`."""
+        """End an instance of its own if no other environment of this process has it; leave another's running."""
         try:
             self._end_instance()
         finally:
             self._machine.leave()
 
     def _end_instance(self) -> None:
-        client, instance, self._instance, self._kills = self._client, self._instance, None, 0
-        claim, self._claim = self._claim, None
-        if claim:
-            claim.leave(lambda running: running.instance.through(client).end() if client else None)
-        elif instance:
-            instance.end()
+        client, instance, claim = self._client, self._instance, self._claim
+        if client and claim:
+            claim.leave(lambda shared: shared.end(client))
+        elif client and instance and not self._joined:
+            instance.end(client)
+        self._instance = self._claim = None
+
+    # Where it is.
+
+    def describe_target(self, cwd: str) -> Target:
+        """Describe the instance, see `PersistentShellEnvironment`."""
+        client, instance = self._running()
+        # A login over SSH may have less on its PATH.
+        program = client.program if self._machine.place else PurePosixPath(client.program).name
+        enter = self._machine.way_in((program, "shell", "--pwd", cwd, f"instance://{instance.name}"))
+        return Target("singularity", "instance", instance.name, instance.name, self._machine.name, enter)
+
+    def find_address(self, port: int) -> Address:
+        """Return the address of a port of the instance, see `BaseEnvironment.address`.
+
+        An instance shares its machine's network, unless it was started with one of its own.
+        """
+        self.ensure_started()
+        _, instance = self._running()
+        if not instance.has_own_network:
+            return self._machine.address("127.0.0.1", port)
+        if instance.record.ip:
+            return self._machine.address(instance.record.ip, port)
+        raise UnsupportedError(
+            f"backend 'singularity': instance {instance.name} has no network that its machine is on, so that no port "
+            "of it can be reached; leave singularity_network on"
+        )
+
+
+def _orphans(machine: Machine) -> Iterator[Orphan]:
+    for name in orphans(machine):
+        yield Orphan(f"instance {name} ended", partial(remove, name, machine))

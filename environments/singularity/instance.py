@@ -1,28 +1,103 @@
-"""Running instances: their records, their processes, and ending them fast and for certain.
+"""Running instances: their records, their processes, their start, and ending them fast and for certain.
 
 `instance stop` takes 1 to 3 seconds. KILL to the instance's first process ends everything in it at once, as that is
-the init of a process namespace; the engine's process above it then removes the record, the cgroup and, where an image
-had to be unpacked, the copy. What that leaves is the log files.
+the init of a process namespace; the engine's process above it, the monitor, then removes the record, the cgroup and,
+where an image had to be unpacked, the copy. What that leaves is the log files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import readable
-from environments.owner import Orphan, Owner, mark_is_orphaned
+from environments.owner import Owner, mark_is_orphaned
+from environments.settings import EnvironmentSettings
+from environments.shell.memory import kills
+from environments.shell.stream import Stream, Terminal
 from environments.singularity.client import Client
-from environments.singularity.machine import INIT_LIMIT, Machine
-from environments.singularity.this_machine import THIS_MACHINE
+from environments.singularity.machine import THIS_MACHINE, Machine
+from environments.singularity.options import overlay, refuse_ignored_binds, refuse_limits_without_effect, start_error
+from environments.starting import current_start, unstoppable
 
 PREFIX = "hermes-"
-"""What the names of our instances begin with, before the mark of their owner."""
+"""The beginning of the names of our instances, before the mark of their owner."""
+_INIT_LIMIT = 10
+"""Seconds in which the processes of an instance must be gone after KILL."""
+_MONITOR_LIMIT = 60
+"""Seconds the monitor may take to clean up. Removing an unpacked image is many files."""
+_EXITING = 0x4
+"""PF_EXITING among the flags of a process, see proc(5)."""
+_CGROUPS = PurePosixPath("/sys/fs/cgroup")
+
+# A process is known by its number and the time it was started, so that a number that is given out anew does not
+# mislead. The fields of /proc/PID/stat behind its name are 1 its state, 2 its parent, 7 its flags, 20 its start.
+_SEE = f"""\
+see() {{
+    {{ read -r stat <"/proc/$1/stat"; }} 2>/dev/null || return
+    set -f -- ${{stat##*)}}
+    parent=$2 start=${{20}}
+    [ "$1" != Z ] && [ "$1" != X ] && {{ [ "$exiting" ] || [ $(($7 & {_EXITING})) = 0 ]; }}
+}}
+exiting=
+"""
+# A record may be older than the machine's last start, and its number another process's. The monitor has the instance's
+# name in its title.
+_HOLD = f"""\
+{_SEE}
+see "$1" || exit 0
+first=$start monitor=$parent
+see "$monitor" || exit 0
+case $(tr '\\0' ' ' <"/proc/$monitor/cmdline") in *"[$2]"*) ;; *) exit 0 ;; esac
+network=$(readlink "/proc/$1/ns/net")
+[ -n "$network" ] && [ "$network" != "$(readlink /proc/self/ns/net)" ] && own=own
+echo "$first $monitor $start $own"
+printf '\\0'
+cat "/proc/$1/cgroup" 2>/dev/null
+printf '\\0'
+cat /proc/self/cgroup 2>/dev/null
+:
+"""
+_RUNNING = f"""\
+{_SEE}
+see "$1" && [ "$start" = "$2" ] && echo yes
+:
+"""
+_CHECK = f"""\
+{_SEE}
+see "$1" && [ "$start" = "$2" ] || exit 255
+shift 2
+"""
+_END = f"""\
+{_SEE}
+exiting=counts
+gone() {{
+    left=$(($3 * 100))
+    while see "$1" && [ "$start" = "$2" ]; do
+        [ $left -gt 0 ] || return
+        left=$((left - 1))
+        sleep 0.01
+    done
+}}
+kill_and_wait() {{ see "$1" && [ "$start" = "$2" ] && kill -KILL "$1" 2>/dev/null; gone "$@"; }}
+if [ "$2" ]; then
+    kill_and_wait "$1" "$2" {_INIT_LIMIT} || exit 0
+    gone "$3" "$4" {_MONITOR_LIMIT} || kill_and_wait "$3" "$4" {_MONITOR_LIMIT} || exit 0
+fi
+shift 4
+rm -f -- "$@"
+echo gone
+"""
+_AT_HOME = """\
+{ mkdir -p "$HOME" && cd "$HOME" || cd /tmp || cd /; } 2>/dev/null
+exec "$@"
+"""
+"""A user's home is in the container by name only. Where it can be made, that is where tools keep their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +109,6 @@ class Record:
     logs: tuple[PurePosixPath, ...]
     ip: str = ""
     """Its address on a network of its own, if it has one."""
-
-
-def new_name(task: str) -> str:
-    """Return a name for an instance that says which process it belongs to, and what it is for."""
-    return f"{PREFIX}{Owner.this_process().mark}-{secrets.token_hex(6)}-{readable(task) or '_'}"
 
 
 def records(client: Client, name: str | None = None) -> list[Record]:
@@ -71,12 +141,6 @@ def orphans(machine: Machine = THIS_MACHINE) -> list[str]:
     return [record.name for record in records(client) if _is_orphan(record.name)]
 
 
-def find_orphans(machine: Machine = THIS_MACHINE) -> Iterator[Orphan]:
-    """Find what `orphans` returns, see `environments.inventory`."""
-    for name in orphans(machine):
-        yield Orphan(f"instance {name} ended", partial(remove, name, machine))
-
-
 def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
     """End an instance, and free all that it holds. One that is gone already is none to end.
 
@@ -85,60 +149,113 @@ def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
     """
     client = Client.found(machine)
     for record in records(client, name):
-        Instance(client, record).end()
+        Instance.of(client, record).end(client)
 
 
 def _is_orphan(name: str) -> bool:
     return name.startswith(PREFIX) and mark_is_orphaned(name.removeprefix(PREFIX))
 
 
+@dataclass(frozen=True, slots=True)
 class Instance:
-    """A running instance, held by its two processes: a number of theirs that is given out anew does not mislead."""
+    """An instance, as it was found running. Each environment asks for it over a link of its own."""
 
-    def __init__(self, client: Client, record: Record) -> None:
-        self.name = record.name
-        self.pid = record.pid
-        self._client = client
-        self._record = record
-        self._processes = client.machine.hold(record.pid, record.name)
+    record: Record
+    processes: tuple[str, ...]
+    """When its first process was started, the monitor, and when that was started; empty if it did not run."""
+    has_own_network: bool
+    """Whether it is on another network than its machine."""
+    cgroups: str
+    """/proc/PID/cgroup of its first process."""
+    has_own_cgroup: bool
+    """Whether it has limits of its own."""
+    made_of: tuple[str, ...] = ()
+    """The image and the options that it was started with."""
 
-    def through(self, client: Client) -> Instance:
-        """Return the same instance, seen through the client of another environment: each has a link of its own."""
-        return Instance(client, self._record) if client.machine.place else self
+    @classmethod
+    def of(cls, client: Client, record: Record, made_of: tuple[str, ...] = ()) -> Instance:
+        """Return the instance of a record."""
+        line, _, cgroups = client.machine.ask(_HOLD, str(record.pid), record.name).partition("\0")
+        theirs, _, ours = cgroups.partition("\0")
+        processes = tuple(line.split())
+        return cls(record, processes[:3], processes[3:] == ("own",), theirs, theirs != ours, made_of)
+
+    @classmethod
+    def started(cls, client: Client, settings: EnvironmentSettings, options: Sequence[str], image: str) -> Instance:
+        """Start an instance with its writable layer.
+
+        Args:
+            client: The engine.
+            settings: All settings, of which those of the layer are used.
+            options: The result of `start_options`.
+            image: The path of the image.
+
+        Raises:
+            EnvironmentStartError: It does not start.
+            SettingsError: The settings contradict each other, or kept files.
+            UnsupportedError: A setting cannot be had here.
+        """
+        name = f"{PREFIX}{Owner.this_process().mark}-{secrets.token_hex(6)}-{readable(settings.task_id) or '_'}"
+        with overlay(client, settings, image) as layer:
+            current_start().tell("starting an instance")
+            try:
+                outcome = client.run("--quiet", "instance", "start", *options, *layer, image, name)
+                found = records(client, name) if outcome.ok else []
+                if not found:
+                    raise start_error(settings, image, outcome)
+                refuse_ignored_binds(settings, outcome.text)
+                instance = cls.of(client, found[0], (image, *options))
+                if not instance.processes:
+                    raise EnvironmentStartError(f"backend 'singularity': the instance of {image} ended as it started")
+                refuse_limits_without_effect(settings, instance.cgroups, client.machine)
+            except BaseException:
+                with unstoppable(), contextlib.suppress(TerminalError):
+                    remove(name, client.machine)
+                raise
+        return instance
 
     @property
-    def ip(self) -> str:
-        """Its address on a network of its own, if it has one."""
-        return self._record.ip
+    def name(self) -> str:
+        """Its name, which the engine knows it by."""
+        return self.record.name
 
-    @property
-    def has_own_network(self) -> bool:
-        """Whether it is on another network than its machine."""
-        return self._processes.have_own_network
+    def is_running(self, machine: Machine) -> bool:
+        """Return whether its first process exists, and is not about to end."""
+        if not self.processes:
+            return False
+        return bool(machine.ask(_RUNNING, str(self.record.pid), self.processes[0]))
 
-    def release(self) -> None:
-        """Let go of it, and leave it running."""
-        self._processes.release()
+    def open_stream(self, client: Client, argv: Sequence[str], terminal: Terminal | None) -> Stream:
+        """Start a process in it. Its stream ends at once if the instance has ended."""
+        # Warnings, which would come before the process's output, are silenced. The engine otherwise looks for our own
+        # directory in the container, and complains.
+        options = ["--silent", "exec", "--cleanenv", "--pwd", "/", f"instance://{self.name}"]
+        command = [client.program, *options, "/bin/sh", "-c", _AT_HOME, "sh", *argv]
+        return client.machine.open_stream(command, terminal, _CHECK, str(self.record.pid), self.processes[0])
 
-    @property
-    def running(self) -> bool:
-        """Whether its first process is there, and is not about to end."""
-        return self._processes.running
+    def memory_kills(self, machine: Machine) -> int:
+        """Return how many of its processes the kernel has ended for want of memory; 0 if it has no limits."""
+        for line in self.cgroups.splitlines() if self.has_own_cgroup else ():
+            _, controllers, path = line.split(":", 2)
+            is_unified = controllers == ""
+            if not is_unified and "memory" not in controllers.split(","):
+                continue
+            place = _CGROUPS / ("" if is_unified else "memory") / path.lstrip("/")
+            if events := machine.read(place / ("memory.events" if is_unified else "memory.oom_control")):
+                return kills(events)
+        return 0
 
-    def end(self) -> None:
+    def end(self, client: Client) -> None:
         """End all its processes, and wait until the engine has freed what it held.
 
         Raises:
             TerminalError: They did not end.
         """
-        try:
-            if not self._processes.end():
-                raise TerminalError(
-                    f"backend 'singularity': a process of instance {self.name} did not end {INIT_LIMIT:.0f} s after "
-                    "KILL, or later"
-                )
-        finally:
-            self._processes.release()
-        self._client.machine.remove(*self._record.logs)
-        if any(record.name == self.name for record in records(self._client, self.name)):
+        processes = self.processes or ("", "", "")
+        if not client.machine.ask(_END, str(self.record.pid), *processes, *map(str, self.record.logs)):
+            raise TerminalError(
+                f"backend 'singularity': a process of instance {self.name} did not end {_INIT_LIMIT} s after KILL, or "
+                "later"
+            )
+        if any(record.name == self.name for record in records(client, self.name)):
             raise TerminalError(f"backend 'singularity': instance {self.name} is still listed after its end")

@@ -14,11 +14,10 @@ from environments.claim import Claim
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import FoundTarget, refuse_use, unclaimed, use_of_claim
 from environments.owner import standing_of_mark
-from environments.singularity.client import Client
-from environments.singularity.image import claim_name
+from environments.singularity.client import Client, claim_name
 from environments.singularity.instance import PREFIX, Record, orphans, records, remove
 from environments.singularity.machine import Machine
-from environments.singularity.overlay import ABOUT, About, kept_folder
+from environments.singularity.options import ABOUT, About, kept_folder
 
 _NAME = re.compile(r"-(?P<id>[0-9a-f]{12})(?:-(?P<task>.+))?$")
 """What stands behind the mark of the owner in an instance's name."""

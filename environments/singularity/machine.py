@@ -1,21 +1,26 @@
-"""The machine that the engine is on, as far as instances need it: this one, or another."""
+"""The machine that the engine is on. Everything is asked by short shell texts, over streams that a host opens.
+
+The host is this machine, whose streams are child processes, or another one, whose streams are those of a link.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Literal, Protocol
+from typing import Literal
 
+from environments.config import hermes_home
+from environments.errors import TerminalError
+from environments.settings import EnvironmentSettings
+from environments.shell.child_stream import ChildStream
+from environments.shell.host import RemoteHost, host_of, run_there
 from environments.shell.stream import Stream, Terminal
-from environments.target import Address
+from environments.target import Address, this_machine
 
-INIT_LIMIT = 10.0
-"""Seconds in which the processes of an instance must be gone after KILL."""
-MONITOR_LIMIT = 60.0
-"""Seconds the engine's process may take to clean up. Removing an unpacked image is many files."""
-EXITING = 0x4
-"""PF_EXITING among the flags of a process, see proc(5)."""
-KEPT_VARIABLES = (
+LEAVE_LIMIT = 0.3
+"""Seconds a program of this machine has to end by itself when its stream is closed."""
+_KEPT_VARIABLES = (
     "PATH",
     "HOME",
     "USER",
@@ -25,120 +30,269 @@ KEPT_VARIABLES = (
     *("XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
     *(f"{name}_{what}" for name in ("APPTAINER", "SINGULARITY") for what in ("CONFIGDIR", "CACHEDIR", "TMPDIR")),
 )
-"""What the client needs to find its own files. The rest of its variables are options, such as binds, that nobody
-asked for here, or go into the container."""
-SET_VARIABLES = ("APPTAINER_NO_EVAL=1", "SINGULARITY_NO_EVAL=1")
+"""Variables that the engine needs to find its own files. Others are options, such as binds, that no setting asks for,
+or go into the container."""
+_SET_VARIABLES = ("APPTAINER_NO_EVAL=1", "SINGULARITY_NO_EVAL=1")
 """A $( ) in a value would be run."""
+_ONLY_KEPT = " ".join(
+    ["exec env -i", *_SET_VARIABLES, *(f'${{{name}+"{name}=${name}"}}' for name in _KEPT_VARIABLES), '"$@"']
+)
+# Of a program on another machine's PATH: a shell without a login may have less there than a person sees.
+_FIND = """\
+login=$1; shift
+for name do command -v "$name" && exit; done
+[ -z "$login" ] || "${SHELL:-/bin/sh}" -lc "$(for name do printf 'command -v %s || ' "$name"; done) true" sh \\
+    </dev/null 2>/dev/null | grep '^/' | tail -n 1
+"""
+_FOLDER = 'printf %s "${HERMES_HOME:-$HOME/.hermes}/singularity"'
+_LOOK = """\
+[ -z "$1" ] || cd || exit
+shift
+for path do
+    case $path in
+    '~' | '~/'*) path=$HOME${path#'~'} ;;
+    /*) ;;
+    *) path=$PWD/$path ;;
+    esac
+    if [ -d "$path" ]; then kind=directory; elif [ -e "$path" ]; then kind=file; else kind=; fi
+    printf '%s\\0%s\\0' "$path" "$kind"
+done
+"""
+_READ = """for path do cat -- "$path" 2>/dev/null; printf '\\0'; done"""
 
 Kind = Literal["", "file", "directory"]
 
 
-class Processes(Protocol):
-    """The two processes of an instance, held so that a number of theirs that is given out anew does not mislead."""
+class ThisMachine:
+    """This machine as a host, see `RemoteHost`."""
 
-    @property
-    def running(self) -> bool:
-        """Whether the first process is there, and is not about to end."""
+    place = ""
+    max_streams: int | None = None
 
-    @property
-    def have_own_network(self) -> bool:
-        """Whether they are on another network than their machine."""
+    def start_target(self) -> None:
+        """Do nothing: it is up."""
 
-    def end(self) -> bool:
-        """Kill all, wait until the engine's process has cleaned up, and return whether they are gone."""
+    def stop_target(self) -> None:
+        """Do nothing: it stays up."""
 
-    def release(self) -> None:
-        """Let go of them."""
+    def target_loss(self) -> str | None:
+        """Return None: it is never lost."""
+        return None
+
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
+        """Start a program, see `RemoteHost`."""
+        return _LocalStream(argv, terminal=terminal)
+
+    def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
+        """Return the command, see `RemoteHost`."""
+        return tuple(command)
+
+    def forwarded(self, host: str, port: int) -> Address:
+        """Return the address as it is, see `RemoteHost`."""
+        return Address(host, port)
 
 
-class Machine(Protocol):
-    """A machine with the engine. What needs the machine itself raises TerminalError where it cannot be reached."""
+class _LocalStream(ChildStream):
+    async def close(self) -> None:
+        """Close the stream, see `Stream.close`.
+
+        The engine's program is killed only if it does not end when its shell reads end of file: processes that it
+        leaves unreaped in an instance fall to this machine's init, and until that has reaped them the instance cannot
+        end.
+        """
+        if not self._has_terminal:
+            self.close_write()
+            await self.exit_code(LEAVE_LIMIT)
+        await super().close()
+
+
+class Machine:
+    """A machine with the engine. Methods that ask it raise TerminalError if it cannot be reached.
+
+    Args:
+        host: Opens streams to it.
+    """
+
+    def __init__(self, host: RemoteHost) -> None:
+        self._host = host
+        self._is_reached = False
+        self._folder: PurePosixPath | None = None
+        self.max_streams = host.max_streams
+        """How many streams to it there should be at once; None is as many as are asked for."""
+
+    # The link to it.
 
     @property
     def place(self) -> str:
-        """Where it is, to tell it from others; empty for this machine."""
+        """Its address, to tell it from others; empty for this machine."""
+        return self._host.place
 
     @property
-    def max_streams(self) -> int | None:
-        """How many streams to it there should be at once; None is as many as are asked for."""
-
-    @property
-    def folder(self) -> PurePosixPath:
-        """The directory for what we keep there. It need not be there yet."""
-
-    def reach(self) -> bool:
-        """Connect to it where that is needed, and return whether the link had been lost."""
-
-    def loss(self) -> str | None:
-        """Say why it cannot be reached any more; None while it can."""
-
-    def leave(self) -> None:
-        """Disconnect from it, for good."""
+    def where(self) -> str:
+        """` on ADDRESS`, for messages; empty for this machine."""
+        return f" on {self.place}" if self.place else ""
 
     @property
     def name(self) -> str:
-        """The name or address of the machine, without who logs in there."""
+        """The name or address of the machine, without the user that logs in there."""
+        return self.place.rpartition("@")[2].rpartition(":")[0] or this_machine()
+
+    def reach(self) -> bool:
+        """Connect to it where that is needed, and return whether the link had been lost."""
+        lost = self._is_reached and self._host.target_loss() is not None
+        if lost or not self._is_reached:
+            self._host.start_target()
+            self._is_reached = True
+        return lost
+
+    def loss(self) -> str | None:
+        """Return the reason if it cannot be reached any more."""
+        return self._host.target_loss() if self._is_reached else None
+
+    def leave(self) -> None:
+        """Disconnect from it, for good."""
+        self._host.stop_target()
 
     def way_in(self, command: Sequence[str]) -> tuple[str, ...]:
-        """Return what a person runs here to have a command run there on a terminal, see `Target.enter`."""
+        """Return the command by which a person runs a command there on a terminal, see `Target.enter`."""
+        return self._host.way_in(command)
 
     def address(self, host: str, port: int) -> Address:
-        """Return where a port can be reached from here that the machine can reach, see `BaseEnvironment.address`."""
+        """Return an address here for one that the machine can reach, see `BaseEnvironment.address`."""
+        return self._host.forwarded(host, port)
 
-    def find_program(self, names: Iterable[str]) -> str | None:
-        """Return the path of the first of some programs that is there."""
+    # Programs.
 
     def run(
         self, argv: Sequence[str], *, whole_environment: bool, on_line: Callable[[str], object] | None
     ) -> tuple[int, str]:
         """Run a program, and return its exit code and what it printed, its standard output first.
 
-        When the start that the current thread is at is stopped, the program is ended with all that it has started.
+        When the start of the current thread is stopped, the program is ended with all that it has started.
 
         Args:
             argv: The program and its arguments.
-            whole_environment: Whether it sees all variables there, and not `KEPT_VARIABLES` alone.
-            on_line: Told of each line as it comes.
+            whole_environment: Whether it sees all variables there, and not only those by which the engine finds files.
+            on_line: Receives each line as it comes.
 
         Raises:
             StartStoppedError: It was ended.
         """
+        kept = argv if whole_environment else ["/bin/sh", "-c", _ONLY_KEPT, "sh", *argv]
+        done = run_there(self._host, kept, on_line)
+        return done.exit_code, done.output + done.errors
 
-    def open_stream(self, argv: Sequence[str], terminal: Terminal | None) -> Stream:
-        """Start a program that sees `KEPT_VARIABLES` alone, and ends by itself when its input does."""
+    def open_stream(self, argv: Sequence[str], terminal: Terminal | None, check: str, *arguments: str) -> Stream:
+        """Start a program in `/` that sees the variables by which the engine finds files, and no other.
 
-    def hold(self, pid: int, name: str) -> Processes:
-        """Hold the processes of an instance, by the number of its first one and its name."""
+        Args:
+            argv: The program and its arguments.
+            terminal: The size of a terminal to give it; None is pipes.
+            check: Shell text that is run before it, and that may exit.
+            arguments: The positional parameters of that text, which it shifts away.
+        """
+        text = f"{check}\ncd /\n{_ONLY_KEPT}"
+        return self._host.open_stream(["/bin/sh", "-c", text, "sh", *arguments, *argv], terminal)
 
-    def absolute(self, path: str) -> PurePosixPath:
-        """Return a path that begins with `/`, for one that may begin with `~` too."""
+    def ask(self, script: str, *arguments: str) -> str:
+        """Return the output of shell text.
+
+        Raises:
+            TerminalError: It failed.
+        """
+        done = run_there(self._host, ["/bin/sh", "-c", script, "sh", *arguments], guarded=False)
+        if done.exit_code != 0:
+            why = done.errors.strip() or f"a command ended with exit code {done.exit_code}"
+            raise TerminalError(f"backend 'singularity'{self.where}: {why}")
+        return done.output
+
+    def find_program(self, names: Iterable[str]) -> str | None:
+        """Return the path of the first of some programs on PATH; on another machine also on a login shell's."""
+        found = self.ask(_FIND, self.place, *names).strip()
+        return found if found.startswith("/") else None
+
+    # Files.
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """The directory of our own files there, which need not exist yet."""
+        if not self.place:
+            return PurePosixPath(hermes_home().absolute() / "singularity")
+        self._folder = self._folder or PurePosixPath(self.ask(_FOLDER))
+        return self._folder
+
+    def look(self, *paths: str) -> list[tuple[PurePosixPath, Kind]]:
+        """Return each path as an absolute one, with its kind. A relative one begins at the home of another machine."""
+        fields = self.ask(_LOOK, self.place, *paths).split("\0")
+        kinds: dict[str, Kind] = {"directory": "directory", "file": "file"}
+        return [
+            (PurePosixPath(path), kinds.get(kind, "")) for path, kind in zip(fields[::2], fields[1::2], strict=False)
+        ]
 
     def kind(self, path: PurePosixPath) -> Kind:
-        """Say what a path leads to; empty if to nothing."""
+        """Return the kind of a path; empty if there is nothing."""
+        return self.look(str(path))[0][1]
 
     def size(self, path: PurePosixPath) -> int:
         """Return the size of a file in bytes."""
+        return int(self.ask('stat -c %s -- "$1"', str(path)))
+
+    def disk_usage(self, path: PurePosixPath) -> int:
+        """Return the bytes of disk that a file or a directory takes, as far as it may be read."""
+        return int(self.ask('du -sk -- "$1" 2>/dev/null || :', str(path)).partition("\t")[0] or 0) * 1024
 
     def read(self, path: PurePosixPath) -> str:
-        """Return what a small file holds; nothing where it cannot be read."""
+        """Return the text of a small file; nothing if it cannot be read."""
+        return self.read_all(path)[0]
+
+    def read_all(self, *paths: PurePosixPath) -> list[str]:
+        """Return the text of each of some small files; nothing of one that cannot be read."""
+        return self.ask(_READ, *map(str, paths)).split("\0")[:-1]
 
     def write(self, path: PurePosixPath, text: str) -> None:
         """Write a small file, which other users there may see being written."""
+        self.ask('umask 077; printf %s "$2" >"$1"', str(path), text)
 
     def names(self, path: PurePosixPath) -> list[str]:
-        """Return what is in a directory; nothing where there is none."""
-
-    def disk_usage(self, path: PurePosixPath) -> int:
-        """Return the bytes of disk that a file, or a directory with all in it, takes, as far as it may be looked at."""
+        """Return the names in a directory; nothing if there is none."""
+        return self.ask('ls -A -- "$1" 2>/dev/null || :', str(path)).split("\n")[:-1]
 
     def make_folder(self, path: PurePosixPath) -> None:
-        """Make a directory, with those above it."""
+        """Make a directory, with its parents."""
+        self.ask('mkdir -p -- "$1"', str(path))
 
-    def make_passing_folder(self) -> PurePosixPath:
+    def make_temporary_folder(self) -> PurePosixPath:
         """Make a directory of a new name, for temporary files."""
+        return PurePosixPath(self.ask('mktemp -d "${TMPDIR:-/tmp}/hermes-overlay-XXXXXX"').strip())
 
     def rename(self, old: PurePosixPath, new: PurePosixPath) -> None:
-        """Move a file, in the place of another if there is one."""
+        """Move a file, over another if there is one."""
+        self.ask('mv -f -- "$1" "$2"', str(old), str(new))
 
     def remove(self, *paths: PurePosixPath) -> None:
-        """Remove files and directories, as far as they are there."""
+        """Remove files and directories, as far as they exist."""
+        self.ask('chmod -R u+rwX -- "$@" 2>/dev/null; rm -rf -- "$@"', *map(str, paths))
+
+
+THIS_MACHINE = Machine(ThisMachine())
+
+
+def machine_of(settings: EnvironmentSettings) -> Machine:
+    """Return the machine that settings lead to, which may have to be reached first."""
+    host = host_of(settings)
+    return Machine(host) if host else THIS_MACHINE
+
+
+@contextlib.contextmanager
+def reached(settings: EnvironmentSettings) -> Iterator[Machine]:
+    """Reach the machine that settings lead to, for as long as the block lasts.
+
+    Raises:
+        EnvironmentStartError: It cannot be reached.
+    """
+    machine = machine_of(settings)
+    try:
+        machine.reach()
+        yield machine
+    finally:
+        machine.leave()

@@ -1,23 +1,34 @@
-"""From settings to the options of `instance start`, and refusing what the engine says that it cannot do."""
+"""Options of `instance start` from settings, with the writable layer; and refusals of what the engine cannot do."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 
-from environments.errors import SettingsError, UnsupportedError
+from environments.errors import EnvironmentStartError, SettingsError, TerminalError, UnsupportedError
 from environments.settings import EnvironmentSettings
-from environments.shell.memory import kills
+from environments.singularity.client import Client, Outcome
 from environments.singularity.machine import Machine
 from environments.singularity.settings import SingularitySettings
-from environments.singularity.this_machine import THIS_MACHINE
 from environments.sources import UnheldLimitsError
+from environments.starting import unstoppable
 
 CONTAINED = ("--containall", "--no-home", "--cleanenv")
 """Of the machine's files, processes and variables the container sees only what a setting gives it."""
 LIMITS = {"container_cpu": "--cpus", "container_memory": "--memory", "container_pids": "--pids-limit"}
 _CGROUPS = PurePosixPath("/sys/fs/cgroup")
 _UNIFIED = {"container_cpu": "cpu.max", "container_memory": "memory.max", "container_pids": "pids.max"}
-_GPU_DRIVER = PurePosixPath("/proc/driver/nvidia/version")
+_GPU_DRIVER = "/proc/driver/nvidia/version"
+SMALLEST_DISK = 64
+"""MB below which the engine makes no file system."""
+MEGABYTE = 1024 * 1024
+ABOUT = "about.json"
+"""The file that describes kept files."""
 
 
 def limits(settings: EnvironmentSettings) -> dict[str, str]:
@@ -26,15 +37,15 @@ def limits(settings: EnvironmentSettings) -> dict[str, str]:
     return {name: f"{value}{units.get(name, '')}" for name in LIMITS if (value := getattr(settings, name))}
 
 
-def start_options(settings: EnvironmentSettings, machine: Machine = THIS_MACHINE) -> list[str]:
+def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
     """Return the options that settings ask for, without those of the writable layer.
 
     Args:
-        settings: What is asked for.
-        machine: Where the engine is.
+        settings: All settings.
+        machine: The machine of the engine.
 
     Raises:
-        SettingsError: A mount names what is not there.
+        SettingsError: The source of a mount does not exist.
         UnsupportedError: There is no GPU driver on that machine.
     """
     own = SingularitySettings.of(settings)
@@ -42,11 +53,15 @@ def start_options(settings: EnvironmentSettings, machine: Machine = THIS_MACHINE
     for name, value in limits(settings).items():
         options += [LIMITS[name], value]
     for bind in own.binds:
-        options += ["--bind", _with_source_there(bind, machine)]
+        source, *rest = bind.split(":")
+        [(path, kind)] = machine.look(source)
+        if not kind:
+            raise SettingsError(f"singularity_binds: {bind!r}: there is no {path}{machine.where or ' here'}")
+        options += ["--bind", ":".join([str(path), *rest])]
     if own.network != "full":
         options += ["--net", "--network", "none"]
     if own.gpu:
-        if not machine.kind(_GPU_DRIVER):  # the engine would only warn, and go on without
+        if not machine.look(_GPU_DRIVER)[0][1]:  # the engine would only warn, and go on without
             raise UnsupportedError(
                 f"backend 'singularity' cannot provide singularity_gpu: no NVIDIA driver is loaded on "
                 f"{machine.place or 'this machine'}; install it, or leave singularity_gpu off"
@@ -55,17 +70,9 @@ def start_options(settings: EnvironmentSettings, machine: Machine = THIS_MACHINE
     return options
 
 
-def _with_source_there(bind: str, machine: Machine) -> str:
-    parts = bind.split(":")
-    source = machine.absolute(parts[0])
-    if not machine.kind(source):
-        where = f"on {machine.place}" if machine.place else "here"
-        raise SettingsError(f"singularity_binds: {bind!r}: there is no {source} {where}")
-    return ":".join([str(source), *parts[1:]])
-
-
-def refusal(settings: EnvironmentSettings, text: str) -> UnsupportedError | None:
-    """Tell from what the engine printed of a start that failed which setting it cannot do here; None if none."""
+def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> TerminalError:
+    """Return the error for a start that failed: of the setting that the engine cannot do here, if it is one."""
+    text = outcome.text
     low = text.lower()
     asked = list(limits(settings))
     names: list[str] = []
@@ -87,7 +94,7 @@ def refusal(settings: EnvironmentSettings, text: str) -> UnsupportedError | None
         names = ["singularity_network"]
         why = _line_with(text, "network")
     if not names:
-        return None
+        return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}{outcome.advice}")
     message = f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
     return UnheldLimitsError(message, names, why)
 
@@ -109,41 +116,28 @@ def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
         )
 
 
-def memory_kills(pid: int, machine: Machine = THIS_MACHINE) -> int:
-    """Return how many processes of the cgroup of a process the kernel has ended for want of memory."""
-    for line in _cgroups(pid, machine):
-        _, controllers, path = line.split(":", 2)
-        unified = controllers == ""
-        if not unified and "memory" not in controllers.split(","):
-            continue
-        place = _CGROUPS / ("" if unified else "memory") / path.lstrip("/")
-        if events := machine.read(place / ("memory.events" if unified else "memory.oom_control")):
-            return kills(events)
-    return 0
-
-
-def _cgroups(pid: int, machine: Machine) -> list[str]:
-    """Return what /proc says of the cgroups of a process; nothing once it has ended."""
-    return machine.read(PurePosixPath(f"/proc/{pid}/cgroup")).splitlines()
-
-
-def refuse_limits_without_effect(settings: EnvironmentSettings, pid: int, machine: Machine = THIS_MACHINE) -> None:
-    """Check the limits of a process that runs under them.
+def refuse_limits_without_effect(settings: EnvironmentSettings, cgroups: str, machine: Machine) -> None:
+    """Check the limits of an instance.
 
     Under cgroups v2 a limit of a controller that was not delegated to the user is accepted, and has no effect.
+
+    Args:
+        settings: All settings.
+        cgroups: /proc/PID/cgroup of its first process.
+        machine: The machine of the engine.
 
     Raises:
         UnsupportedError: A limit is not in force.
     """
-    asked = limits(settings)
-    unified = next((line.removeprefix("0::/") for line in _cgroups(pid, machine) if line.startswith("0::/")), None)
+    asked = list(limits(settings))
+    unified = next((line.removeprefix("0::/") for line in cgroups.splitlines() if line.startswith("0::/")), None)
     if not asked or unified is None:
         return
-    folder = _CGROUPS / unified.strip()
-    if not machine.kind(_CGROUPS / "cgroup.controllers") or machine.kind(folder) != "directory":
+    folder = _CGROUPS / unified
+    (_, controllers), (_, kind) = machine.look(str(_CGROUPS / "cgroup.controllers"), str(folder))
+    if not controllers or kind != "directory":
         return
-    for name in asked:
-        found = machine.read(folder / _UNIFIED[name])
+    for name, found in zip(asked, machine.read_all(*(folder / _UNIFIED[name] for name in asked)), strict=True):
         if not found or found.startswith("max"):
             why = "the cgroup controller for it is not delegated to this user"
             raise UnheldLimitsError(
@@ -152,3 +146,127 @@ def refuse_limits_without_effect(settings: EnvironmentSettings, pid: int, machin
                 [name],
                 why,
             )
+
+
+# The writable layer: in memory, in a file of fixed size, or in a directory or file that outlives the instance.
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The description of kept files, which is stored beside them."""
+
+    task: str = ""
+    image: str = ""
+    created: float | None = None
+    """When they were begun, in seconds since the epoch."""
+
+    @classmethod
+    def new(cls, task: str, image: str) -> About:
+        """Return the description of files that are begun now."""
+        return cls(task, image, time.time())
+
+    @classmethod
+    def read(cls, text: str) -> About:
+        """Return the description in the text of a file; an empty one if it is no description."""
+        try:
+            found = json.loads(text)
+            created = found.get("created")
+            return cls(str(found.get("task", "")), str(found.get("image", "")), float(created) if created else None)
+        except (ValueError, TypeError, AttributeError):
+            return cls()
+
+    def written(self) -> str:
+        """Return the text of the file."""
+        return json.dumps(asdict(self)) + "\n"
+
+
+@contextlib.contextmanager
+def overlay(client: Client, settings: EnvironmentSettings, image: str) -> Iterator[list[str]]:
+    """Prepare the writable layer of an instance, and yield its options. A started instance keeps its files open.
+
+    Args:
+        client: Makes file systems.
+        settings: All settings.
+        image: The path of the image below it: kept files are of no use over another.
+
+    Raises:
+        SettingsError: The settings contradict each other, or kept files.
+        UnsupportedError: A disk limit cannot be had here.
+    """
+    if SingularitySettings.of(settings).read_only:
+        if settings.container_persistent or settings.container_disk:
+            raise SettingsError(
+                "singularity_read_only leaves nothing to keep or to limit; unset it, or container_persistent and "
+                "container_disk"
+            )
+        yield []
+    elif settings.container_persistent:
+        yield _mounted(_kept(client, settings, image))
+    elif settings.container_disk:
+        folder = client.machine.make_temporary_folder()
+        try:
+            yield _mounted(_file_system(client, settings.container_disk, folder / "overlay.img"))
+        finally:
+            with unstoppable():
+                client.machine.remove(folder)
+    else:
+        yield ["--writable-tmpfs"]
+
+
+def _mounted(path: PurePosixPath) -> list[str]:
+    # /tmp is left to the overlay: it is else a file system of its own, neither kept nor limited.
+    return ["--overlay", str(path), "--no-mount", "tmp"]
+
+
+def _kept(client: Client, settings: EnvironmentSettings, image: str) -> PurePosixPath:
+    machine, disk = client.machine, settings.container_disk
+    place = kept_folder(machine) / kept_key(settings, image)
+    machine.make_folder(place)
+    (folder, has_folder), (file, has_file) = machine.look(str(place / "overlay"), str(place / "overlay.img"))
+    if has_folder and "container_disk" in settings.default_limits:
+        raise _no_limit(f"{place} was made without")
+    if has_folder if disk else has_file:
+        raise SettingsError(
+            f"container_disk was {'not ' if disk else ''}set when the kept files of task {settings.task_id!r} were "
+            f"made; set it as it was, or remove {place}"
+        )
+    if not (has_folder or has_file):
+        machine.write(place / ABOUT, About.new(settings.task_id, image).written())
+    if not disk:
+        machine.make_folder(folder)
+        return folder
+    if not has_file:
+        machine.rename(_file_system(client, disk, place / "new.img"), file)
+    elif (size := machine.size(file)) != disk * MEGABYTE:
+        raise SettingsError(
+            f"container_disk is {disk} MB, and the kept files of task {settings.task_id!r} have a file system of "
+            f"{size // MEGABYTE} MB; set it to that, or remove {place}"
+        )
+    return file
+
+
+def _file_system(client: Client, disk: int, path: PurePosixPath) -> PurePosixPath:
+    if disk < SMALLEST_DISK:
+        raise UnheldLimitsError(
+            f"backend 'singularity' cannot enforce a container_disk below {SMALLEST_DISK} MB; set it to that"
+        )
+    client.machine.remove(path)
+    outcome = client.run("--quiet", "overlay", "create", "--sparse", "--size", str(disk), str(path))
+    if not outcome.ok:
+        raise _no_limit(f"{outcome.reason}. Install e2fsprogs, which makes the file system")
+    return path
+
+
+def _no_limit(why: str) -> UnheldLimitsError:
+    message = f"backend 'singularity' cannot enforce container_disk here: {why}, or leave container_disk unset"
+    return UnheldLimitsError(message, ["container_disk"], why)
+
+
+def kept_folder(machine: Machine) -> PurePosixPath:
+    """Return the directory of all kept files of a machine. It need not be there."""
+    return machine.folder / "kept"
+
+
+def kept_key(settings: EnvironmentSettings, image: str) -> str:
+    """Return the name of the kept files of a task over an image."""
+    return hashlib.sha256(f"{settings.task_id}\0{image}".encode()).hexdigest()[:24]

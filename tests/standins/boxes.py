@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,8 @@ from standins.box_process import BoxProcess, Size
 LABEL = "hermes-standin"
 MARKER = "STANDIN_BOX"
 """Variable by which the processes of a box on this machine are found when it ends."""
+
+COPIED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 SIZED = 'until [ "$(stty size)" = "$1 $2" ]; do sleep 0.01; done; shift 2; exec "$@"'
 
@@ -95,7 +98,7 @@ class HostBox:
 
     async def snapshot(self) -> str:
         copy = self.root.with_name(f"snapshot-{uuid.uuid4().hex[:8]}")
-        await asyncio.to_thread(shutil.copytree, self.root, copy, symlinks=True)
+        await asyncio.to_thread(shutil.copytree, self.root, copy, symlinks=True, ignore=_special)
         return copy.name
 
     async def halt(self) -> None:
@@ -111,6 +114,11 @@ class HostBox:
     async def destroy(self) -> None:
         await self.halt()
         await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Return the names of pipes and sockets, which cannot be copied."""
+    return [name for name in names if stat.S_IFMT(os.lstat(f"{folder}/{name}").st_mode) not in COPIED]
 
 
 class HostBoxes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -70,6 +71,35 @@ class Sandbox:
         }
 
 
+class Snapshot:
+    """The files of a sandbox, as an image that others start from."""
+
+    def __init__(self, name: str, sandbox: Sandbox, image: str) -> None:
+        self.id, self.name, self.image = str(uuid.uuid4()), name, image
+        self._sandbox, self._created = sandbox, _now()
+
+    def describe(self) -> dict[str, object]:
+        spec = self._sandbox.describe()
+        return {
+            "id": self.id,
+            "organizationId": "standin",
+            "general": False,
+            "name": self.name,
+            "state": "active",
+            "size": 0.1,
+            "entrypoint": None,
+            "cpu": spec["cpu"],
+            "gpu": 0,
+            "mem": spec["memory"],
+            "disk": spec["disk"],
+            "errorReason": None,
+            "createdAt": self._created,
+            "updatedAt": self._created,
+            "lastUsedAt": None,
+            "sourceSandboxId": self._sandbox.id,
+        }
+
+
 def _now() -> str:
     return datetime.now(UTC).isoformat()
 
@@ -80,6 +110,7 @@ class Sandboxes:
     def __init__(self, boxes: Boxes) -> None:
         self._boxes = boxes
         self._all: dict[str, Sandbox] = {}
+        self._snapshots: dict[str, Snapshot] = {}
         self.toolbox = ""
         self.created: list[dict[str, object]] = []
 
@@ -112,7 +143,9 @@ class Sandboxes:
         self.created.append(spec)
         if any(sandbox.name == spec.get("name") for sandbox in self._all.values()):
             raise refusal(409, f"Sandbox with name {spec['name']} already exists")
+        own = self._snapshots.get(spec.get("snapshot") or "")  # what it does not know counts as one of the service's
         wanted = BoxSpec(
+            image=own.image if own else "",
             env=spec.get("env") or {},
             cpu=spec.get("cpu") or 0,
             memory_mb=(spec.get("memory") or 0) * 1024,
@@ -192,6 +225,34 @@ class Sandboxes:
             raise refusal(400, "Sandbox is not stopped")
         sandbox.state = "archived"
         return web.json_response(sandbox.describe())
+
+    async def take_snapshot(self, request: web.Request) -> web.Response:
+        sandbox, name = self.started(request), (await request.json())["name"]
+        if name in self._snapshots:
+            raise refusal(409, f"Snapshot with name {name} already exists")
+        self._snapshots[name] = Snapshot(name, sandbox, await sandbox.box.snapshot())
+        return web.json_response(sandbox.describe())
+
+    async def snapshots(self, request: web.Request) -> web.Response:
+        page, limit = int(request.query.get("page", 1)), int(request.query.get("limit", 100))
+        found = [snapshot.describe() for snapshot in self._snapshots.values()]
+        pages = math.ceil(len(found) / limit)
+        items = found[(page - 1) * limit : page * limit]
+        return web.json_response({"items": items, "total": len(found), "page": page, "totalPages": pages})
+
+    def _snapshot(self, request: web.Request) -> Snapshot:
+        key = request.match_info["snapshot"]
+        for snapshot in self._snapshots.values():
+            if key in (snapshot.id, snapshot.name):
+                return snapshot
+        raise refusal(404, f"Snapshot with ID or name {key} not found")
+
+    async def snapshot(self, request: web.Request) -> web.Response:
+        return web.json_response(self._snapshot(request).describe())
+
+    async def remove_snapshot(self, request: web.Request) -> web.Response:
+        del self._snapshots[self._snapshot(request).name]
+        return web.Response()
 
     async def break_down(self, sandbox: Sandbox) -> None:
         """Let a kept sandbox be in an error state that it can be recovered from."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 import uuid
 from collections.abc import Iterable
@@ -80,6 +81,8 @@ class State:
         self.images: dict[bytes, str] = {}
         self.image_layers: list[dict[str, object]] = []
         self.snapshots: dict[str, str] = {}
+        self.numbers = itertools.count(1)
+        """Those of snapshots: the number of one that is deleted is not given again."""
         self.secrets: dict[str, dict[str, str]] = {}
         self.volumes: dict[str, str] = {}
         self.sandboxes: dict[str, Sandbox] = {}
@@ -133,4 +136,5 @@ class State:
             ],
             "images": self.image_layers,
             "volumes": self.volumes,
+            "snapshots": sorted(self.snapshots),
         }

@@ -245,7 +245,7 @@ class CommandRouter(Service):
         return router.TaskSetNetworkAccessResponse()
 
     async def TaskSnapshotFilesystem(self, request: Message) -> Message:
-        image = f"im-snapshot-{len(self._state.snapshots) + 1}"
+        image = f"im-snapshot{next(self._state.numbers)}"
         self._state.snapshots[image] = await self._sandbox(request).box.snapshot()
         return router.TaskSnapshotFilesystemResponse(image_id=image)
 

@@ -143,7 +143,7 @@ def singularity_over_ssh(cwd: Path) -> Iterator[Subject]:
 
 def kill_instance(env: BaseEnvironment) -> None:
     """Kill the first process of an environment's instance, which is on this machine."""
-    os.kill(env._instance.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    os.kill(env._instance.record.pid, signal.SIGKILL)  # type: ignore[attr-defined]
 
 
 @contextlib.contextmanager

@@ -81,7 +81,7 @@ def run(extra: str, tmp_path: Path) -> Run:
 
 
 def missing_with(extra: str) -> set[str]:
-    return set(BUILT_IN) - {"local", extra}
+    return set(BUILT_IN) - {"local", "bubblewrap", "singularity", extra}
 
 
 @pytest.mark.parametrize("extra", [""], indirect=True, ids=["none"])

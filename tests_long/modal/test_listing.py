@@ -54,7 +54,7 @@ def test_a_snapshot_is_found_by_its_task_and_deleted_at_the_service(service, mak
     (found,) = of_task("snapped")
     assert (found.kind, found.state, found.use) == ("snapshot", "kept", "free")
     assert found.created is not None and abs(time.time() - found.created) < 600
-    assert Kept(found.name).snapshot == found.id
+    assert Kept(found.name).image == found.id
     busy = make(task_id="snapped", container_persistent=True)
     busy.execute("true")
     (live,) = [each for each in of_task("snapped") if each.kind == "snapshot"]

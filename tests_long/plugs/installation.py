@@ -15,7 +15,7 @@ from plugs.frameworks import PYTEST, Framework
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / ".plugs"
-_EXTRAS = "docker,ssh,singularity"
+_EXTRAS = "docker,ssh"
 
 
 class InstallationError(Exception):

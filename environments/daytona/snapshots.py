@@ -1,0 +1,92 @@
+"""Snapshots that a user takes, and those beneath forks, by names of ours: Daytona's have no labels."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from environments.daytona.service import sdk, service
+from environments.daytona.settings import FORK, NAMED
+from environments.errors import TerminalError
+from environments.owner import Owner
+
+if TYPE_CHECKING:
+    from daytona_api_client import SnapshotDto
+
+SNAPSHOT_TIMEOUT = 600.0
+"""Seconds for a snapshot to be taken, and to be ready for sandboxes."""
+_POLL = 1.0
+"""Seconds between looks at its state."""
+_PAGE = 100
+_FAILED = ("error", "build_failed")
+
+
+async def take(client: sdk.AsyncDaytona, sandbox: sdk.AsyncSandbox, name: str | None) -> str:
+    """Take a snapshot of a sandbox, and return its name at Daytona.
+
+    Args:
+        client: The connection.
+        sandbox: The sandbox.
+        name: The user's name for it, under which an earlier one is deleted; None is a snapshot for one fork.
+
+    Raises:
+        TerminalError: It could not be taken.
+    """
+    own = f"{NAMED}{name}" if name else f"{FORK}{Owner.this_process().mark}-{secrets.token_hex(6)}"
+    if name:
+        await delete(client, own)
+    known = False
+
+    async def create() -> None:
+        nonlocal known
+        try:
+            await sandbox.create_snapshot(own, timeout=SNAPSHOT_TIMEOUT)
+        except sdk.DaytonaConflictError:
+            if not known:  # else the answer of an earlier attempt got lost
+                raise
+        except service.errors:
+            known = True
+            raise
+
+    await service.retried(create, "no snapshot can be taken")
+    await _ready(client, own)
+    return own
+
+
+async def _ready(client: sdk.AsyncDaytona, name: str) -> None:
+    """Wait until sandboxes can be made from a snapshot."""
+    deadline = time.monotonic() + SNAPSHOT_TIMEOUT
+    while True:
+        snapshot = await service.retried(partial(client.snapshot.get, name), "the state of a snapshot is unknown")
+        state = str(getattr(snapshot.state, "value", snapshot.state))
+        if state == "active":
+            return
+        if state in _FAILED or time.monotonic() > deadline:
+            raise TerminalError(
+                f"backend 'daytona': snapshot {name} is in state {state}: {snapshot.error_reason or 'no reason'}; take "
+                "it again"
+            )
+        await asyncio.sleep(_POLL)
+
+
+async def delete(client: sdk.AsyncDaytona, name: str) -> None:
+    """Delete a snapshot, if it is there. Sandboxes that were made from it go on."""
+    with contextlib.suppress(sdk.DaytonaNotFoundError):
+        await service.retried(partial(client.snapshot.delete, name), f"snapshot {name} cannot be deleted")
+
+
+async def all_snapshots(client: sdk.AsyncDaytona) -> AsyncIterator[SnapshotDto]:
+    """Go through the snapshots that environments have taken."""
+    number, pages = 1, 1
+    while number <= pages:
+        get = partial(client.snapshot.list, number, _PAGE)
+        page = await service.retried(get, "snapshots cannot be listed")
+        for snapshot in page.items:
+            if snapshot.name.startswith((NAMED, FORK)):
+                yield snapshot
+        number, pages = number + 1, page.total_pages

@@ -1,0 +1,85 @@
+"""Snapshots and forks of sandboxes, against a stand-in in full."""
+
+from __future__ import annotations
+
+import pytest
+from standins.control import StandIn
+from standins.daytona_client import client
+from standins.faults import Fault
+from standins.in_process import Make
+
+from environments import Pool, TerminalError, UnsupportedError, load_settings
+
+
+def snapshots() -> list[str]:
+    return [snapshot.name for snapshot in client().snapshot.list().items]
+
+
+def test_a_snapshot_is_an_image_with_the_files_and_without_the_session(make: Make):
+    env = make()
+    env.execute("echo here >~/file; export VARIABLE=set")
+    image = env.snapshot("after-setup")
+    assert image in snapshots()
+    other = make(image=image)
+    look = "cat ~/file; echo $VARIABLE; cd ${TMPDIR:-/tmp}; ls -d hermes-* | wc -l"
+    assert other.execute(look).output == "here\n\n1\n"
+    with Pool(load_settings("daytona", image=image), max=1) as pool, pool.environment() as lent:
+        assert lent.execute("cat ~/file").output == "here\n"
+    assert env.execute("echo $VARIABLE").output == "set\n"
+    with pytest.raises(UnsupportedError, match="limits are its own"):
+        make(image=image, container_cpu=2)
+
+
+def test_a_snapshot_of_the_same_name_is_replaced(make: Make):
+    env = make()
+    env.execute("echo 1 >~/file")
+    image = env.snapshot("replaced")
+    other = make(image=image)
+    other.execute("true")
+    env.execute("echo 2 >~/file")
+    assert env.snapshot("replaced") == image
+    assert snapshots().count(image) == 1
+    assert other.execute("cat ~/file").output == "1\n"
+    assert make(image=image).execute("cat ~/file").output == "2\n"
+
+
+def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(make: Make):
+    before = snapshots()
+    env = make(image="debian:12", container_cpu=1, container_memory=1024)
+    env.execute("echo begun >~/file")
+    forks = [env.fork() for _ in range(2)]
+    unused = env.fork()
+    assert len(snapshots()) == len(before) + 3
+    for fork in forks:
+        assert fork.execute("cat ~/file; echo own >~/file").output == "begun\n"
+    with forks[0].fork() as of_fork:
+        forks[0].cleanup()
+        assert of_fork.execute("cat ~/file").output == "own\n"
+    assert env.execute("cat ~/file").output == "begun\n"
+    forks[1].cleanup()
+    unused.cleanup()
+    assert snapshots() == before
+
+
+def test_a_fork_of_a_kept_sandbox_is_not_kept(make: Make):
+    env = make(container_persistent=True, task_id="forked")
+    env.execute("echo kept >~/file")
+    with env.fork() as fork:
+        assert fork.execute("cat ~/file").output == "kept\n"
+        own = fork.target.id
+    kept = env.target.id
+    env.cleanup()
+    left = {sandbox.id for sandbox in client().list()}
+    assert own not in left and kept in left
+    client().get(kept).delete()
+
+
+def test_a_snapshot_whose_answer_got_lost_is_taken_once(service: StandIn, make: Make):
+    env = make()
+    env.execute("echo here >~/file")
+    service.fault("take_snapshot", Fault.DROPPED)
+    image = env.snapshot("lost")
+    assert make(image=image).execute("cat ~/file").output == "here\n"
+    service.fault("take_snapshot", Fault.UNAUTHENTICATED)
+    with pytest.raises(TerminalError, match="no snapshot can be taken"):
+        env.snapshot("refused")

@@ -1,0 +1,82 @@
+"""Snapshots and forks of sandboxes, against a stand-in in full."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from standins.control import StandIn
+from standins.faults import Fault
+from standins.in_process import Make
+
+from environments import Pool, TerminalError, load_settings
+
+
+def snapshots(service: StandIn) -> list[str]:
+    found = service.seen["snapshots"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_snapshot_is_an_image_with_the_files_and_without_the_session(service: StandIn, make: Make):
+    env = make()
+    env.execute("echo here >~/file; export VARIABLE=set")
+    env.execute("mkdir -p ${TMPDIR:-/tmp}/hermes-01234567-1-89abcdef-2-3-x")  # as one that is in use just then
+    image = env.snapshot("after-setup")
+    assert image in snapshots(service)
+    other = make(image=image)
+    assert other.execute("cat ~/file; echo $VARIABLE").output == "here\n\n"
+    assert other.execute("ls -d ${TMPDIR:-/tmp}/hermes-*-x").exit_code != 0
+    with Pool(load_settings("modal", image=image), max=1) as pool, pool.environment() as lent:
+        assert lent.execute("cat ~/file").output == "here\n"
+    assert env.execute("echo $VARIABLE").output == "set\n"
+
+
+def test_a_snapshot_of_the_same_name_is_replaced(service: StandIn, make: Make):
+    env = make()
+    env.execute("echo 1 >~/file")
+    first = env.snapshot("replaced")
+    other = make(image=first)
+    other.execute("true")
+    env.execute("echo 2 >~/file")
+    second = env.snapshot("replaced")
+    assert first not in snapshots(service) and second in snapshots(service)
+    assert other.execute("cat ~/file").output == "1\n"
+    assert make(image=second).execute("cat ~/file").output == "2\n"
+
+
+def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(service: StandIn, make: Make, home: Path):
+    before = snapshots(service)
+    env = make(container_persistent=True, task_id="forked", dockerfile_commands=("RUN true",))
+    env.execute("echo begun >~/file")
+    forks = [env.fork() for _ in range(2)]
+    unused = env.fork()
+    assert len(list((home / "modal-snapshots").glob("fork-*"))) == 3
+    for fork in forks:
+        assert fork.execute("cat ~/file; echo own >~/file").output == "begun\n"
+    with forks[0].fork() as of_fork:
+        forks[0].cleanup()
+        assert of_fork.execute("cat ~/file").output == "own\n"
+    assert env.execute("cat ~/file").output == "begun\n"
+    forks[1].cleanup()
+    unused.cleanup()
+    assert snapshots(service) == before
+    assert not list((home / "modal-snapshots").glob("fork-*"))
+
+
+def test_a_sandbox_that_was_joined_can_be_forked_too(make: Make):
+    env = make()
+    env.execute("echo theirs >~/file")
+    with make(sandbox=env.target.id).fork() as fork:
+        assert fork.execute("cat ~/file").output == "theirs\n"
+        assert fork.target.id != env.target.id
+
+
+def test_a_snapshot_that_the_service_refuses_is_an_error(service: StandIn, make: Make):
+    env = make()
+    env.execute("true")
+    service.fault("TaskSnapshotFilesystem", Fault.UNAUTHENTICATED, times=3)
+    with pytest.raises(TerminalError, match="no snapshot can be taken"):
+        env.snapshot("refused")
+    service.clear_faults()
+    assert env.execute("echo on").output == "on\n"
