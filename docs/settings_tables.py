@@ -33,6 +33,7 @@ DOCUMENT = Path(__file__).with_name("settings.md")
 MOVING = Path(__file__).with_name("moving-from-hermes-agent.md")
 HEAD = "| {} | type | default | what it does |\n|---|---|---|---|\n"
 KINDS = {
+    "Network": "`full`, `none` or a list",
     "bool": "true/false",
     "tuple": "list",
     "Mapping": "mapping",

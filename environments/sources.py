@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from environments.config import Layer, config_layer, of_backend, translated, warn_once
-from environments.errors import SettingsError, UnsupportedError
+from environments.errors import SettingsError, TerminalError, UnsupportedError
 from environments.registry import BUILT_IN, backend_names, backend_settings_class, check_backend_name
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
 from environments.validation import Given, closest, from_file, from_variable, setting_names, validated
@@ -281,7 +281,12 @@ class _Names:
             kept.append(layer)
         return kept
 
-    def _unknown(self, name: str, given: Given) -> SettingsError:
+    def _unknown(self, name: str, given: Given) -> TerminalError:
+        if name.removeprefix(self._prefix) == "network":
+            return UnsupportedError(
+                f"{given.where}: backend {self.backend!r} cannot hold what runs in it to a network; leave it unset, or "
+                "use bubblewrap, docker, singularity, modal or daytona"
+            )
         allowed = [*sorted(GENERAL), *self._own, *self._of_over]
         near = [*allowed, *_names_of_built_in()]
         # An argument may have been meant without the prefix, and rather so than as another backend's.
