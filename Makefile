@@ -39,9 +39,13 @@ check: .venv/check.ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-compare: .venv/long.ready   ## the table of hermes-agent's settings and their whole config.yaml, with hermes-agent itself
-	$(BIN)/python -m pip download --quiet --no-deps --dest .compare hermes-agent==0.19.0
-	HERMES_AGENT_WHEEL=$$(echo .compare/hermes_agent-*.whl) $(BIN)/pytest tests_long/environments/hermes_agent_table.py
+compare: .venv/long.ready   ## the table of hermes-agent's settings and their whole config.yaml, with each of its releases that the index has
+	@rm -rf .compare
+	@for minor in 13 14 15 16 17 18 19 20 21 22; do \
+		$(BIN)/python -m pip download --quiet --quiet --no-deps --dest .compare "hermes-agent==0.$$minor.*" 2>/dev/null \
+			|| echo "the package index has no hermes-agent 0.$$minor"; \
+	done
+	HERMES_AGENT_WHEELS=.compare $(BIN)/pytest -n0 tests_long/environments/hermes_agent_table.py
 
 docs: .venv/docs.ready   ## the tables in docs/, from the code, and all of it as a site, in site/; a warning is an error
 	$(BIN)/python docs/settings_tables.py

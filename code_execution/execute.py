@@ -24,10 +24,10 @@ from code_execution.settings import Mode, load_code_execution_settings
 from environments.base import BaseEnvironment
 from environments.errors import DENIED, EnvironmentLostError, EnvironmentStartError, TerminalError, UnsupportedError
 from environments.loop import Call, run
-from environments.manager import get_environment
 from environments.observation.events import UNOBSERVED, Facts, Operation
 from environments.observation.events import interruption as kind_of_interruption
 from environments.output import TextCallback, byte_size
+from environments.tasks import get_environment
 from hermes_tools import script_tools
 from rpc import ToolCallCallback, ToolErrors
 
@@ -80,7 +80,7 @@ def execute_code(
 
     Args:
         code: The script's source.
-        env: Where it runs; None is the configured environment, see `environments.manager.get_environment`.
+        env: Where it runs; None is the configured environment, see `environments.tasks.get_environment`.
         tools: Tool name to any Python function; None is `hermes_tools`, an empty mapping means no tools.
         timeout: Seconds until the script and all it started is ended; None is the setting, 300 by default.
         max_tool_calls: How many tool calls it may make; None is the setting, 50 by default.

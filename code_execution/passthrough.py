@@ -62,7 +62,7 @@ def required_variables(path: str | Path) -> tuple[str, ...]:
     text = _front_matter(Path(path))
     if not text.strip():
         return ()
-    from environments.config import read_mapping
+    from environments.sources import read_mapping
 
     entries = read_mapping(text, f"{path}: the front matter between the --- lines").value(_KEY)
     if entries is None:

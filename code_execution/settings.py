@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from code_execution.mcp.server_settings import servers_of
-from environments.config import config_layer, warn_once
+from environments.sources import config_layer
 from environments.validation import validated
 from rpc import ToolErrors
 
@@ -54,12 +54,7 @@ def load_code_execution_settings() -> CodeExecutionSettings:
     Raises:
         SettingsError: A key is unknown or a value is not allowed.
     """
-    layer = config_layer(SECTION)
-    if warm := layer.pop("warm", None):
-        warn_once("code_execution.warm", f"{warm.where}: passed over: it is gone, as scripts start fast without it")
-    settings = validated(CodeExecutionSettings, layer)
+    settings = validated(CodeExecutionSettings, config_layer(SECTION))
     if settings.mcp_servers:
-        servers_of(
-            settings.mcp_servers
-        )  # what is wrong there is said at once, and not by the first script that calls one
+        servers_of(settings.mcp_servers)  # a fault is an error at once, and not with the first script that calls one
     return settings

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 DOCUMENT = Path(__file__).with_name("settings.md")
 MOVING = Path(__file__).with_name("moving-from-hermes-agent.md")
-HEAD = "| {} | type | default | what it does |\n|---|---|---|---|\n"
+HEAD = "| setting | variable | type | default | what it does |\n|---|---|---|---|---|\n"
+SECTION_HEAD = "| key | type | default | what it does |\n|---|---|---|---|\n"
 KINDS = {
     "Network": "`full`, `none` or a list",
     "bool": "true/false",
@@ -107,10 +108,10 @@ def _table(model: type[DataclassInstance], names: list[str], *, prefix: str = ""
     kinds = {field.name: _kind(str(field.type)) for field in fields(model) if field.name in names}
     rows = []
     for name in names:
-        shown = f"{section}{name}" if section else f"TERMINAL_{prefix}{name}".upper()
+        shown = f"{section}{name}`" if section else f"{name}` | `TERMINAL_{prefix.upper()}{name.upper()}`"
         default = _as_written(getattr(defaults, name))
-        rows.append(f"| `{shown}` | {kinds[name]} | `{default}` | {said[name]} |\n")
-    return HEAD.format("key" if section else "variable") + "".join(rows)
+        rows.append(f"| `{shown} | {kinds[name]} | `{default}` | {said[name]} |\n")
+    return (SECTION_HEAD if section else HEAD) + "".join(rows)
 
 
 def _docstrings(model: type[DataclassInstance]) -> dict[str, str]:

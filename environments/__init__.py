@@ -29,22 +29,22 @@ from environments.sources import load_settings
 
 if TYPE_CHECKING:
     from environments.files import FileStatus
-    from environments.manager import (
+    from environments.pool import Pool
+    from environments.process import Process
+    from environments.session import EnvironmentSession
+    from environments.target import Target
+    from environments.tasks import (
         cleanup_all,
         cleanup_environment,
         clear_task_settings,
         get_environment,
         register_task_settings,
     )
-    from environments.pool import Pool
-    from environments.process import Process
-    from environments.session import EnvironmentSession
-    from environments.target import Target
 else:
     _HOMES = {
         **dict.fromkeys(
             ("cleanup_all", "cleanup_environment", "clear_task_settings", "get_environment", "register_task_settings"),
-            "environments.manager",
+            "environments.tasks",
         ),
         "FileStatus": "environments.files",
         "Pool": "environments.pool",

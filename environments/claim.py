@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from environments.config import hermes_home
+from environments.settings import hermes_home
 from environments.starting import current_start
 
 FOLDER = "claims"

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 from environments.base import BaseEnvironment
-from environments.config import is_config_empty
 from environments.registry import backend_class
 from environments.settings import EnvironmentSettings
-from environments.sources import load_settings
+from environments.sources import config_layer, is_config_empty, load_settings
 
 if TYPE_CHECKING:
     from environments.approvals.decision import Approver, CommandHook, ScriptHook, ToolCallHook
     from environments.approvals.rules import Rules
+    from environments.approvals.settings import ApprovalSettings
     from environments.settings import EnvironmentSettings
     from environments.starting import OnProgress
 
@@ -130,12 +130,19 @@ def environment_of(
     return environment
 
 
-def _configured_rules() -> Rules | None:
-    if is_config_empty():
-        return None
-    from environments.approvals.settings import load_approval_settings
+def load_approval_settings() -> ApprovalSettings | None:
+    """Read the section `approvals:` of config.yaml; None where it is missing.
 
-    settings = load_approval_settings()
+    Raises:
+        SettingsError: A key is unknown, or a value is not allowed.
+    """
+    from environments.approvals.settings import approval_settings
+
+    return approval_settings(config_layer("approvals"))
+
+
+def _configured_rules() -> Rules | None:
+    settings = None if is_config_empty() else load_approval_settings()
     if settings is None:
         return None
     from environments.approvals.rules import Rules  # which reads commands, and takes its time to import

@@ -1,22 +1,27 @@
-"""What became of the settings of hermes-agent 0.19.0, the system that this package follows.
+"""The settings of hermes-agent 0.13 to 0.22, the system that this package follows, as a table.
 
-Its `config.yaml` and its variables go on working: what has its like here is taken for that, and the rest is passed over
-with one warning. This is the table of both, without the code that applies it, which is in `config` and `sources`.
-docs/moving-from-hermes-agent.md shows it.
+Its `config.yaml` and its variables go on working. A setting with an equal here is translated; the others are passed
+over with one warning. docs/moving-from-hermes-agent.md shows the table, `make compare` checks it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+
+from environments.errors import UnsupportedError
+from environments.log import warn_once
+from environments.settings import EnvironmentSettings
+from environments.validation import Given, Layer
 
 DEFAULT_LIMITS: Mapping[str, float] = {"container_cpu": 1, "container_memory": 5120, "container_disk": 51200}
-"""The limits that its `config.yaml` has when nobody chose any. A target that cannot hold them goes without."""
+"""The limits in its `config.yaml` by default. A target that cannot hold them goes without."""
 
 _PRIVATE = ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "::1/128", "fc00::/7")
-"""What `allow_private_urls` opened. Link-local addresses, where clouds have their metadata, are not among it."""
+"""The networks that `allow_private_urls` opened, without the link-local ones, where clouds have their metadata."""
 
 
 def _is_blank(value: object) -> bool:
@@ -27,8 +32,21 @@ def _is_placeholder(value: object) -> bool:
     return _is_blank(value) or value in (".", "auto", "cwd")
 
 
-def _says_no(value: object) -> bool:
+def _is_false(value: object) -> bool:
     return not value
+
+
+def _is_off(value: object) -> bool:
+    return not (isinstance(value, Mapping) and value.get("enabled"))
+
+
+def _kernel_mode(value: object) -> object:
+    return "script" if value == "per-call" else value
+
+
+def _network(value: object) -> object:
+    """Return whether there is a network. Another value is refused as one of the setting here is."""
+    return {"full": True, "none": False}.get(value, value) if isinstance(value, str) else value
 
 
 def _init_files(value: object) -> list[str]:
@@ -38,29 +56,25 @@ def _init_files(value: object) -> list[str]:
     return [f"-{Path(path).absolute()}" for path in paths]
 
 
-def _is_off(value: object) -> bool:
-    return not (isinstance(value, Mapping) and value.get("enabled"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Older:
-    """One setting of the older system."""
+    """One setting of hermes-agent."""
 
     name: str
-    """Section and key, as in its `config.yaml`. One that it had as a variable alone is under `terminal` too."""
+    """Section and key, as in its `config.yaml`. One that was a variable alone is under `terminal` too."""
     here: str = ""
     """Section and key of the setting here, of the same meaning; empty if it is passed over."""
     note: str = ""
-    """In what it differs, or why it is passed over: what comes behind `passed over: `."""
+    """The difference, or the reason why it is passed over: the text behind `passed over: `."""
     values: Mapping[str, object] | None = None
-    """Those of its values, in lower case, that have their like here; the others are passed over. None is all, as they
+    """Those of its values, in lower case, that have their equal here; the others are passed over. None is all, as they
     are."""
     converted: Callable[[object], object] | None = None
-    """Makes of a value what it is here; None leaves it as it is."""
-    says_nothing: Callable[[object], bool] = _is_blank
+    """Makes its value one of ours; None leaves it as it is."""
+    is_unset: Callable[[object], bool] = _is_blank
     """Whether a value means that nothing is set."""
     backend: str = ""
-    """The backend it is for, where a setting of all backends stands for it here."""
+    """The backend that it is for, where a setting of all backends stands for it here."""
     goes_first: bool = False
     """Whether it goes before the setting of its name here, and not that before it."""
     written: str = "both"
@@ -77,6 +91,11 @@ class Older:
         return self.name.partition(".")[2]
 
     @property
+    def read_with(self) -> str:
+        """The section here with which it is read."""
+        return (self.here or _READ_WITH.get(self.name) or self.name).partition(".")[0]
+
+    @property
     def variable(self) -> str:
         """The variable; empty if there is none."""
         if self.written == "file":
@@ -86,7 +105,7 @@ class Older:
     @property
     def is_same(self) -> bool:
         """Whether name and values are the same here."""
-        return self.name == self.here and self.values is None
+        return self.name == self.here and self.values is None and self.converted is None
 
 
 def _same(section: str, notes: Mapping[str, str], written: str = "both") -> list[Older]:
@@ -96,8 +115,13 @@ def _same(section: str, notes: Mapping[str, str], written: str = "both") -> list
     ]
 
 
-def _passed_over(section: str, reasons: Mapping[str, str], written: str = "both") -> list[Older]:
-    return [Older(name=f"{section}.{key}", note=note, written=written) for key, note in reasons.items()]
+def _passed_over(
+    section: str, reasons: Mapping[str, str], written: str = "both", is_unset: Callable[[object], bool] = _is_blank
+) -> list[Older]:
+    return [
+        Older(name=f"{section}.{key}", note=reason, written=written, is_unset=is_unset)
+        for key, reason in reasons.items()
+    ]
 
 
 _A_LIMIT = "A backend that cannot hold it refuses it. The older default is passed over there, with a warning."
@@ -113,7 +137,7 @@ _TERMINAL = [
     Older(
         name="terminal.cwd",
         here="terminal.cwd",
-        says_nothing=_is_placeholder,
+        is_unset=_is_placeholder,
         note="`.`, `auto` and `cwd` mean that none is set. It is a directory of the target, also in a container, where "
         "a host's path was left out of account; one that is not there is made in a new Docker container, and else an "
         "error.",
@@ -164,15 +188,27 @@ _TERMINAL = [
             "modal_mode": "sandboxes are always those of your own account at Modal; there is no gateway to choose",
             "docker_persist_across_processes": "container_persistent alone says whether a container is kept",
             "docker_orphan_reaper": "nothing is removed in passing; `hermes-env gc` removes what killed processes left",
+            "vercel_runtime": "there is no backend vercel_sandbox here; modal and daytona are its like",
             "sandbox_dir": "what is kept lies in the engine, the service, or below HERMES_HOME",
             "home_mode": "commands have the home of the target's user; set HOME with docker_env or in the command",
         },
+    ),
+    *(
+        Older(
+            name="terminal.container_network",
+            here=f"terminal.{backend}_network",
+            converted=_network,
+            backend=backend,
+            note="`full` and `none` are true and false.",
+            written="file",
+        )
+        for backend in ("docker", "singularity", "modal", "daytona")
     ),
     Older(
         name="terminal.shell_init_files",
         here="terminal.init_files",
         converted=_init_files,
-        says_nothing=_says_no,
+        is_unset=_is_false,
         backend="local",
         note="On this machine alone, as there. One that is missing is passed over; one that ends the shell, or hangs, "
         "is warned of.",
@@ -182,7 +218,7 @@ _TERMINAL = [
         name="terminal.auto_source_bashrc",
         here="terminal.init_files",
         values={"true": ["-~/.profile", "-~/.bash_profile", "-~/.bashrc"], "false": None},
-        says_nothing=_says_no,
+        is_unset=_is_false,
         backend="local",
         note="In the same way, where it is written down as true and `shell_init_files` names none: `~/.profile`, "
         "`~/.bash_profile` and `~/.bashrc`. By default no file is read here.",
@@ -192,10 +228,24 @@ _TERMINAL = [
         "terminal",
         {
             "daemon_term_grace_seconds": "what is ended always has a second between TERM and KILL",
+            "degraded_mode": "a backend that cannot be reached is always an error",
+            "temp_dir": "temporary files of the target lie where its TMPDIR says, which docker_env or the command set",
+            "oneshot_completion_wait_seconds": "it is about the command line of hermes-agent",
+            "docker_shm_size": "a container has Docker's own; give extra_args, such as --shm-size=1g",
             "credential_files": "no files are brought to the target by themselves; put_file does it",
             "sudo_password": "no password is typed for sudo; allow the command in sudoers, or log in as that user",
         },
         written="file",
+    ),
+    *_passed_over(
+        "terminal",
+        {
+            "font_family": "it is about the desktop application of hermes-agent",
+            "docker_snap_compat": "a container keeps its init and no-new-privileges, which snap's Docker may refuse",
+            "docker_shared_container_key": "containers are shared by a pool, or by one task_id",
+        },
+        written="file",
+        is_unset=_is_false,
     ),
     *_passed_over(
         "terminal",
@@ -208,6 +258,25 @@ _TERMINAL = [
             "managed_modal_cancel_read_timeout_seconds": "sandboxes are made through Modal's own client",
         },
         written="variable",
+    ),
+]
+
+_CODE_EXECUTION = [
+    *_same("code_execution", dict.fromkeys(("mode", "timeout", "max_tool_calls"), ""), written="file"),
+    Older(
+        name="code_execution.kernel_mode",
+        here="code_execution.kernel_mode",
+        converted=_kernel_mode,
+        note="`per-call` is `script`, the default here.",
+        written="file",
+    ),
+    *_passed_over(
+        "code_execution",
+        {
+            "kernel_idle_timeout": "a Python that is kept stays as long as its environment",
+            "max_session_kernels": "each environment keeps one Python",
+        },
+        written="file",
     ),
 ]
 
@@ -231,7 +300,11 @@ _APPROVALS = [
     *_passed_over(
         "approvals",
         {
-            "cron_mode": "nothing runs by a timetable; where nobody can be asked, asking is denying",
+            "cron_mode": "nothing runs by a timetable; where no answer can be had, asking is denying",
+            "single_query_mode": "where no answer can be had, asking is denying",
+            "unattended_mode": "where no answer can be had, asking is denying",
+            "smart_policy": "no model judges commands here; write commands in deny, ask and allow",
+            "denial_breaker_threshold": "denials are not counted here",
             "mcp_reload_confirm": "there is nothing here that it is about",
             "destructive_slash_confirm": "there is nothing here that it is about",
         },
@@ -261,8 +334,15 @@ _WEB = [
             "extract_backend": "pages are read by this package itself",
             "use_gateway": "there is no gateway; a search provider is asked with your own key",
             "xai": "it is no search provider here",
+            "keyless_fallback": "a search provider is chosen with search_provider, or by its URL or key",
+            "keyless_rescue": "a search provider that fails is an error",
+            "provider_tier": "a search provider is asked with your own key",
+            "cache_enabled": "pages and searches are kept nowhere",
+            "cache_ttl_minutes": "pages and searches are kept nowhere",
+            "cache_exempt_hosts": "pages and searches are kept nowhere",
         },
         written="file",
+        is_unset=_is_false,
     ),
 ]
 
@@ -278,19 +358,139 @@ _SECURITY = [
     Older(
         name="security.website_blocklist",
         note="web_extract has no list of sites that it does not read",
-        says_nothing=_is_off,
+        is_unset=_is_off,
         written="file",
     ),
 ]
 
 OLDER: tuple[Older, ...] = (
     *_TERMINAL,
-    *_same("code_execution", dict.fromkeys(("mode", "timeout", "max_tool_calls"), ""), written="file"),
+    *_CODE_EXECUTION,
     *_APPROVALS,
     *_WEB,
     *_SECURITY,
 )
 """All of them. Of two that are the same here, the first goes before the second."""
 
-READ_FOR: Mapping[str, str] = {"security.website_blocklist": "web"}
-"""With which section here a key of another section is looked at that has nothing here."""
+_READ_WITH: Mapping[str, str] = {"security.website_blocklist": "web"}
+"""The section here with which a setting of another section is read that has no equal."""
+
+
+def translated(section: str, layer: Layer, read: Callable[[str], Layer]) -> Layer:
+    """Return the layer of a section with hermes-agent's settings, of this section and others, under the names here.
+
+    Args:
+        section: One of the sections here.
+        layer: Its values.
+        read: Returns the layer of another section.
+    """
+    layers = {section: layer}
+    result = dict(layer)
+    for older in OLDER:
+        if older.read_with != section or older.backend:
+            continue
+        if older.section not in layers:
+            layers[older.section] = read(older.section)
+        given = layers[older.section].get(older.key)
+        if given is None:
+            continue
+        if older.is_same:
+            result[older.key] = Given(None, given.where) if older.is_unset(given.value) else given
+            continue
+        if older.section == section:
+            del result[older.key]
+        if not older.is_unset(given.value):
+            _move(older, given, result)
+    return result
+
+
+def translated_for(backend: str, layer: Layer) -> Layer:
+    """Return a layer of the section `terminal` with hermes-agent's settings of one backend alone under the names here.
+
+    Args:
+        backend: The backend. Those of other backends are left out.
+        layer: The values.
+    """
+    of_backends = {older.key for older in OLDER if older.backend}
+    result = {key: given for key, given in layer.items() if key not in of_backends}
+    for older in OLDER:
+        given = layer.get(older.key)
+        if older.backend == backend and given is not None:
+            if older.goes_first and given.value is not None:
+                result.pop(older.here.partition(".")[2], None)
+            if not older.is_unset(given.value):
+                _move(older, given, result)
+    return result
+
+
+def _move(older: Older, given: Given, layer: Layer) -> None:
+    if not older.here:
+        warn_once(older.name, f"{given.where}: passed over: {older.note}")
+        return
+    value = given.value
+    if older.values is not None:
+        word = str(value).strip().lower()
+        if word not in older.values:
+            warn_once(older.name, f"{given.where}: {value!r:.50} is passed over: {older.note}")
+            return
+        value = older.values[word]
+    if older.converted:
+        value = older.converted(value)
+    key = older.here.partition(".")[2]
+    if layer.get(key) is None or layer[key].value is None:
+        layer[key] = Given(value, given.where)
+
+
+class UnheldLimitsError(UnsupportedError):
+    """A target cannot hold limits that it was asked for.
+
+    Args:
+        message: The remedy.
+        names: Names of the limits.
+        why: The reason.
+    """
+
+    def __init__(self, message: str, names: Collection[str] = (), why: str = "") -> None:
+        super().__init__(message)
+        self.names = frozenset(names)
+        self.why = why
+
+
+def with_default_limits(settings: EnvironmentSettings, chosen: Collection[str]) -> EnvironmentSettings:
+    """Return settings with `default_limits`, and without those of them that the backend never holds.
+
+    Args:
+        settings: The settings as they were loaded.
+        chosen: Names of the settings that an argument gave, which are no defaults.
+    """
+    defaults = {
+        name for name, value in DEFAULT_LIMITS.items() if getattr(settings, name) == value and name not in chosen
+    }
+    if not defaults:
+        return settings
+    settings = replace(settings, default_limits=frozenset(defaults))
+    return _without(settings, settings.own.unheld(settings), "that is not to be had there")
+
+
+def going_without(settings: EnvironmentSettings, error: UnheldLimitsError) -> EnvironmentSettings:
+    """Return settings without the limits that could not be held, as far as they are defaults.
+
+    Raises `error` if none is.
+    """
+    if not settings.default_limits & error.names:
+        raise error
+    return _without(settings, error.names, error.why)
+
+
+def _without(settings: EnvironmentSettings, unheld: Collection[str], why: str) -> EnvironmentSettings:
+    names = [name for name in DEFAULT_LIMITS if name in settings.default_limits and name in unheld]
+    if not names:
+        return settings
+    each = "it is" if len(names) == 1 else "each is"
+    warn_once(
+        f"limits {settings.env} {names}",
+        f"backend {settings.env!r} does not enforce {', '.join(names)}: {why}. As {each} what hermes-agent sets by "
+        "default, it is passed over; another value is refused, and 0 is no limit and no warning",
+    )
+    unset: dict[str, Any] = dict.fromkeys(names)
+    return replace(settings, default_limits=settings.default_limits.difference(names), **unset)

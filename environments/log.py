@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -83,3 +84,22 @@ class Log:
 def logger(name: str) -> Log:
     """Return the logger of a module, by its `__name__`."""
     return Log(name)
+
+
+_lock = threading.Lock()
+_warned: set[str] = set()
+"""The subjects of the warnings that this process has logged once."""
+
+
+def warn_once(about: str, message: str) -> None:
+    """Log a warning, unless this process has logged one about the same.
+
+    Args:
+        about: The subject.
+        message: The warning.
+    """
+    with _lock:
+        if about in _warned:
+            return
+        _warned.add(about)
+    logger(__name__).warning("%s", message)

@@ -6,6 +6,7 @@ Where the values come from is in `sources`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -13,7 +14,25 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from environments.errors import SettingsError, UnsupportedError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+CONFIG_FILE = "config.yaml"
+
+
+def config_path() -> str:
+    """Return the path of `config.yaml`: as text, as most have no such file and need no `pathlib`, which takes long."""
+    home = os.environ.get("HERMES_HOME") or "~/.hermes"
+    return os.path.join(os.path.expanduser(home), CONFIG_FILE)  # noqa: PTH111, PTH118
+
+
+def hermes_home() -> Path:
+    """Return the directory of the user's settings: `HERMES_HOME`, or `~/.hermes` when unset or empty."""
+    from pathlib import Path
+
+    return Path(config_path()).parent
+
 
 _SHELLS = (
     *("~/.bashrc", "~/.bash_profile", "~/.bash_login", "~/.bash_logout", "~/.bash_aliases", "~/.profile"),
@@ -148,7 +167,7 @@ class EnvironmentSettings:
     timeout: PositiveFloat = 180.0
     """Seconds a command may run that is given no limit of its own."""
     lifetime_seconds: PositiveFloat = 300.0
-    """Seconds an environment of `environments.manager` may stay unused before it is cleaned up."""
+    """Seconds an environment of `environments.tasks` may stay unused before it is cleaned up."""
     persistent_shell: bool = True
     """Whether one shell runs all commands of the session. Otherwise each gets a new shell, which takes over working
     directory, exports, functions, aliases and options, and not plain variables, the umask or background jobs."""

@@ -1,104 +1,676 @@
 """Where settings come from.
 
 In rising order: the defaults, the section `terminal:` of `config.yaml` in `HERMES_HOME`, the variables
-`TERMINAL_*`, the arguments of `create_environment`. The variable of a setting is its name in capitals after
-`TERMINAL_`; lists and mappings are written there as JSON. In the file and in variables an empty text is not set.
+`TERMINAL_*`, the arguments of `create_environment`. The setting `image` of backend `docker` is `TERMINAL_DOCKER_IMAGE`
+as a variable; lists and mappings are written there as JSON. In the file it is `image` or `docker_image`, as an argument
+too. In the file and in variables an empty text is not set.
+
+A name that is unknown, and near to one of ours, is an error, and another one is passed over with a warning: the file is
+shared with hermes-agent, whose next release may have more of them. An argument has to be known.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, replace
-from typing import Any
+from functools import cache, lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING
 
-from environments.config import Layer, config_layer, of_backend, translated, warn_once
 from environments.errors import SettingsError, TerminalError, UnsupportedError
 from environments.registry import BUILT_IN, backend_names, backend_settings_class, check_backend_name
-from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings
-from environments.validation import Given, closest, from_file, from_variable, setting_names, validated
+from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, config_path
+from environments.validation import (
+    NEAR,
+    SLIP,
+    Given,
+    Layer,
+    closest,
+    from_file,
+    from_variable,
+    nearest,
+    setting_names,
+    validated,
+)
+
+if TYPE_CHECKING:
+    import yaml
+
+LONGEST = 1_000_000
+"""Characters of a document."""
+DEEPEST = 50
+"""Collections within each other."""
+MOST_VALUES = 50_000
+"""Values of what is read, each counted as often as aliases repeat it."""
+_YAML_FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors that PyYAML also raises, for dates that are none and tags that do not fit."""
 
 
-class UnheldLimitsError(UnsupportedError):
-    """A target cannot hold limits that it was asked for.
+def read_mapping(text: str, where: str) -> Document:
+    """Read a YAML document whose top is a mapping.
 
     Args:
-        message: What to do about it.
-        names: Names of the limits.
-        why: Why it cannot.
+        text: The document.
+        where: Its name in errors, which never quote it: it may hold secrets.
+
+    Raises:
+        SettingsError: It is not valid YAML, no mapping, or longer than `LONGEST`.
     """
+    import yaml
 
-    def __init__(self, message: str, names: Collection[str] = (), why: str = "") -> None:
-        super().__init__(message)
-        self.names = frozenset(names)
-        self.why = why
+    if len(text) > LONGEST:
+        raise SettingsError(f"{where}: it is longer than {LONGEST:,} characters")
+    try:
+        root = yaml.SafeLoader(text).get_single_node()
+    except yaml.YAMLError as error:
+        raise SettingsError(f"{where}: is not valid YAML{_place(error)}") from None
+    except RecursionError:
+        raise SettingsError(f"{where}: is not valid YAML: it is nested too deeply") from None
+    except _YAML_FAULTS:
+        raise SettingsError(f"{where}: is not valid YAML") from None
+    if root is None or (isinstance(root, yaml.ScalarNode) and root.tag.endswith(":null")):
+        return Document([], where)
+    if not isinstance(root, yaml.MappingNode):
+        kind = "text" if isinstance(root, yaml.ScalarNode) else "list"
+        raise SettingsError(f"{where}: it should be a mapping of names to values, not a {kind}")
+    return Document(root.value, where)
 
 
-def told_apart(settings: EnvironmentSettings, chosen: Collection[str]) -> EnvironmentSettings:
-    """Return settings that say which limits are such defaults, without those that the backend never holds.
+class Document:
+    """A YAML document. A value is made when it is asked for: faults of the other values are not looked at.
 
     Args:
-        settings: What was loaded.
-        chosen: Names of the settings that an argument gave, which somebody did choose.
+        entries: The keys and values at its top.
+        where: Its name in errors.
     """
+
+    def __init__(self, entries: list[tuple[yaml.Node, yaml.Node]], where: str) -> None:
+        self._entries = entries
+        self._where = where
+        self._lock = Lock()  # what is merged with << is merged into the nodes, as their values are made
+
+    def names(self) -> dict[str, list[str] | None]:
+        """Return the keys at the top that are text, each with the keys of its value; None if that is no mapping."""
+        import yaml
+
+        return {
+            name.value: [key.value for key, _ in node.value if _is_text(key)]
+            if isinstance(node, yaml.MappingNode)
+            else None
+            for name, node in self._entries
+            if _is_text(name)
+        }
+
+    def value(self, key: str) -> object:
+        """Return the value of a key at the top; None where there is none.
+
+        Raises:
+            SettingsError: A key is there twice, at the top or in that value, a top key is no text, or the value does
+                not fit its tag, is nested too deeply or too large.
+        """
+        import yaml
+
+        nodes = []
+        for name, node in self._entries:
+            if not _is_text(name):
+                raise SettingsError(f"{self._where}: the key{_at(name)} should be text; write it in quotes")
+            nodes += [node] if name.value == key else []
+        if len(nodes) > 1:
+            raise SettingsError(f"{self._where}: the key {key}{_at(nodes[-1])} is there twice; keep one")
+        if not nodes:
+            return None
+        where = f"{self._where}, {key}"
+        _check(nodes[0], where, {}, 0)
+        try:
+            with self._lock:
+                return yaml.SafeLoader("").construct_document(nodes[0])
+        except yaml.YAMLError as error:
+            raise SettingsError(f"{where}: is not valid YAML{_place(error)}") from None
+        except (RecursionError, *_YAML_FAULTS):
+            raise SettingsError(f"{where}: is not valid YAML: a value is not what it says to be") from None
+
+
+def _is_text(node: yaml.Node) -> bool:
+    import yaml
+
+    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":str")
+
+
+def _check(node: yaml.Node, where: str, counts: dict[int, int], depth: int) -> int:
+    """Return the number of values that a node stands for, aliases followed.
+
+    Raises:
+        SettingsError: They are too many, nested too deeply, within themselves, or a key is there twice.
+    """
+    import yaml
+
+    if depth > DEEPEST:
+        raise SettingsError(f"{where}: is not valid YAML: more than {DEEPEST} collections are in each other")
+    if counts.get(id(node)) == 0:
+        raise SettingsError(f"{where}: is not valid YAML: what begins{_at(node)} holds itself")
+    if id(node) not in counts:
+        counts[id(node)] = 0
+        children = list(node.value) if isinstance(node, yaml.SequenceNode) else []
+        keys = set()
+        for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(name, yaml.ScalarNode):
+                if (name.tag, name.value) in keys:
+                    raise SettingsError(f"{where}: is not valid YAML: the key{_at(name)} is there twice; keep one")
+                keys.add((name.tag, name.value))
+            children += [name, value]
+        count = 1 + sum(_check(child, where, counts, depth + 1) for child in children)
+        if count > MOST_VALUES:
+            raise SettingsError(f"{where}: is not valid YAML: with its aliases it has more than {MOST_VALUES:,} values")
+        counts[id(node)] = count
+    return counts[id(node)]
+
+
+def _at(node: yaml.Node) -> str:
+    mark = node.start_mark
+    return f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+
+
+def _place(error: Exception) -> str:
+    """Return place and reason. PyYAML's own message quotes the line, and that may hold a secret."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None)
+    place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return f"{place}: {str(problem)[:200]}" if problem else place
+
+
+SECTIONS: Mapping[str, Collection[str]] = {
+    "approvals": ("allow", "ask", "commands", "deny", "destructive_commands", "scripts", "timeout", "tools"),
+    "code_execution": (
+        *("kernel_mode", "max_stderr_bytes", "max_stdout_bytes", "max_tool_calls", "mcp_servers", "mode"),
+        *("skill_env_allowlist", "timeout", "tool_errors"),
+    ),
+    "security": (),
+    "terminal": (),
+    "web": (
+        *("allow_private", "brave_url", "extract_char_limit", "max_bytes", "search_provider", "searxng_url"),
+        *("tavily_url", "timeout", "user_agent"),
+    ),
+}
+"""The sections of `config.yaml` that are read here, with their keys; those of `terminal` are in `GENERAL` and in the
+settings of the backends, and `security` has keys of hermes-agent alone. The others belong to other programs."""
+GUARDS = ("destructive_commands", "docker_network", "local_sandbox", "scrub_env", "write_denylist", "write_safe_root")
+"""Settings that hold something off, and whose names no other program has: an error in sections of other programs."""
+
+
+def is_config_empty() -> bool:
+    """Return whether there is no `config.yaml`, or nothing in it. Raises SettingsError if it cannot be read."""
+    return not _read(config_path()).strip()
+
+
+def read_config_section(name: str) -> tuple[dict[str, object], str]:
+    """Read one section of `config.yaml`.
+
+    Args:
+        name: The section's key at the top of the file.
+
+    Returns:
+        The section, empty when it or the file is missing, and the path of the file.
+
+    Raises:
+        SettingsError: The file cannot be read, is no regular file, or is not YAML; it or the section is not a mapping;
+            a section's name is nearly one of ours; or a setting of ours stands outside of its section. If it were
+            passed over, a command could run on this machine, or without a guard.
+    """
+    path = config_path()
+    text = _read(path)
+    section = _document(text, path).value(name) if text.strip() else None
+    if section is None:
+        return {}, path
+    if name == "security" and not isinstance(section, dict):  # hermes-agent's, whose faults are not looked at
+        return {}, path
+    if not isinstance(section, dict):
+        kind = type(section).__name__
+        raise SettingsError(f"{path}, {name}: it should be a mapping of names to values, not a {kind}")
+    for key in section:
+        if not isinstance(key, str):
+            raise SettingsError(f"{path}, {name}: the key {str(key)[:100]} should be text; write it in quotes")
+    return section, path
+
+
+def config_layer(section: str) -> Layer:
+    """Return a section of `config.yaml`, without the keys that are far from all of ours, for `validated`.
+
+    An empty text is not set. Keys of hermes-agent are translated.
+
+    Args:
+        section: `approvals`, `code_execution` or `web`.
+
+    Raises:
+        SettingsError: As `read_config_section`; or a key is near to one of ours, or belongs to another section.
+    """
+    names, kept = SECTIONS[section], {}
+    for name, given in _file_layer(section).items():
+        if name in names:
+            kept[name] = given
+        elif sections := _sections_of(name):
+            raise SettingsError(f"{given.where}: is a setting of the section {sections}; write it there")
+        elif hint := closest(name, names, NEAR) or closest(name, _homes(), SLIP):
+            raise SettingsError(f"{given.where}: no such setting{hint}; allowed: {', '.join(names)}")
+        else:
+            _pass_over(given)
+    return kept
+
+
+def _file_layer(section: str) -> Layer:
+    if is_config_empty():
+        return {}
+    from environments.legacy import translated  # with a long table, which a run on the defaults does without
+
+    return translated(section, _section_layer(section), _section_layer)
+
+
+def _section_layer(section: str) -> Layer:
+    values, path = read_config_section(section)
+    return {key: Given(None if value == "" else value, f"{path}, {section}.{key}") for key, value in values.items()}
+
+
+def _read(path: str) -> str:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not wait for its writer
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            kind = "directory" if stat.S_ISDIR(mode) else "FIFO" if stat.S_ISFIFO(mode) else "device"
+            raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(4 * LONGEST + 1).decode("utf-8")
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    finally:
+        os.close(descriptor)
+
+
+@lru_cache(maxsize=1)  # each section is asked for apart, and reading a long file takes 50 ms
+def _document(text: str, path: str) -> Document:
+    document = read_mapping(text, path)
+    for name, keys in document.names().items():
+        if name == "approvals" and document.value(name) is None:
+            raise SettingsError(f"{path}, approvals: has nothing in it; indent the rules below it, or remove the line")
+        if name not in SECTIONS:
+            _refuse_slip(name, keys, path)
+        if name not in SECTIONS or name == "security":
+            for key in keys or ():
+                if key in GUARDS or (name == "security" and key in ("allow", "ask", "deny")):
+                    raise SettingsError(
+                        f"{path}, {name}.{key}: has no effect there; write it in the section {_sections_of(key)}"
+                    )
+    return document
+
+
+def _refuse_slip(name: str, keys: list[str] | None, path: str) -> None:
+    """Refuse a key at the top that is, or is nearly, one of our sections or settings.
+
+    Raises:
+        SettingsError: It is. A mapping of any other name than those of `GUARDS` is another program's section.
+    """
+    plain = name.strip().lower().replace("-", "_").replace(" ", "_")
+    if near := nearest(plain, SECTIONS, SLIP):
+        raise SettingsError(
+            f"{path}: no such section {name[:100]!r} (did you mean {near!r}?); sections of other programs are left "
+            f"alone, but for those whose names are as near to one of ours: {', '.join(SECTIONS)}"
+        )
+    if keys is None or name in GUARDS:
+        near = name if name in _homes() else nearest(plain, (known for known in _homes() if len(known) > 7), SLIP)
+        if near:
+            hint = "" if near == name else f" (did you mean {near!r}?)"
+            raise SettingsError(
+                f"{path}, {name[:100]}: has no effect there{hint}; write it in the section {_sections_of(near)}"
+            )
+
+
+@cache
+def _homes() -> Mapping[str, tuple[str, ...]]:
+    """Return the sections of each setting, by the names that it may have in the file, hermes-agent's among them."""
+    from environments.legacy import OLDER
+
+    homes: dict[str, tuple[str, ...]] = {}
+    ours = [("terminal", name) for name in ("backend", *GENERAL, *_names_of_built_in())]
+    ours += [(section, name) for section, names in SECTIONS.items() for name in names]
+    for section, name in (*ours, *((older.section, older.key) for older in OLDER if older.section != "security")):
+        homes[name] = tuple(dict.fromkeys((*homes.get(name, ()), section)))
+    return homes
+
+
+def _sections_of(name: str) -> str:
+    """Return the sections that have a setting, as words of an error; nothing if there is none."""
+    return " or ".join(_homes().get(name, ()))
+
+
+def _pass_over(given: Given) -> None:
+    from environments.log import warn_once
+
+    warn_once(given.where, f"{given.where}: passed over: there is no such setting, nor one whose name is near")
+
+
+VARIABLE_PREFIX = "TERMINAL_"
+GENERAL = frozenset(setting_names(EnvironmentSettings))
+
+
+def load_settings(backend: str | None = None, **overrides: object) -> EnvironmentSettings:
+    """Bring the settings together from all sources.
+
+    Args:
+        backend: The backend's name, over all sources; None leaves it to them.
+        overrides: Settings over all sources, by name, with or without the backend's prefix; None is not set.
+
+    Returns:
+        The settings that all backends share, with those of this backend in `own`. Settings of other backends are left
+        out, right or wrong.
+
+    Raises:
+        SettingsError: A name is unknown, or a value is not allowed. It names source, key and remedy.
+        UnsupportedError: The backend has no engine that could be on another machine, and `over` asks for one.
+        MissingExtraError: A backend installed apart lacks its client library.
+    """
+    file, variables = _terminal_layer(), _variable_layer()
+    env, over = _chosen(backend, overrides, variables, file)
+    names = _Names(env, over)
+    if file or variables:
+        from environments.legacy import translated_for  # with a long table, as above
+
+        file, variables = translated_for(env, file), translated_for(env, variables)
+    arguments = names.of_arguments(overrides, named=backend is not None)
+    settings = names.settings([names.of_file(file), names.of_variables(variables), names.without_foreign(arguments)])
+    if other := settings.own.leads_to():
+        env, values = other
+        settings = replace(settings, env=env, own=backend_settings_class(env)(**values))
     if not any(getattr(settings, name) for name in RESOURCE_SETTINGS):
         return settings
-    from environments.legacy import DEFAULT_LIMITS  # with its whole table, which a run on the defaults does without
+    from environments.legacy import with_default_limits
 
-    defaults = {
-        name for name, value in DEFAULT_LIMITS.items() if getattr(settings, name) == value and name not in chosen
-    }
-    if not defaults:
-        return settings
-    settings = replace(settings, default_limits=frozenset(defaults))
-    return without(settings, settings.own.unheld(settings), "that is not to be had there")
+    return with_default_limits(settings, [name for name, given in arguments.items() if given.value is not None])
 
 
-def going_without(settings: EnvironmentSettings, error: UnheldLimitsError) -> EnvironmentSettings:
-    """Return settings without the limits that could not be held, as far as nobody chose them.
-
-    Raises `error` if all were chosen.
-    """
-    if not settings.default_limits & error.names:
-        raise error
-    return without(settings, error.names, error.why)
-
-
-def without(settings: EnvironmentSettings, unheld: Collection[str], why: str) -> EnvironmentSettings:
-    """Return settings without those limits that are defaults and cannot be held, of which a warning tells.
+def with_full_names(backend: str | None, overrides: Mapping[str, object]) -> dict[str, object]:
+    """Return overrides of `load_settings` with the prefixes that were left out.
 
     Args:
-        settings: All settings.
-        unheld: Names of the limits that cannot be held.
-        why: Why they cannot.
-    """
-    from environments.legacy import DEFAULT_LIMITS
+        backend: The backend they are for; None is the configured one.
+        overrides: Settings by name.
 
-    names = [name for name in DEFAULT_LIMITS if name in settings.default_limits and name in unheld]
-    if not names:
-        return settings
-    each = "it is" if len(names) == 1 else "each is"
-    warn_once(
-        f"limits {settings.env} {names}",
-        f"backend {settings.env!r} does not enforce {', '.join(names)}: {why}. As {each} what hermes-agent sets by "
-        "default, it is passed over; another value is refused, and 0 is no limit and no warning",
-    )
-    unset: dict[str, Any] = dict.fromkeys(names)
-    return replace(settings, default_limits=settings.default_limits.difference(names), **unset)
+    Raises:
+        SettingsError: The backend is unknown, or a setting is given under two names.
+    """
+    names = _Names(*_chosen(backend, overrides, _variable_layer(), _terminal_layer()))
+    layer = names.of_arguments(overrides, named=backend is not None)
+    return {name: given.value for name, given in layer.items()}
+
+
+class _Names:
+    """The names that may be set for one backend: the general ones, and its own with and without its prefix.
+
+    Args:
+        backend: Its name.
+        over: The backend that leads to its engine, whose settings are read with their prefix; None if there is none.
+    """
+
+    def __init__(self, backend: str, over: str | None) -> None:
+        self.backend = backend
+        self._over = over
+        self._own_class = backend_settings_class(backend)
+        self._over_class = backend_settings_class(over) if over else BackendSettings
+        self._own = _prefixed(self._own_class)
+        self._of_over = _prefixed(self._over_class)
+        self._known = frozenset(GENERAL | self._own.keys() | self._of_over.keys())
+
+    def of_file(self, layer: Layer) -> Layer:
+        """Return the values of `config.yaml` that are for this backend, by their full names.
+
+        Raises:
+            SettingsError: A name is near to one of ours, or belongs elsewhere; a setting is given under two names; a
+                secret is there, which others may read; or a value is no JSON where it begins so.
+        """
+        kept = {}
+        for name, given in self.without_foreign(self._unabbreviated(layer)).items():
+            if name in self._known:
+                kept[name] = from_file(given, self._default(name))
+            elif hint := _elsewhere(name) or self._hint(name, NEAR):
+                raise self._unknown(given, hint, name)
+            else:
+                _pass_over(given)
+        for own in (self._own_class, self._over_class):
+            for found in fields(own):
+                name = own.prefix + found.name
+                if found.metadata.get("secret") and name in kept and kept[name].value is not None:
+                    variable = VARIABLE_PREFIX + name.upper()
+                    raise SettingsError(f"{kept[name].where}: secrets are not read from a file; set {variable} instead")
+        return kept
+
+    def of_variables(self, layer: Layer) -> Layer:
+        """Return the values of variables that are for this backend.
+
+        A name that is neither near to one of ours nor under a prefix of ours is another program's, such as
+        TERMINAL_EMULATOR, which editors set.
+
+        Raises:
+            SettingsError: A name is near to one of ours, or a value is not the JSON that it should be.
+        """
+        kept = {}
+        prefixes = tuple(filter(None, (self._own_class.prefix, self._over_class.prefix, "container_")))
+        for name, given in self.without_foreign(layer).items():
+            is_ours = name.startswith(prefixes)
+            if name in self._known:
+                kept[name] = from_variable(given, self._default(name))
+            elif near := nearest(name, self._known, SLIP) or (is_ours and self._nearest_own(name)):
+                raise self._unknown(given, f" (did you mean {VARIABLE_PREFIX}{near.upper()}?)")
+            elif is_ours or self._own_class.prefix + name in self._own:
+                _pass_over(given)
+        return kept
+
+    def of_arguments(self, overrides: Mapping[str, object], *, named: bool) -> Layer:
+        """Return arguments by their full names, also those for other backends.
+
+        `env` names the backend, except beside a backend's name: there it is that backend's own, as in docker_env.
+
+        Args:
+            overrides: The arguments.
+            named: Whether the backend is named apart from them.
+
+        Raises:
+            SettingsError: A name is unknown, or a setting is given under two names.
+        """
+        layer: Layer = {}
+        for key, value in overrides.items():
+            full = self._own_class.prefix + key
+            name = full if full in self._own and (named or key not in GENERAL) else key
+            if name in layer:
+                raise SettingsError(f"argument {key}: {self._own.get(name, name)} is given twice; keep one")
+            if name == "env" and value not in (None, self.backend):
+                raise SettingsError(f"argument env: the backend is already given as {self.backend!r}; keep one")
+            given = Given(os.fspath(value) if isinstance(value, os.PathLike) else value, f"argument {key}")
+            if name not in self._known and not self._is_foreign(name):
+                raise self._unknown(given, _elsewhere(name) or self._hint(name, 0.6) or self._by_word(name), name)
+            layer[name] = given
+        return layer
+
+    def without_foreign(self, layer: Layer) -> Layer:
+        """Leave out the settings of other backends."""
+        return {name: given for name, given in layer.items() if name in self._known or not self._is_foreign(name)}
+
+    def settings(self, layers: Iterable[Layer]) -> EnvironmentSettings:
+        """Check every value of the layers, the later over the earlier, and build the settings.
+
+        Raises:
+            SettingsError: A value is not allowed; also when a later layer replaces it.
+        """
+        kept: list[Layer] = []
+        for layer in layers:
+            aside = {
+                other
+                for name, given in layer.items()
+                if given.value is not None
+                for other in self._own_class.puts_aside.get(name, ())
+            }
+            kept = [{name: given for name, given in lower.items() if name not in aside} for lower in kept]
+            kept.append(layer)
+
+        def named(names: Mapping[str, str]) -> list[Layer]:
+            return [{names[name]: given for name, given in layer.items() if name in names} for layer in kept]
+
+        return replace(
+            validated(EnvironmentSettings, *named({name: name for name in GENERAL})),
+            env=self.backend,
+            over=self._over,
+            own=validated(self._own_class, *named(self._own)),
+            own_over=validated(self._over_class, *named(self._of_over)) if self._over else None,
+        )
+
+    def _unabbreviated(self, layer: Layer) -> Layer:
+        """Put the prefix of the file's backend before its settings; without one there, that of this backend.
+
+        `env` may be a mapping beside `backend`, and is then the variables of that backend.
+        """
+        written = layer.get("env")
+        backend = written.value if written and written.value is not None else self.backend
+        if backend != self.backend and backend not in BUILT_IN:
+            return layer  # that of another distribution, which may not be installed here
+        own = {short: full for full, short in _prefixed(backend_settings_class(str(backend))).items()}
+        full_names = {}
+        for name, given in layer.items():
+            full = own["env"] if name == _ENV_MAPPING else name if name in GENERAL else own.get(name, name)
+            if full in full_names:
+                raise SettingsError(f"{given.where}: {name} is there under two names; keep one")
+            full_names[full] = given
+        return full_names
+
+    def _default(self, name: str) -> object:
+        if name in GENERAL:
+            return getattr(EnvironmentSettings(), name)
+        if name in self._of_over:
+            return getattr(self._over_class(), self._of_over[name])
+        return getattr(self._own_class(), self._own[name])
+
+    def _is_foreign(self, name: str) -> bool:
+        prefixes = [_prefix(other) for other in BUILT_IN]
+        if not name.startswith(tuple(prefixes)):
+            prefixes = [_prefix(other) for other in backend_names()]  # which takes a look at all that is installed
+        own = self._own_class.prefix
+        longest = max((prefix for prefix in (*prefixes, own) if name.startswith(prefix)), key=len, default="")
+        return longest not in ("", own, self._over_class.prefix)
+
+    def _nearest_own(self, name: str) -> str | None:
+        """Return the nearest setting among those of the same prefix, which is not compared."""
+        for prefix in (self._own_class.prefix, self._over_class.prefix, "container_"):
+            if prefix and name.startswith(prefix):
+                short = [known.removeprefix(prefix) for known in self._known if known.startswith(prefix)]
+                near = nearest(name.removeprefix(prefix), short, NEAR)
+                return prefix + near if near else None
+        return None
+
+    def _hint(self, name: str, cutoff: float) -> str:
+        """Return ` (did you mean 'x'?)` for the nearest setting by its short name, or nothing if none is near."""
+        if any(prefix and name.startswith(prefix) for prefix in (self._own_class.prefix, self._over_class.prefix)):
+            near = self._nearest_own(name)
+        else:
+            near = nearest(name, ("backend", *self._known, *self._own.values()), cutoff)
+        if not near:
+            return closest(name, [other for other in _homes() if "_" in other], SLIP)
+        return f" (did you mean {self._own.get(near, near)!r}?)"
+
+    def _by_word(self, name: str) -> str:
+        """Return a hint at a setting whose name is a word of another name, as `key` is of `key_file`."""
+        return next((f" (did you mean {own!r}?)" for own in self._own.values() if own in name.split("_")), "")
+
+    def _unknown(self, given: Given, hint: str, name: str = "") -> TerminalError:
+        if name == "network":
+            return UnsupportedError(
+                f"{given.where}: backend {self.backend!r} cannot keep what runs in it from the network; use "
+                "bubblewrap, docker, singularity, modal or daytona, or leave it unset"
+            )
+        allowed = [*sorted(GENERAL), *self._own.values(), *self._of_over]
+        return SettingsError(
+            f"{given.where}: no such setting of backend {self.backend!r}{hint}; allowed: {', '.join(allowed)}"
+        )
+
+
+_ENV_MAPPING = "\0env"
+"""Stands for `env` in the file where it is the variables of a backend, and not its name."""
+
+
+def _elsewhere(name: str) -> str:
+    """Return a hint at the backends or the section that have a setting; nothing if there is none."""
+    if backends := [other for other in BUILT_IN if name in setting_names(backend_settings_class(other))]:
+        if len(backends) == 1:
+            return f" (did you mean {_prefix(backends[0]) + name!r}?)"
+        return f"; backends {', '.join(backends)} have it: name one of them beside it, as backend"
+    if name not in GENERAL and (sections := _sections_of(name)):
+        return f"; it is one of the section {sections} of config.yaml"
+    return ""
+
+
+def _terminal_layer() -> Layer:
+    layer = _file_layer("terminal")
+    named = layer.pop("backend", None)
+    if named is not None and named.value is not None:
+        env = layer.get("env")
+        if env is not None and isinstance(env.value, Mapping):
+            layer[_ENV_MAPPING] = env
+        elif env is not None:
+            raise SettingsError(f"{named.where}: terminal.env is there too, and means the same; keep one")
+        layer["env"] = named
+    return layer
+
+
+def _variable_layer() -> Layer:
+    found = {
+        variable.removeprefix(VARIABLE_PREFIX).lower(): Given(text or None, f"variable {variable}")
+        for variable, text in os.environ.items()
+        if variable.startswith(VARIABLE_PREFIX)
+    }
+    if "env" in found and found["env"].value is None:  # where commands run is never a matter of oversight
+        raise SettingsError(f"{found['env'].where}: it should be the name of a backend: {', '.join(backend_names())}")
+    if not found:
+        return found
+    from environments.legacy import translated
+
+    return translated("terminal", found, lambda _: {})
+
+
+def _chosen(
+    backend: str | None, overrides: Mapping[str, object], variables: Layer, file: Layer
+) -> tuple[str, str | None]:
+    """Return the backend, and the one that leads to its engine; None if the engine is on this machine."""
+    arguments = [Given(backend, "argument backend")]
+    if backend is None:
+        arguments.append(Given(overrides.get("env"), "argument env"))
+    env = EnvironmentSettings().env
+    for given in (*arguments, variables.get("env"), file.get("env")):
+        if given is not None and given.value is not None:
+            if not isinstance(given.value, str) or not given.value:
+                raise SettingsError(f"{given.where}: it should be the name of a backend: {', '.join(backend_names())}")
+            check_backend_name(given.value, given.where)
+            env = given.value
+            break
+    configured = [given for given in (variables.get("over"), file.get("over")) if given]
+    is_named = backend is not None or overrides.get("env") is not None
+    return env, chosen_over(env, Given(overrides.get("over"), "argument over"), configured, is_named=is_named)
 
 
 def chosen_over(backend: str, argument: Given, configured: Iterable[Given], *, is_named: bool) -> str | None:
-    """Return the backend that another one is had over; None if its engine is on this machine.
+    """Return the backend that leads to the machine of another one's engine; None if that is this machine.
 
     Args:
         backend: The one that has an engine.
-        argument: What the argument `over` says.
-        configured: What the other sources say, the first over the rest.
-        is_named: Whether an argument names the backend. What is configured for another is then not meant for one
-            that has no engine.
+        argument: The argument `over`.
+        configured: The values of the other sources, the first over the rest.
+        is_named: Whether an argument names the backend. `over` of another source is then not meant for a backend that
+            has no engine.
 
     Raises:
-        SettingsError: What is named leads to no such machine.
+        SettingsError: The backend that is named leads to no such machine.
         UnsupportedError: The backend has no engine that could be on one.
     """
     goes = backend_settings_class(backend).goes_over
@@ -120,251 +692,14 @@ def chosen_over(backend: str, argument: Given, configured: Iterable[Given], *, i
     return str(given.value)
 
 
-VARIABLE_PREFIX = "TERMINAL_"
-SECTION = "terminal"
-GENERAL = frozenset(setting_names(EnvironmentSettings))
-_LIMITS = "container_"
-_CLOSE = 0.85
-"""As difflib measures likeness: TERMINAL_TIMOUT is a slip (0.92), TERMINAL_EMULATOR another program's own."""
-
-
-def load_settings(backend: str | None = None, **overrides: object) -> EnvironmentSettings:
-    """Bring the settings together from all sources.
-
-    Args:
-        backend: The backend's name, over all sources; None leaves it to them.
-        overrides: Settings over all sources, by name; None means not set. The backend's own prefix may be left out.
-
-    Returns:
-        The settings that all backends share, with those of this backend in `own`. What is set for other backends is
-        left alone, right or wrong.
-
-    Raises:
-        SettingsError: A name is unknown, or a value is not allowed. It names source, key and remedy.
-        MissingExtraError: A backend installed apart lacks its client library.
-    """
-    file, variables = _file_layer(), _variable_layer()
-    env, over = _chosen(backend, overrides, variables, file)
-    names = _Names(env, over)
-    names.refuse_secrets(file)
-    file = {name: from_file(given, names.default(name)) for name, given in of_backend(file, env).items()}
-    variables = {
-        name: from_variable(given, names.default(name))
-        for name, given in of_backend(variables, env).items()
-        if names.may_be_meant(name)
-    }
-    arguments = _argument_layer(names, overrides, named=backend is not None)
-    settings = names.settings(names.without_foreign(layer) for layer in (file, variables, arguments))
-    if other := settings.own.leads_to():
-        env, values = other
-        settings = replace(settings, env=env, own=backend_settings_class(env)(**values))
-    return told_apart(settings, [name for name, given in arguments.items() if given.value is not None])
-
-
-def with_full_names(backend: str | None, overrides: Mapping[str, object]) -> dict[str, object]:
-    """Return overrides of `load_settings` with the prefixes that were left out.
-
-    Args:
-        backend: The backend they are for; None is the configured one.
-        overrides: Settings by name.
-
-    Raises:
-        SettingsError: The backend is unknown, or a setting is given under two names.
-    """
-    names = _Names(*_chosen(backend, overrides, _variable_layer(), _file_layer()))
-    layer = _argument_layer(names, overrides, named=backend is not None)
-    return {name: given.value for name, given in layer.items()}
-
-
-class _Names:
-    """The names that may be set for one backend: the general ones, and its own behind its prefix.
-
-    Beside them stand those of the backend that it is had over, if it is.
-    """
-
-    def __init__(self, backend: str, over: str | None) -> None:
-        self.backend = backend
-        self._over = over
-        self._own_class = backend_settings_class(backend)
-        self._prefix = self._own_class.prefix
-        self._own = _prefixed(self._own_class)
-        self._over_class = backend_settings_class(over) if over else BackendSettings
-        self._of_over = _prefixed(self._over_class)
-        self._known = frozenset(GENERAL | self._own.keys() | self._of_over.keys())
-
-    def full_name(self, key: str, *, named: bool) -> str:
-        """Put back the backend's prefix where an argument left it out.
-
-        `env` names the backend, except beside a backend's name: there it is that backend's own, as in docker_env.
-        """
-        full = self._prefix + key
-        return full if full in self._own and (named or key not in GENERAL) else key
-
-    def may_be_meant(self, name: str) -> bool:
-        """Whether a variable may be one of ours, and not another program's, such as the TERMINAL_EMULATOR of editors.
-
-        A name under a prefix of ours, or very like a setting, is a slip, which is to be refused.
-        """
-        return name in self._known or self._is_under_our_prefix(name) or bool(closest(name, self._known, cutoff=_CLOSE))
-
-    def _is_under_our_prefix(self, name: str) -> bool:
-        prefixes = (self._prefix, self._over_class.prefix)
-        return name.startswith(_LIMITS) or any(prefix and name.startswith(prefix) for prefix in prefixes)
-
-    def default(self, name: str) -> object:
-        """Return the default of a setting; None also for one of another backend."""
-        if name in GENERAL:
-            return getattr(EnvironmentSettings(), name)
-        if name in self._of_over:
-            return getattr(self._over_class(), self._of_over[name])
-        return getattr(self._own_class(), self._own[name]) if name in self._own else None
-
-    def refuse_secrets(self, file: Layer) -> None:
-        """Refuse secrets in `config.yaml`, which others may read.
-
-        Raises:
-            SettingsError: There is one. It names the variable to set instead.
-        """
-        for own in (self._own_class, self._over_class):
-            for found in fields(own):
-                name = own.prefix + found.name
-                if found.metadata.get("secret") and name in file and file[name].value is not None:
-                    variable = VARIABLE_PREFIX + name.upper()
-                    raise SettingsError(f"{file[name].where}: secrets are not read from a file; set {variable} instead")
-
-    def without_foreign(self, layer: Layer) -> Layer:
-        """Leave out what is set for other backends."""
-        return {name: given for name, given in layer.items() if name in self._known or not self._is_foreign(name)}
-
-    def _is_foreign(self, name: str) -> bool:
-        prefixes = [_prefix(other) for other in BUILT_IN]
-        if not name.startswith(tuple(prefixes)):
-            prefixes = [_prefix(other) for other in backend_names()]  # which takes a look at all that is installed
-        longest = max((prefix for prefix in (*prefixes, self._prefix) if name.startswith(prefix)), key=len, default="")
-        return longest not in ("", self._prefix, self._over_class.prefix)
-
-    def settings(self, layers: Iterable[Layer]) -> EnvironmentSettings:
-        """Check every value of the layers, the later over the earlier, and build the settings.
-
-        Raises:
-            SettingsError: A name is unknown, or a value is not allowed; also when a later layer replaces it.
-        """
-        general: list[Layer] = []
-        own: list[Layer] = []
-        of_over: list[Layer] = []
-        for layer in self._without_put_aside(layers):
-            for name, given in layer.items():
-                if name not in self._known:
-                    raise self._unknown(name, given)
-            general.append({name: given for name, given in layer.items() if name in GENERAL})
-            own.append({self._own[name]: given for name, given in layer.items() if name in self._own})
-            of_over.append({self._of_over[name]: given for name, given in layer.items() if name in self._of_over})
-        return replace(
-            validated(EnvironmentSettings, *general),
-            env=self.backend,
-            over=self._over,
-            own=validated(self._own_class, *own),
-            own_over=validated(self._over_class, *of_over) if self._over else None,
-        )
-
-    def _without_put_aside(self, layers: Iterable[Layer]) -> list[Layer]:
-        """Leave out of each layer what contradicts a setting of a later one."""
-        kept: list[Layer] = []
-        for layer in layers:
-            gone = {
-                other
-                for name, given in layer.items()
-                if given.value is not None
-                for other in self._own_class.puts_aside.get(name, ())
-            }
-            kept = [{name: given for name, given in lower.items() if name not in gone} for lower in kept]
-            kept.append(layer)
-        return kept
-
-    def _unknown(self, name: str, given: Given) -> TerminalError:
-        if name.removeprefix(self._prefix) == "network":
-            return UnsupportedError(
-                f"{given.where}: backend {self.backend!r} cannot hold what runs in it to a network; leave it unset, or "
-                "use bubblewrap, docker, singularity, modal or daytona"
-            )
-        allowed = [*sorted(GENERAL), *self._own, *self._of_over]
-        near = [*allowed, *_names_of_built_in()]
-        # An argument may have been meant without the prefix, and rather so than as another backend's.
-        hint = closest(self._prefix + name, self._own, cutoff=_CLOSE) or closest(name, near)
-        return SettingsError(f"{given.where}: no such setting{hint}; allowed: {', '.join(allowed)}")
-
-
-def _file_layer() -> Layer:
-    layer = config_layer(SECTION)
-    named = layer.pop("backend", None)
-    if named is not None and named.value is not None:
-        if "env" in layer:
-            raise SettingsError(f"{named.where}: terminal.env is there too, and means the same; keep one")
-        layer["env"] = named
-    return layer
-
-
-def _variable_layer() -> Layer:
-    found = {
-        variable.removeprefix(VARIABLE_PREFIX).lower(): Given(text or None, f"variable {variable}")
-        for variable, text in os.environ.items()
-        if variable.startswith(VARIABLE_PREFIX)
-    }
-    if "env" in found and found["env"].value is None:  # where commands run is never a matter of oversight
-        raise SettingsError(f"{found['env'].where}: it should be the name of a backend: {', '.join(backend_names())}")
-    return translated(SECTION, {SECTION: found})
-
-
-def _argument_layer(names: _Names, overrides: Mapping[str, object], *, named: bool) -> Layer:
-    layer: Layer = {}
-    for key, value in overrides.items():
-        name = names.full_name(key, named=named)
-        if name in layer:
-            raise SettingsError(f"argument {key}: {name} is given twice; keep one")
-        if name == "env" and value not in (None, names.backend):
-            raise SettingsError(f"argument env: the backend is already given as {names.backend!r}; keep one")
-        layer[name] = Given(os.fspath(value) if isinstance(value, os.PathLike) else value, f"argument {key}")
-    return layer
-
-
-def _chosen(
-    backend: str | None,
-    overrides: Mapping[str, object],
-    variables: Mapping[str, Given],
-    file: Mapping[str, Given],
-) -> tuple[str, str | None]:
-    """Return the backend, and the one that it is had over, if it is."""
-    env = _chosen_backend(backend, overrides, variables, file)
-    configured = [given for given in (variables.get("over"), file.get("over")) if given]
-    is_named = backend is not None or overrides.get("env") is not None
-    return env, chosen_over(env, Given(overrides.get("over"), "argument over"), configured, is_named=is_named)
-
-
-def _chosen_backend(
-    backend: str | None,
-    overrides: Mapping[str, object],
-    variables: Mapping[str, Given],
-    file: Mapping[str, Given],
-) -> str:
-    arguments = [Given(backend, "argument backend")]
-    if backend is None:
-        arguments.append(Given(overrides.get("env"), "argument env"))
-    for given in (*arguments, variables.get("env"), file.get("env")):
-        if given is not None and given.value is not None:
-            if not isinstance(given.value, str) or not given.value:
-                raise SettingsError(f"{given.where}: it should be the name of a backend: {', '.join(backend_names())}")
-            check_backend_name(given.value, given.where)
-            return given.value
-    return EnvironmentSettings().env
-
-
 def _names_of_built_in() -> list[str]:
-    """Return the names of the settings of all backends of this package, one of which may have been meant."""
+    """Return the names of the settings of all backends of this package, with and without their prefixes."""
     classes = [backend_settings_class(backend) for backend in BUILT_IN]
-    return [own.prefix + name for own in classes for name in setting_names(own)]
+    return [written for own in classes for names in _prefixed(own).items() for written in names]
 
 
 def _prefixed(own: type[BackendSettings]) -> dict[str, str]:
+    """Return the short names of a backend's settings by the full ones."""
     return {own.prefix + name: name for name in setting_names(own)}
 
 

@@ -1,7 +1,7 @@
-"""How a value that somebody set is checked against the type of a settings class.
+"""Checks of settings: each value against the type of its field, each name against the names that there are.
 
-A settings class is a frozen dataclass. It is not a pydantic model, because pydantic takes 100 ms to import
-and a run on the defaults has nothing to check. pydantic is imported with the first value that somebody set.
+A settings class is a frozen dataclass and no pydantic model: pydantic takes 100 ms to import, and a run on the defaults
+has nothing to check. It is imported with the first value that was set.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ if TYPE_CHECKING:
 
     SettingsClass = TypeVar("SettingsClass", bound=DataclassInstance)
 
+SLIP = 0.85
+"""Likeness, as difflib measures it, from which on one name is the other misspelt: `terminl` and `terminal` have 0.93,
+`terminal_ui` and `terminal` 0.84."""
+NEAR = 0.65
+"""Likeness of a name to ours from which on it is refused, where only names of ours are expected."""
+
 
 class Given(NamedTuple):
-    """One value that somebody set. Its repr leaves the value out, which may be a secret."""
+    """A value that was set. Its repr leaves the value out, which may be a secret."""
 
     value: object
     where: str
@@ -31,16 +37,20 @@ class Given(NamedTuple):
         return f"Given({self.where})"
 
 
+Layer = dict[str, Given]
+"""What one source sets, by name."""
+
+
 def setting_names(model: type[DataclassInstance]) -> list[str]:
     """Return the names that a source may set in a settings class."""
     return [field.name for field in fields(model) if not field.metadata.get("computed")]
 
 
 def validated(model: type[SettingsClass], *layers: Mapping[str, Given]) -> SettingsClass:
-    """Build a settings object from layers of values, the later over the earlier, and check every one of them.
+    """Check every value of some layers, the later over the earlier, and build a settings object.
 
-    A value of None is taken as not set. Text is turned into numbers and truth values (true, yes, on, 1, and
-    their opposites) where the field asks for them.
+    A value of None is not set. Text becomes a number or a truth value (true, yes, on, 1, and their opposites) where the
+    field is one.
 
     Args:
         model: A dataclass whose annotations pydantic understands.
@@ -62,25 +72,24 @@ def validated(model: type[SettingsClass], *layers: Mapping[str, Given]) -> Setti
     return model(**values)
 
 
-def closest(name: str, allowed: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return ` (did you mean 'x'?)` for the nearest allowed name, or nothing when none is near.
-
-    Args:
-        name: What was written.
-        allowed: What could have been meant.
-        cutoff: How alike the two must be at least, from 0 to 1.
-    """
+def nearest(name: str, allowed: Iterable[str], cutoff: float) -> str | None:
+    """Return the allowed name that is most like another; None when all are less like it than `cutoff`, from 0 to 1."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, list(allowed), n=1, cutoff=cutoff)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    return next(iter(get_close_matches(name, list(allowed), n=1, cutoff=cutoff)), None)
+
+
+def closest(name: str, allowed: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return ` (did you mean 'x'?)` for the nearest allowed name, or nothing when none is near. Arguments as above."""
+    near = nearest(name, allowed, cutoff)
+    return f" (did you mean {near!r}?)" if near else ""
 
 
 @cache
 def _types(model: type[DataclassInstance]) -> dict[str, Any]:
     import pydantic
 
-    # What a settings class names in its annotations, and imports only for the type checker.
+    # The names in the annotations of settings classes, which are imported there for the type checker alone.
     names = ("Field", "NonNegativeFloat", "NonNegativeInt", "PositiveFloat", "PositiveInt", "SecretStr")
     lazily_imported = {name: getattr(pydantic, name) for name in names}
     return get_type_hints(model, localns=lazily_imported, include_extras=True)
@@ -99,14 +108,29 @@ def _checked(model: type[DataclassInstance], name: str, given: Given) -> object:
         raise SettingsError(f"{given.where}: {_explained(error)}") from None
 
 
+_KINDS = {
+    "bool": "true or false",
+    "dict": "a mapping of names to values",
+    "finite": "a finite number",
+    "float": "a number",
+    "int": "a whole number",
+    "list": "a list",
+    "mapping": "a mapping of names to values",
+    "string": "text",
+    "tuple": "a list",
+}
+"""What is allowed, by the first word of pydantic's name of an error, such as `int_parsing`."""
+
+
 def _explained(error: pydantic.ValidationError) -> str:
     """Say what is allowed, without the value, which may be a secret."""
     first = error.errors(include_input=False, include_context=False, include_url=False)[0]
     place = "".join(f"[{part!r}]" for part in first["loc"])
-    message = first["msg"].replace("valid tuple", "list").replace("valid dictionary", "mapping")
-    message = message.replace("Input should", "it should").replace("valid boolean", "truth value (true or false)")
-    if "should match pattern" in message and "(/|~/" in message:
+    message = first["msg"].replace("Input should", "it should")
+    if first["type"] == "string_pattern_mismatch" and "(/|~/" in message:
         message = "it should be a path from the root (/...) or from the home directory (~/...)"
+    elif kind := _KINDS.get(first["type"].partition("_")[0]):
+        message = f"it should be {kind}"
     return f"{place} {message}".strip()
 
 
@@ -114,11 +138,11 @@ def from_variable(given: Given, default: object) -> Given:
     """Read the JSON of a variable that is a list or a mapping.
 
     Args:
-        given: What the variable holds.
-        default: The setting's default, which tells what it is.
+        given: The text of the variable.
+        default: The setting's default, which tells a list, a mapping and other settings apart.
 
     Raises:
-        SettingsError: It is something else.
+        SettingsError: The text is no JSON.
     """
     if given.value is None or not isinstance(default, tuple | Mapping):
         return given
@@ -133,18 +157,14 @@ def from_variable(given: Given, default: object) -> Given:
 
 
 def from_file(given: Given, default: object) -> Given:
-    """Read a list or a mapping of `config.yaml`, which may be written there as in a variable. Arguments as above.
-
-    Raises:
-        SettingsError: It begins as JSON does, and is none.
-    """
+    """Read a list or a mapping of `config.yaml`, which may be JSON as in a variable. Arguments and errors as above."""
     if isinstance(given.value, str) and given.value.lstrip().startswith(("[", "{")):
         return from_variable(given, default)
     return Given(_with_texts(given.value, default), given.where)
 
 
 def _with_texts(value: object, default: object) -> object:
-    """Take the numbers and truth values of a mapping as texts: as what they are as variables."""
+    """Turn numbers and truth values of a mapping into texts, as variables of a target are."""
     if not isinstance(default, Mapping) or not isinstance(value, Mapping):
         return value
     return {key: str(entry) if isinstance(entry, bool | int | float) else entry for key, entry in value.items()}

@@ -11,7 +11,7 @@ import os
 import sys
 import urllib.request
 
-from environments.manager import cleanup_environment
+from environments.tasks import cleanup_environment
 from hermes_env.schemas import handle_function_call, tool_schemas
 
 MOST_TURNS = 30

@@ -40,7 +40,7 @@ def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = Non
     that may cost money. The exit code is 0 when the configured backend is ready, else 1.
     """
     from environments import backend_names, load_settings
-    from environments.config import CONFIG_FILE, hermes_home
+    from environments.settings import CONFIG_FILE, hermes_home
 
     options = settings_from(assignments, cwd=cwd)
     configured = load_settings(backend, **options).env

@@ -37,7 +37,7 @@ def on_configured_environment(tool: Callable[Concatenate[BaseEnvironment, P], R]
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         # Imported on the first call: importing the tools must not load settings or backends.
-        from environments.manager import get_environment
+        from environments.tasks import get_environment
 
         return _shown(get_environment(), tool, *args, **kwargs)
 

@@ -151,7 +151,7 @@ def test_a_start_that_fails_gives_the_claim_back(kept: Kept, monkeypatch: pytest
 def test_default_limits_that_the_storage_cannot_hold_are_passed_over_and_chosen_ones_are_not(
     docker_environment, engine: docker.DockerClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("environments.config._warned", set())
+    monkeypatch.setattr("environments.log._warned", set())
     for name, value in DEFAULT_LIMITS.items():
         monkeypatch.setenv(f"TERMINAL_{name.upper()}", str(value))
     caplog.set_level(logging.WARNING)

@@ -7,7 +7,7 @@ import json
 from targets.default_task import env
 from targets.engines import PYTHON_IMAGE
 
-from environments import BaseEnvironment, manager
+from environments import BaseEnvironment, tasks
 from hermes_env.schemas import handle_function_call
 
 __all__ = ["env"]
@@ -19,8 +19,8 @@ def called(name: str, arguments: dict[str, str], task_id: str = "default") -> di
 
 
 def test_a_task_may_have_a_container_of_its_own(env: BaseEnvironment) -> None:
-    manager.get_environment("contained", env="docker", image=PYTHON_IMAGE, cwd="/")
-    manager.register_task_settings("contained too", backend="docker", image=PYTHON_IMAGE, cwd="/")
+    tasks.get_environment("contained", env="docker", image=PYTHON_IMAGE, cwd="/")
+    tasks.register_task_settings("contained too", backend="docker", image=PYTHON_IMAGE, cwd="/")
     here = called("terminal", {"command": "hostname"})["output"]
     names = {
         called("terminal", {"command": "hostname"}, task_id=task)["output"] for task in ("contained", "contained too")
@@ -28,4 +28,4 @@ def test_a_task_may_have_a_container_of_its_own(env: BaseEnvironment) -> None:
     assert len(names | {here}) == 3
     code = "from hermes_tools import terminal; print(terminal('hostname')['output'], end='')"
     assert called("execute_code", {"code": code}, task_id="contained")["output"] in names
-    manager.clear_task_settings("contained too")
+    tasks.clear_task_settings("contained too")

@@ -75,7 +75,9 @@ def repository(folder: Path) -> dict[str, bytes]:
 
 def test_programs_reach_listed_hosts_alone(subject: Subject, tmp_path: Path) -> None:
     pip = next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
-    install = "python3 /tmp/pip.whl/pip install -q --root-user-action ignore --no-cache-dir --retries 0 --no-deps --target /tmp/made"
+    install = (
+        "PIP_ROOT_USER_ACTION=ignore python3 /tmp/pip.whl/pip install -q --no-cache-dir --retries 0 --target /tmp/made"
+    )
     with web() as server, subject.make(network=[server.place, "*.example.org"]) as env:
         server.files = {
             "/simple/tiny/": b'<a href="/tiny-1.0-py3-none-any.whl">tiny-1.0-py3-none-any.whl</a>',

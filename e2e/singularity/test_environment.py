@@ -177,7 +177,7 @@ def test_environments_of_one_process_share_an_instance_over_kept_files(engine: E
 def test_default_limits_hold_or_are_passed_over(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("environments.config._warned", set())
+    monkeypatch.setattr("environments.log._warned", set())
     for name, value in DEFAULT_LIMITS.items():
         monkeypatch.setenv(f"TERMINAL_{name.upper()}", str(value))
     with engine.make() as env:

@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from environments.config import config_layer
 from environments.errors import SettingsError
-from environments.validation import validated
+from environments.validation import Layer, validated
 
 if TYPE_CHECKING:
     from pydantic import PositiveFloat
 
 Verdict = Literal["allow", "ask", "deny"]
-SECTION = "approvals"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,13 +37,12 @@ class ApprovalSettings:
     """Seconds to wait for an answer, after which it is a denial; without it, for as long as it takes."""
 
 
-def load_approval_settings() -> ApprovalSettings | None:
-    """Read the settings; None where the section is missing or empty.
+def approval_settings(layer: Layer) -> ApprovalSettings | None:
+    """Check the values of the section; None where there are none.
 
     Raises:
         SettingsError: A key is unknown, or a value is not allowed.
     """
-    layer = config_layer(SECTION)
     if not layer:
         return None
     settings = validated(ApprovalSettings, layer)

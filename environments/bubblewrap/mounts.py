@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from environments.bubblewrap.settings import BubblewrapSettings
-from environments.config import hermes_home
 from environments.errors import EnvironmentStartError, SettingsError
-from environments.settings import EnvironmentSettings
+from environments.settings import EnvironmentSettings, hermes_home
 
 SYSTEM = tuple(
     map(Path, "/bin /sbin /lib /lib32 /lib64 /libx32 /usr /etc /opt /snap /nix/store /gnu/store".split())  # noqa: SIM905

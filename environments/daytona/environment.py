@@ -119,7 +119,7 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
         return str(sandbox.id)
 
     async def loss_of(self, sandbox: sdk.AsyncSandbox) -> str | None:
-        """Say why a sandbox is lost, see `SandboxEnvironment`."""
+        """Return why a sandbox is lost, see `SandboxEnvironment`."""
         await service.retried(sandbox.refresh_data, "the state of a sandbox is unknown")
         state = state_of(sandbox)
         return None if state == "started" else f"sandbox {sandbox.id} is {state}"
@@ -129,7 +129,7 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
         return key_of(self.settings)
 
     def describe_target(self, cwd: str) -> Target:
-        """Say which sandbox it is, see `PersistentShellEnvironment`."""
+        """Describe the sandbox, see `PersistentShellEnvironment`."""
         sandbox = self.sandbox
         return Target("daytona", "sandbox", sandbox.id, sandbox.name, service_host(), ("daytona", "ssh", sandbox.id))
 

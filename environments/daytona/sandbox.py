@@ -1,4 +1,4 @@
-"""What a sandbox is to be, from the settings, and how one in any state is made ready."""
+"""Sandboxes: created from the settings, joined, made ready from any state, and ended."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from environments.short_commands.sandbox import kept_key
 from environments.starting import Start, current_start
 
 DEFAULT_IMAGE = "python:3.12-slim"
-"""What runs when limits are asked for, but no image: Daytona's own default, a snapshot, has limits of its own."""
+"""The image where limits are set, but no image: Daytona's own default, a snapshot, has limits of its own."""
 START_TIMEOUT = 600.0
 """Seconds for a sandbox to start: Daytona may have to build an image first, or bring files back from its archive."""
 END_TIMEOUT = 60.0
@@ -87,7 +87,7 @@ def _tell(start: Start, line: str) -> None:
 
 
 async def _remove_late(service: sdk.AsyncDaytona, name: str) -> None:
-    """Delete a sandbox that was created when nobody waited for it any more, if it was."""
+    """Delete a sandbox that was created after its start had ended, if it was."""
     with contextlib.suppress(sdk.DaytonaNotFoundError):
         await end(await retried(partial(service.get, name), "a sandbox cannot be looked for"), kept=False)
 
@@ -157,10 +157,10 @@ def claim_name(key: str) -> str:
 
 
 async def join(service: sdk.AsyncDaytona, name: str) -> sdk.AsyncSandbox:
-    """Return somebody else's sandbox, which is neither started, labelled nor changed.
+    """Return another program's sandbox, which is neither started, labelled nor changed.
 
-    One that does not run is not started: it would have to be stopped again in the end, and nobody could tell whether
-    others have come to use it.
+    One that does not run is not started: it would have to be stopped again in the end, and whether others use it by
+    then cannot be seen.
 
     Args:
         service: The service.

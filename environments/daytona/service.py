@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-import aiohttp
-
 from environments.loop import LoopThread, current
 from environments.short_commands.service import Service
 
@@ -22,6 +20,8 @@ else:
             import daytona_sdk as sdk  # the name the library had before
         except ModuleNotFoundError:
             raise error from None
+
+import aiohttp  # behind the client, which is the one to name where both are missing
 
 VARIABLES = (
     "DAYTONA_API_KEY",

@@ -1,4 +1,4 @@
-"""What can be set of Daytona's sandboxes."""
+"""The settings of Daytona's sandboxes."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class DaytonaSettings(BackendSettings):
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
         """Return the limits that a sandbox never has, see `BackendSettings`.
 
-        A disk of the size that is the older system's default is not to be had at Daytona. A sandbox that is somebody
-        else's never has any of ours.
+        A disk of the size that is the older system's default is not to be had at Daytona. Another
+        program's sandbox never has any of ours.
         """
         if self.sandbox:
             return frozenset(RESOURCE_SETTINGS)

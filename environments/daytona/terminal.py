@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from daytona.handle.async_pty_handle import AsyncPtyHandle
 
 PROMPT_TIMEOUT = 5.0
-"""Seconds to wait for the login shell's first words: what is typed before may be thrown away."""
+"""Seconds to wait for the login shell's first output: input before that may be discarded."""
 BEGIN_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 5.0
 
@@ -64,7 +64,7 @@ class DaytonaTerminal(SendingStream):
     def __init__(self) -> None:
         super().__init__()
         self._early = b""
-        """What arrived before it was started."""
+        """Output that arrived before the start."""
         self._arrived = asyncio.Event()
         self._may_read = asyncio.Event()
         self._may_read.set()

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 from docker.errors import APIError
 
 from environments.docker.engine import UNIX, reason
-from environments.docker.flags import apply_flags, parse_gpus
+from environments.docker.flags import apply_flags, flags_of, parse_gpus
 from environments.docker.labels import labels
 from environments.docker.settings import PATH_BEGINS, DockerSettings, check_volume
 from environments.docker.target import remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError, UnsupportedError
+from environments.legacy import UnheldLimitsError, going_without
 from environments.settings import EnvironmentSettings
-from environments.sources import UnheldLimitsError, going_without
 from environments.starting import current_start, unstoppable
 from environments.validation import closest
 
@@ -67,6 +67,10 @@ class ContainerOptions:
     """Keyword arguments of docker-py's `create_host_config`."""
     config: dict[str, object] = field(default_factory=dict)
     """Keyword arguments of docker-py's `create_container`."""
+    api: dict[str, object] = field(default_factory=dict)
+    """Further entries of the engine's `HostConfig`, under the engine's names."""
+    endpoint: dict[str, object] = field(default_factory=dict)
+    """What the container is in its network, under the engine's names."""
     environment: dict[str, str] = field(default_factory=dict, repr=False)
     """Variables for every process that we start. They are no part of the container, whose description anybody who may
     use the engine can read, and which lies on its disk."""
@@ -79,8 +83,8 @@ class ContainerOptions:
         Args:
             image_id: The id of the image, as its name may come to mean another one.
         """
-        elsewhere = [self.engine] if self.engine else []
-        wanted = json.dumps([image_id, self.host, self.config, *elsewhere], sort_keys=True, default=str)
+        more = [each for each in (self.engine, self.api, self.endpoint) if each]
+        wanted = json.dumps([image_id, self.host, self.config, *more], sort_keys=True, default=str)
         return hashlib.sha256(wanted.encode()).hexdigest()[:24]
 
 
@@ -99,6 +103,7 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
         "cap_add": list(KEPT_CAPABILITIES),
         "security_opt": ["no-new-privileges"],
         "volumes": list(own.volumes),
+        "mounts": [],
         "tmpfs": {},
     }
     if own.network != "full":
@@ -111,7 +116,7 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
         options.host["volumes"] = [*own.volumes, workspace]
         options.config["working_dir"] = WORKSPACE
     options.environment = dict(own.target_variables())
-    apply_flags(own, options.host, options.config, options.environment)
+    apply_flags(own, options)
     _set_mounts(options, settings, own)
     return options
 
@@ -127,12 +132,36 @@ def pids_limit(settings: EnvironmentSettings) -> int:
 
 
 def _set_mounts(options: ContainerOptions, settings: EnvironmentSettings, own: DockerSettings) -> None:
-    volumes, tmpfs = options.host.pop("volumes"), options.host["tmpfs"]
+    """Turn volumes, which `check_volume` has let pass, into mounts of the two forms that the engine takes.
+
+    The engine makes what a mount of the older form names and is not there: an empty directory of root's. It refuses a
+    mount of the newer form then, wherever the engine is, so that this form is taken for paths. Only the older one has
+    named volumes that are made on first use, and the labels of SELinux (`z`, `Z`).
+
+    Raises:
+        SettingsError: A path of another machine is not absolute.
+    """
+    volumes, paths, tmpfs = options.host.pop("volumes"), options.host["mounts"], options.host["tmpfs"]
     assert isinstance(volumes, list)
+    assert isinstance(paths, list)
     assert isinstance(tmpfs, dict)
-    found = mounts(volumes, elsewhere=settings.over is not None)
-    options.host |= {"mounts": list(found.paths), "binds": list(found.volumes)}
-    if TMP not in tmpfs and TMP not in found.targets:
+    targets = {mount["Target"].rstrip("/") for mount in paths} | set(tmpfs)
+    binds: list[str] = []
+    for volume in volumes:
+        source, target, *access = volume.split(":")
+        targets.add(target.rstrip("/"))
+        if source.startswith(PATH_BEGINS):
+            if settings.over is not None and not source.startswith("/"):  # nothing is known of `~` and `.` there
+                raise SettingsError(
+                    f"docker_volumes: {volume!r} is of the machine that the engine is on; write its absolute path there"
+                )
+            source = str(Path(source).expanduser().absolute())
+            if mount := _mount(source, target, access[0].split(",") if access else ()):
+                paths.append(mount)
+                continue
+        binds.append(":".join([source, target, *access]))
+    options.host["binds"] = binds
+    if TMP not in targets:
         size = _tmp_size(settings, own)
         tmpfs[TMP] = f"{TMP_OPTIONS},size={size}m" if size else TMP_OPTIONS
 
@@ -157,7 +186,10 @@ def _set_limits(options: ContainerOptions, settings: EnvironmentSettings, gpus: 
     if settings.container_disk:
         host["storage_opt"] = {"size": f"{settings.container_disk}m"}
     if gpus:
-        host["device_requests"] = parse_gpus([gpus])
+        try:
+            host["device_requests"] = parse_gpus([gpus])
+        except ValueError as error:
+            raise SettingsError(f"docker_gpus: {error}") from None
 
 
 def _set_user(options: ContainerOptions, own: DockerSettings) -> None:
@@ -171,21 +203,6 @@ _ACCESS = {"rw": False, "ro": True}
 _PROPAGATION = ("shared", "slave", "private", "rshared", "rslave", "rprivate")
 
 
-@dataclass(frozen=True, slots=True)
-class Mounts:
-    """Mounts in the two forms that the engine takes.
-
-    It makes what a mount of the older form names and is not there: an empty directory of root's. A mount of the newer
-    form it refuses, wherever the engine is, so that this is taken for paths. Only the older one has named volumes that
-    are made on first use, and the labels of SELinux (`z`, `Z`).
-    """
-
-    paths: tuple[Mount, ...]
-    volumes: tuple[str, ...]
-    targets: frozenset[str]
-    """Where they are seen in the container."""
-
-
 def near_source(missing: str) -> str:
     """Return ` (did you mean '...'?)` if something beside it has a similar name, or nothing.
 
@@ -197,34 +214,6 @@ def near_source(missing: str) -> str:
         return closest(path.name, [found.name for found in path.parent.iterdir()])
     except OSError:
         return ""
-
-
-def mounts(volumes: Iterable[str], *, elsewhere: bool = False) -> Mounts:
-    """Turn mounts that `check_volume` has let pass into what the engine is asked for.
-
-    Args:
-        volumes: The mounts.
-        elsewhere: Whether the engine is on another machine, where nothing is known of `~` and `.`.
-
-    Raises:
-        SettingsError: A path of another machine is not absolute.
-    """
-    paths, named = [], []
-    targets = set()
-    for volume in volumes:
-        source, target, *options = volume.split(":")
-        targets.add(target.rstrip("/"))
-        if source.startswith(PATH_BEGINS):
-            if elsewhere and not source.startswith("/"):
-                raise SettingsError(
-                    f"docker_volumes: {volume!r} is of the machine that the engine is on; write its absolute path there"
-                )
-            source = str(Path(source).expanduser().absolute())
-            if mount := _mount(source, target, options[0].split(",") if options else ()):
-                paths.append(mount)
-                continue
-        named.append(":".join([source, target, *options]))
-    return Mounts(tuple(paths), tuple(named), frozenset(targets))
 
 
 def _mount(source: str, target: str, options: Sequence[str]) -> Mount | None:
@@ -245,9 +234,17 @@ def _mount(source: str, target: str, options: Sequence[str]) -> Mount | None:
 _NO_SOURCE = re.compile(r"bind source path does not exist: (.+)|statfs (.+): no such file", re.IGNORECASE)
 """What Docker, and Podman, say of a mount whose source is missing."""
 _LIMITS = {"container_memory": "Memory", "container_cpu": "NanoCpus", "container_pids": "PidsLimit"}
-"""What the engine calls the limits that it may leave out without a word."""
+_OF_FLAGS = (
+    *("BlkioDeviceReadBps", "BlkioDeviceReadIOps", "BlkioDeviceWriteBps", "BlkioDeviceWriteIOps", "BlkioWeight"),
+    *("BlkioWeightDevice", "CpuPeriod", "CpuQuota", "CpuRealtimePeriod", "CpuRealtimeRuntime", "CpuShares"),
+    *("CpusetCpus", "CpusetMems", "DeviceCgroupRules", "DeviceRequests", "Domainname", "Isolation", "VolumeDriver"),
+    *("MemoryReservation", "MemorySwappiness", "OomKillDisable", "PublishAllPorts", "Ulimits"),
+)
+_SHOWN = {**_LIMITS, **{name: name for name in _OF_FLAGS}}
+"""What an engine, such as a rootless Podman on cgroups v1, may leave out without a word, by the engine's names. What is
+held is in its description of the container."""
 _held: dict[str, frozenset[str]] = {}
-"""The limits that engines were seen to hold, by address, so that each is looked for once."""
+"""Those of `_SHOWN` that engines were seen to hold, by address, so that each is looked for once."""
 _OPTIONS = {
     "container_disk": ["storage_opt"],
     "container_memory": ["mem_limit", "memswap_limit"],
@@ -292,14 +289,15 @@ class Creation:
     def _create(self, api: BreakableClient, image: str) -> str:
         """Create a container, if need be without limits that nobody chose."""
         try:
-            return self._created(api, image)
+            return self.created(api, image)
         except UnheldLimitsError as error:
             self.settings = going_without(self.settings, error)
             for option in itertools.chain.from_iterable(_OPTIONS[name] for name in error.names):
                 self._host.pop(option, None)
-            return self._created(api, image)
+            return self.created(api, image)
 
-    def _created(self, api: BreakableClient, image: str) -> str:
+    def created(self, api: BreakableClient, image: str) -> str:
+        """Make a container that is not started. Arguments and errors are those of `started`."""
         options = self._options
         if self.settings.container_disk and _ignores_disk_limits(api):
             raise _no_disk_limit(api, "containerd's image store has no such limit")
@@ -307,7 +305,11 @@ class Creation:
         config = dict(options.config)
         own = labels(self.settings.task_id, options.fingerprint(image), kept=kept)
         config["labels"] = {**_mapping(config.get("labels")), **own}
-        host = api.create_host_config(**self._host)  # type: ignore[arg-type]
+        if options.endpoint:
+            config["networking_config"] = {
+                "EndpointsConfig": {self._host.get("network_mode", "default"): options.endpoint}
+            }
+        host = api.create_host_config(**self._host) | options.api  # type: ignore[arg-type]
         name = f"hermes-{secrets.token_hex(6)}"
 
         def create() -> Mapping[str, Any]:
@@ -334,14 +336,31 @@ class Creation:
             if "discarded" in warning:  # the engine's word for a limit that it was asked for and will not hold
                 api.remove_container(container, force=True)
                 why = f"{warning}; set it to 0 to do without"
-                raise UnsupportedError(_unsupported(api, "a limit of container_*", why))
-        asked = frozenset(name for name, limit in _LIMITS.items() if host.get(limit))
+                raise UnsupportedError(_unsupported(api, "a limit of container_* or docker_extra_args", why))
+        wanted = {"Domainname": config.get("domainname"), **host}
+        asked = frozenset(name for name, key in _SHOWN.items() if wanted.get(key))
         if not asked <= _held.get(api.engine, frozenset()):
-            if dropped := _dropped(asked, api.inspect_container(container)["HostConfig"]):
+            about = api.inspect_container(container)
+            shown = about["Config"] | about["HostConfig"]
+            if dropped := sorted(name for name in asked if not shown.get(_SHOWN[name])):
                 api.remove_container(container, force=True)
-                raise _no_limits(api, dropped)
+                raise self._not_held(api, dropped)
             _held[api.engine] = _held.get(api.engine, frozenset()) | asked
         return container
+
+    def _not_held(self, api: BreakableClient, names: list[str]) -> UnsupportedError:
+        """Return the error for what the engine has left out."""
+        left = {_SHOWN[name] for name in names}
+        if flags := [flag for flag, key in flags_of(DockerSettings.of(self.settings)) if key in left]:
+            asked = f"{' and '.join(flags)} of docker_extra_args"
+            return UnsupportedError(_unsupported(api, asked, "it left that out without a word"))
+        limits = [name for name in names if name in _LIMITS]
+        if not limits:
+            return UnsupportedError(_unsupported(api, "docker_gpus", "it left that out without a word"))
+        why = "it left them out, as it may not use control groups"
+        unset = " and ".join(f"{name} (TERMINAL_{name.upper()})" for name in limits)
+        words = _unsupported(api, ", ".join(limits), f"{why}; set {unset} to 0 to do without")
+        return UnheldLimitsError(words, limits, why)
 
     def _refusal(self, why: str, api: BreakableClient) -> TerminalError | None:
         """Tell from the engine's reason which setting it could not follow; None if none."""
@@ -371,17 +390,6 @@ def _remove_late(api: APIClient, name: str) -> None:
     """Remove a container that came when nobody waited for it any more."""
     with contextlib.closing(api):  # which may be in no use any more
         remove(api, name)
-
-
-def _dropped(asked: Collection[str], made: Mapping[str, object]) -> list[str]:
-    """Return the limits that were asked for and are not there: a rootless Podman on cgroups v1 leaves them out."""
-    return [name for name in asked if not made.get(_LIMITS[name])]
-
-
-def _no_limits(api: BreakableClient, names: list[str]) -> UnheldLimitsError:
-    why = "it left them out, as it may not use control groups"
-    unset = " and ".join(f"{name} (TERMINAL_{name.upper()})" for name in names)
-    return UnheldLimitsError(_unsupported(api, ", ".join(names), f"{why}; set {unset} to 0 to do without"), names, why)
 
 
 def _no_disk_limit(api: BreakableClient, why: str) -> UnheldLimitsError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
-from environments.config import hermes_home
 from environments.owner import Owner
+from environments.settings import hermes_home
 
 OWNER = "hermes-environments.owner"
 """The process the container belongs to, see `Owner`."""

@@ -64,7 +64,7 @@ PIECE = 64 * 1024
 """Bytes of a file that go into one variable, as base64: Linux allows a variable 128 KB."""
 
 OWN_COMMAND_TIMEOUT = 30
-"""Seconds for a command of ours whose outcome matters little."""
+"""Seconds for an internal command with no result."""
 
 _CLEAN = f'rm -rf -- "${{TMPDIR:-/tmp}}"/hermes-{ANY_ID}; '
 _PROBE = 'read -r line && [ "$line" = input ]'
@@ -138,6 +138,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         except BaseException:
             await self._discard()
             raise
+        self.is_fresh = False
         runner = Runner(self)
         self.files = ShellFiles(runner, self.settings.env, self.progress) if self._duplex else self._native_files
         self.streams_lag = not self._duplex
@@ -291,7 +292,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return sandbox.object_id
 
     async def loss_of(self, sandbox: modal.Sandbox) -> str | None:
-        """Say why a sandbox is lost, see `SandboxEnvironment`."""
+        """Return why a sandbox is lost, see `SandboxEnvironment`."""
         code = await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for")
         if code is None:
             return None
@@ -308,7 +309,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return key_of(self.settings)
 
     def describe_target(self, cwd: str) -> Target:
-        """Say which sandbox it is, see `PersistentShellEnvironment`."""
+        """Describe the sandbox, see `PersistentShellEnvironment`."""
         sandbox = self.sandbox.object_id
         return Target("modal", "sandbox", sandbox, "", service_host(), ("modal", "shell", sandbox))
 
@@ -320,7 +321,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             tunnel = self.run_on_loop(lambda _: service.retried(sandbox.tunnels.aio, what)).get(port)
         if tunnel is None:
             remedy = (
-                f"whoever creates one has to say so, by encrypted_ports=[{port}]"
+                f"create it with encrypted_ports=[{port}]"
                 if self._joined
                 else f"have {port} among modal_ports (TERMINAL_MODAL_PORTS)"
             )

@@ -1,7 +1,4 @@
-"""What outlives an environment of a task: a sandbox that its process left running, and the last snapshot of its files.
-
-A sandbox is found by its tags. A snapshot has no name in Modal, so that its id is kept in a file under `HERMES_HOME`.
-"""
+"""The files of a task that outlive its environment: a snapshot of them, and the claim on it."""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ PASSING = (
     StreamTerminatedError,
     OSError,
 )
-"""What the service or the way to it may not have any more a moment later. The client itself tries again for less long,
-and not at all when the rate of calls is limited."""
+"""Errors that may not come again a moment later. The client itself retries for less long, and not at all when the rate
+of calls is limited."""
 _SECRETS = ("token_id", "token_secret", "oauth_refresh_token", "oauth_client_secret", "oauth_jwt_key")
 
 

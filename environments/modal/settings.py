@@ -1,4 +1,4 @@
-"""What can be set of Modal's sandboxes."""
+"""The settings of Modal's sandboxes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ModalSettings(BackendSettings):
     sandbox cannot be given along with it."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the limits that a sandbox never has, see `BackendSettings`: any, if it is somebody else's."""
+        """Return the limits that a sandbox never has, see `BackendSettings`: any, if another program's."""
         return frozenset(RESOURCE_SETTINGS) if self.sandbox else super(ModalSettings, self).unheld(settings)
 
     def target_variables(self) -> Mapping[str, str]:

@@ -13,11 +13,11 @@ from pathlib import Path
 import modal
 from modal import exception
 
-from environments.config import hermes_home
 from environments.errors import TerminalError
 from environments.local_files import replace_file
 from environments.modal.service import connect, service
 from environments.owner import Owner
+from environments.settings import hermes_home
 
 NAMED, FORK = "named-", "fork-"
 _FOLDER = "modal-snapshots"
@@ -51,7 +51,7 @@ class Snapshot:
 
     @property
     def owner_mark(self) -> str:
-        """What begins with the mark of the process that it is for; empty for a user's."""
+        """Text that begins with the mark of the process that it is for; empty for a user's."""
         return self.key.removeprefix(FORK) if self.key.startswith(FORK) else ""
 
     @property

@@ -114,7 +114,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     @property
     def is_ready(self) -> bool:
-        """Whether the target is still there, which the service is asked: nobody else would say that it is gone."""
+        """Whether the target is still there. The service is asked, as no stream reports that it is gone."""
         return super().is_ready and self.run_on_loop(lambda _: self.shells.why_lost()) is None
 
     async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
@@ -155,6 +155,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
                 f"backend {self.settings.env!r}: no shell can be kept in the target: {output.strip()}; "
                 "commands need a writable directory there (TMPDIR, else /tmp) and mkfifo"
             )
+        self.is_fresh = False
         self.has_base64 = "@@base64" in noise
         return path
 

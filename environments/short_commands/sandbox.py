@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from environments.claim import SharedClaim
-from environments.config import hermes_home
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.loop import on_loop
 from environments.network.rules import Network, network_argument, service_lists
 from environments.owner import Owner
-from environments.settings import EnvironmentSettings
+from environments.settings import EnvironmentSettings, hermes_home
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.short_commands.service import Service
 from environments.starting import current_start
@@ -106,7 +105,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     @abstractmethod
     async def loss_of(self, sandbox: S) -> str | None:
-        """Say why a sandbox is lost, or return None. Raises the client's errors."""
+        """Return why a sandbox is lost; None if it is not. Raises the client's errors."""
 
     @abstractmethod
     def kept_key(self) -> str:
@@ -119,7 +118,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether nothing is left of ours when the sandbox is stopped."""
+        """Whether the end of the sandbox leaves nothing of ours."""
         return not (self.settings.container_persistent or self._joined)
 
     @property
@@ -218,7 +217,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         await self.end_sandbox(sandbox, self.kept_key())
 
     async def target_loss(self) -> str | None:
-        """Say why the sandbox is lost, see `PersistentShellEnvironment.target_loss`."""
+        """Return why the sandbox is lost, see `PersistentShellEnvironment.target_loss`."""
         sandbox = self._sandbox
         if sandbox is None:
             return "the environment was cleaned up"

@@ -7,7 +7,7 @@ Each process has a private directory:
     pids         the supervisor, the keeper of the input's open end, and the two `cat`
     pid          the process itself
     rc           its exit code, once it has ended
-    w1, w2, ...  the claim on each piece of input: whoever makes the directory delivers the piece, and nobody else
+    w1, w2, ...  the claim on each piece of input: only the exchange that makes the directory delivers it
 
 The supervisor is detached, so that neither a time limit of the service nor a dropped call touches the process.
 """
@@ -185,10 +185,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What to wait for and what to bring."""
+    """The output to wait for and to bring."""
 
     offsets: tuple[int, int]
-    """How many bytes of each channel are here already."""
+    """Bytes of each channel that are here already."""
     limit: float
     """Seconds to wait at most until something new is there or the process has ended."""
     quiet: float = 0.0

@@ -125,7 +125,7 @@ class Service(ABC):
 
 
 class Attempts:
-    """How long to wait before the next attempt, and when to give up."""
+    """The attempts of one call: pauses between them, and a deadline."""
 
     def __init__(self, service: Service, what: str) -> None:
         self._service, self._what = service, what

@@ -77,7 +77,7 @@ class PolledStream(SendingStream):
         self._poller: asyncio.Task[None] | None = None
         self._is_waited_for = self._is_paused = False
         self._held: list[tuple[Channel, bytes]] = []
-        """What arrived while it was paused."""
+        """Output that arrived while it was paused."""
         self._deliveries = 0
         self._offsets = [0, 0]
         self._freed = [0, 0]

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.found_target import FoundTarget
+from environments.legacy import UnheldLimitsError, going_without
 from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -20,7 +21,7 @@ from environments.singularity.listing import find_targets
 from environments.singularity.machine import THIS_MACHINE, Machine, machine_of, reached
 from environments.singularity.options import kept_key, limits, start_options
 from environments.singularity.settings import SingularitySettings
-from environments.sources import UnheldLimitsError, going_without, load_settings
+from environments.sources import load_settings
 from environments.starting import StartLimits, current_start
 from environments.target import Address, Target
 

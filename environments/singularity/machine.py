@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Literal
 
-from environments.config import hermes_home
 from environments.errors import TerminalError
-from environments.settings import EnvironmentSettings
+from environments.settings import EnvironmentSettings, hermes_home
 from environments.shell.child_stream import ChildStream
 from environments.shell.host import RemoteHost, host_of, run_there
 from environments.shell.stream import Stream, Terminal

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError, UnsupportedError
+from environments.legacy import UnheldLimitsError
 from environments.settings import EnvironmentSettings
 from environments.singularity.client import Client, Outcome
 from environments.singularity.machine import Machine
 from environments.singularity.settings import SingularitySettings
-from environments.sources import UnheldLimitsError
 from environments.starting import unstoppable
 
 CONTAINED = ("--containall", "--no-home", "--cleanenv")

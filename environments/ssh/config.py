@@ -1,4 +1,4 @@
-"""How to reach a host: the settings, over the SSH client's own configuration files."""
+"""The route to a host: the settings, over the SSH client's own configuration files."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ USER_KNOWN_HOSTS = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
 DEFAULT_PORT = 22
 INCLUDE_DEPTH = 16
-"""What OpenSSH allows."""
+"""Files that include one another, as OpenSSH limits them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """Everything about one host that must be known before connecting to it."""
+    """One host and the way to it."""
 
     host: str
     """The name or address to connect to."""
@@ -33,11 +33,11 @@ class Route:
     key_files: tuple[Path, ...] = ()
     """Private keys to offer before any other."""
     other_keys: bool = True
-    """Whether keys of the agent may be offered too."""
+    """True if keys of the agent may be offered too."""
     known_hosts: tuple[Path, ...] = ()
     """Files of known host keys. A new one is added to the first."""
     accept_new: bool = True
-    """Whether a host that is in none of them is accepted and added."""
+    """True if a host that is in none of them is accepted and added."""
     host_key_name: str | None = None
     """The name to look the host key up by, where it is not that of the host."""
     proxy_command: str | None = None
@@ -50,7 +50,7 @@ class Route:
 
 
 def resolve(settings: SSHSettings) -> Route:
-    """Find out how to reach the host that the settings name.
+    """Return the route to the host that the settings name.
 
     Raises:
         SettingsError: They name none, or a configuration file cannot be understood.
@@ -66,7 +66,7 @@ def resolve(settings: SSHSettings) -> Route:
 
 
 def _check_host(host: str) -> None:
-    """Refuse what is more than a host: its user and its port have settings of their own."""
+    """Refuse a host with a user, a port or a scheme, which have settings of their own."""
     user, _, place = host.removeprefix("ssh://").rpartition("@")
     name, colon, port = place.rpartition(":")
     has_port = bool(colon) and port.isdigit() and (":" not in name or name.endswith("]"))
@@ -109,7 +109,7 @@ def _route(
 
 
 def _jump(text: str, jump: str, via: Route | None, above: tuple[str, ...]) -> Route | None:
-    """Return the route to a host of ProxyJump. One under `Host *` is meant for all hosts but itself."""
+    """Return the route to a host of ProxyJump. One under `Host *` holds for all hosts but itself."""
     user, _, place = jump.removeprefix("ssh://").rpartition("@")
     host, colon, port = place.rpartition(":")
     if not colon or place.endswith("]"):  # the colons of an IPv6 address stand in brackets
@@ -154,7 +154,7 @@ def _config_text(path: str | None) -> str:
 
 
 def _lines(path: Path, depth: int) -> Iterator[str]:
-    """Yield a file's lines with the files it includes, of which paramiko knows nothing."""
+    """Yield a file's lines with those of the files it includes. paramiko ignores Include."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -186,14 +186,14 @@ def _included(patterns: list[str], path: Path) -> Iterator[Path]:
 
 
 def login_command(own: SSHSettings, route: Route, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return what to run to log in at the host of the settings. Secrets are asked for there, and not handed over.
+    """Return the command to log in at the host of the settings by hand. It prompts for secrets, and holds none.
 
-    The name of the host is that of the settings, so that all else the SSH client's configuration says of it holds.
+    The name of the host is that of the settings, so that the rest of the SSH client's configuration holds for it.
 
     Args:
-        own: What was set.
-        route: What became of it.
-        command: What to run there on a terminal; the login shell, if it is empty.
+        own: The settings.
+        route: The route that they lead to.
+        command: The program to run there on a terminal; the login shell, if it is empty.
     """
     config = ("-F", str(Path(own.config).expanduser())) if own.config else ()
     key = ("-i", str(Path(own.key).expanduser())) if own.key else ()

@@ -53,9 +53,9 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
-        """Return how many may log in at the same time on a host, see `BaseEnvironment`.
+        """Return how many logins may run at the same time on a host, see `BaseEnvironment`.
 
-        OpenSSH begins to turn some away when 10 do (its `MaxStartups`).
+        OpenSSH begins to refuse some at 10 (its `MaxStartups`).
         """
         own = SSHSettings.of(settings)
         return StartLimits(f"{own.host}:{own.port or ''}", at_once=8)
@@ -75,7 +75,7 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
-        """Find out which host the settings lead to, without asking it, see `BaseEnvironment`."""
+        """Return the host that the settings lead to, without connecting, see `BaseEnvironment`."""
         return f"to log in at {resolve(SSHSettings.of(settings))}"
 
     @classmethod
@@ -90,7 +90,7 @@ class SSHEnvironment(PersistentShellEnvironment):
     def find_targets(cls) -> Iterator[FoundTarget]:
         """Go through what environments have on the host of the settings, see `BaseEnvironment`; without one, nothing.
 
-        Those of other machines are among them, which nothing is known of.
+        Those of other machines are among them. Whether these are in use cannot be seen.
         """
         settings = load_settings("ssh")
         if host := SSHSettings.of(settings).host:
@@ -110,7 +110,7 @@ class SSHEnvironment(PersistentShellEnvironment):
 
         Raises:
             SettingsError: The settings name no host, or the SSH client's configuration cannot be understood.
-            EnvironmentStartError: The host cannot be reached, or does not let us in.
+            EnvironmentStartError: The host cannot be reached, or refuses the login.
         """
         with self._link_lock:
             self._close_links(self._links)
@@ -131,8 +131,8 @@ class SSHEnvironment(PersistentShellEnvironment):
     async def run_in_rescue(self, text: str) -> str:
         """Run text in a new process, over a new connection if one there is does not answer.
 
-        What the connection leads to may be a process of the user's, which a command may have stopped. A connection that
-        does not answer behind that either is given up: what waits for it would wait for much longer.
+        The server's process for a connection is the user's, and a command may have stopped it. A connection that still
+        does not answer behind that is given up, as its time-out is much longer.
         """
         silent = await _silent(self._links)
         if not silent:
@@ -158,15 +158,15 @@ class SSHEnvironment(PersistentShellEnvironment):
         return None
 
     def describe_target(self, cwd: str) -> Target:
-        """Say which host it is, see `PersistentShellEnvironment`."""
+        """Describe the host, see `PersistentShellEnvironment`."""
         assert self._route
         return Target("ssh", "host", self._route.host, str(self._own.host), self._route.host, self.way_in())
 
     def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return what a person runs here to log in there, see `login_command`.
+        """Return the command to log in there by hand, see `login_command`.
 
         Args:
-            command: What to run there on a terminal; the login shell, if it is empty.
+            command: The program to run there on a terminal; the login shell, if it is empty.
         """
         return login_command(self._own, self._route or resolve(self._own), command)
 
@@ -179,12 +179,12 @@ class SSHEnvironment(PersistentShellEnvironment):
         """Return a port here that leads to one that the host can reach. It stays open until the environment's end.
 
         Args:
-            host: Where that is, as the host knows it.
-            port: Which it is.
+            host: Its machine, as the host knows it.
+            port: Its number.
 
         Raises:
-            UnsupportedError: The server forwards nothing there, as it has said before.
-            TerminalError: There is no port to be had here.
+            UnsupportedError: The server has refused to forward it before.
+            TerminalError: No port can be opened here.
         """
         return self.run_on_loop(lambda _: self._forwarding.address(host, port))
 
@@ -197,7 +197,7 @@ class SSHEnvironment(PersistentShellEnvironment):
             self._close_links(self._links)
 
     def target_loss(self) -> str | None:
-        """Say why the connection is gone, see `PersistentShellEnvironment`."""
+        """Return why the connection is gone, see `PersistentShellEnvironment`."""
         if links := list(self._links):
             return next(filter(None, (link.loss() for link in links)), None)
         return self._loss  # another thread connects anew, or tried to

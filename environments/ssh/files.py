@@ -39,19 +39,19 @@ log = logger(__name__)
 
 
 class NotBySFTPError(Exception):
-    """SFTP did not do it. The shell may, and can say why not if it cannot either."""
+    """SFTP did not do it. The shell tries it next, and reports the reason if it cannot either."""
 
 
 def _check(_done: int, _all: int) -> None:
-    """End a transfer whose scope was cancelled, where nobody counts its bytes."""
+    """End a transfer whose scope was cancelled, where its bytes are not counted."""
     check_scope()
 
 
 class SFTPFiles:
     """Moves files over one SFTP channel, opened on first use.
 
-    It moves one at a time, because paramiko's client takes answers apart wrongly when two threads wait for them. Who
-    comes meanwhile is told to use the shell, as nothing small should have to wait for something large.
+    It moves one at a time, as paramiko's client mixes up answers that two threads wait for. A call that comes
+    meanwhile is refused, and uses the shell: a small file must not wait for a large one.
 
     Args:
         open_channel: Opens a channel for it.
@@ -71,7 +71,7 @@ class SFTPFiles:
         self._refused = False
         self._uid = -1
         self._left: list[bytes] = []
-        """Beginnings of files, which a link that dropped has left there."""
+        """Parts of files that a dropped link has left there."""
 
     def put(self, source: BinaryIO, path: str, mode: int | None = None, count: OnBytes | None = None) -> None:
         """Write a file beside its place and rename it into it.
@@ -80,7 +80,7 @@ class SFTPFiles:
             source: The contents.
             path: The file; missing parent directories are made.
             mode: Permission bits to give it; None keeps those that are there, or takes the usual ones.
-            count: Told of the bytes that have gone, and of all that there are.
+            count: Receives the number of bytes that have gone, and of all.
 
         Raises:
             NotBySFTPError: It was not written.
@@ -112,7 +112,7 @@ class SFTPFiles:
         Args:
             path: The file.
             target: Takes the contents.
-            count: Told of the bytes that have come, and of all that there are.
+            count: Receives the number of bytes that have come, and of all.
             limit: Bytes to copy at most; None is all of them.
 
         Raises:
@@ -135,7 +135,7 @@ class SFTPFiles:
             return stat.S_IMODE(found.st_mode or 0) & PERMISSIONS
 
     def close(self) -> None:
-        """Remove what a dropped link has left on the host; if that cannot be reached, say so."""
+        """Remove the parts of files that a dropped link has left on the host, or log them if it cannot be reached."""
         if self._left:
             with contextlib.suppress(NotBySFTPError), self._session():
                 pass
@@ -145,7 +145,7 @@ class SFTPFiles:
             )
 
     def _remove_left(self, sftp: paramiko.SFTPClient) -> None:
-        """Remove those beginnings of files. Those that stay as the link has dropped are tried on the next one."""
+        """Remove those parts of files. Those that stay as the link has dropped are tried on the next one."""
         while self._left:
             try:
                 sftp.remove(self._left[-1])

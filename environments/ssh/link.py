@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 KEEPALIVE = 5.0
 """Seconds of silence after which the server is asked for a sign of life."""
 MISSED = 4
-"""How many times in a row it may stay silent that long before it counts as lost."""
+"""Intervals of silence in a row after which it counts as lost."""
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 """The fastest of paramiko's, as they need no separate check sum. The others follow in its own order."""
 
@@ -70,21 +70,21 @@ class _Transport(paramiko.Transport):
     """Opens channels on which nothing follows what closes them, see `_Order`."""
 
     def open_channel(self, *args: Any, **options: Any) -> paramiko.Channel:  # noqa: ANN401
-        """Open a channel, see `paramiko.Transport`, whose stubs say what is given."""
+        """Open a channel, see `paramiko.Transport`."""
         channel = super().open_channel(*args, **options)
         channel.transport = cast("paramiko.Transport", _Order(self, channel))
         return channel
 
 
 class _Order:
-    """What a channel sends its messages by, in place of the transport: one after another, and none behind CLOSE.
+    """Sends the messages of one channel, in place of the transport: one after another, and none behind CLOSE.
 
     A paramiko channel puts a message together under its lock and sends it behind that, so that another thread's CLOSE
-    may overtake it. An OpenSSH server that gets anything for a channel that is no more ends the whole connection, and
-    where another channel has that number meanwhile, this gets it.
+    may overtake it. An OpenSSH server that gets a message for a closed channel ends the whole connection, or gives it
+    to another channel that has that number meanwhile.
 
     Args:
-        transport: What sends them.
+        transport: The transport.
         channel: The channel.
     """
 
@@ -111,14 +111,14 @@ class Link:
         login: The secrets for that host. Hosts on the way there never see them.
 
     Raises:
-        EnvironmentStartError: It cannot be reached, does not let us in, or shows another key than the known one.
+        EnvironmentStartError: It cannot be reached, refuses the login, or shows another key than the known one.
     """
 
     def __init__(self, route: Route, login: Login) -> None:
         self.route = route
         self._silence: str | None = None
         self._socket: socket.socket
-        """What the connections lead over, in the end."""
+        """The socket beneath all of the connections."""
         self._pinging: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as opened:
             self.transport = self._connect(route, login, opened)
@@ -128,7 +128,7 @@ class Link:
         current().soon(current().loop.call_later, KEEPALIVE, self._watch, self._packets.count)
 
     def loss(self) -> str | None:
-        """Say why the connection is gone, or None while it is there."""
+        """Return why the connection is gone, or None while it is there."""
         if self.transport.is_active() and not self._silence:
             return None
         return self._silence or f"the connection to {self.route} dropped"
@@ -180,7 +180,7 @@ class Link:
         return transport
 
     def _breakable(self) -> AbstractContextManager[None]:
-        """Return a context in which whatever waits for a connection fails when the start is stopped."""
+        """Return a context in which each wait for a connection fails when the start is stopped."""
         return current_start().aborting(partial(break_off, self._socket))
 
     def _wire(self, route: Route, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
@@ -201,8 +201,8 @@ class Link:
         """Close the connection once the server has given no sign of life for too long. On the loop.
 
         Args:
-            count: How many messages had come when it was looked at before.
-            silent: How often in a row none had come.
+            count: The number of messages that had come at the last look.
+            silent: The number of looks in a row at which none had come.
         """
         if not self.transport.is_active():
             return
@@ -262,7 +262,7 @@ def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
 
 
 def connected(host: str, port: int) -> socket.socket:
-    """Return a connection, as `socket.create_connection` does, which the start that needs it can break off."""
+    """Return a connection, as `socket.create_connection` does, that the start which needs it can break off."""
     start = current_start()
     addresses = start.alone(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
     error: OSError | None = None
@@ -284,7 +284,7 @@ def connected(host: str, port: int) -> socket.socket:
 
 
 def break_off(wire: socket.socket) -> None:
-    """Have whoever waits for something on a wire fail, also for the connection itself."""
+    """Have each wait on a wire fail, also that for the connection itself."""
     with contextlib.suppress(OSError):
         wire.shutdown(socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""Logging in: the key that a host shows, the keys that it is shown, and what to say when it fails."""
+"""Logging in: the host's key, ours, and error messages that help."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logger(__name__)
 CONNECT_TIMEOUT = 20.0
 """Seconds for each of: a TCP connection, the key exchange, the login, and the opening of a channel."""
 USUAL_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
-"""Those that are looked for in ~/.ssh where no key is named."""
+"""Names of keys in ~/.ssh that are offered where none is configured."""
 _PUBLIC = re.compile(rb"(ssh|ecdsa|sk-\w+)-\S+ AAAA|---- BEGIN SSH2 PUBLIC KEY")
 _SHOWS_KEY = "Tell where the private key is by ssh_key (TERMINAL_SSH_KEY)"
 
@@ -41,13 +41,13 @@ class Login:
 
 
 def explained(route: Route, login: Login, error: Exception, *, met: bool) -> str:
-    """Say what went wrong with a connection, and what to do about it.
+    """Return a message for a connection that failed, with the reason and the remedy.
 
     Args:
-        route: Where it was to lead.
-        login: What it was to log in with.
-        error: What was raised.
-        met: Whether the server and we had agreed on keys by then, so that logging in was next.
+        route: Its route.
+        login: Its secrets.
+        error: The exception.
+        met: Whether the key exchange was done by then, so that logging in was next.
     """
     return f"backend 'ssh' cannot connect to {route}: {_why(route, login, error, met)}"
 
@@ -74,12 +74,12 @@ def _why_not_reached(route: Route, error: Exception) -> str | None:
             file = route.known_hosts[0] if route.known_hosts else "a known_hosts file"
             return f"its host key is not known, and StrictHostKeyChecking is on; add it to {file}"
         case paramiko.SSHException() if "known_hosts has as revoked" in str(error):
-            return f"{error}; ask whoever looks after the server"
+            return f"{error}; ask the administrator of the server"
     return None
 
 
 def _refused(route: Route, login: Login, error: Exception) -> str:
-    """Say why no login came about: of keys that cannot be used, that, and else what was offered."""
+    """Return why the login failed: the keys that cannot be used, or else all that was offered."""
     usual = () if route.key_files else (Path("~/.ssh", name).expanduser() for name in USUAL_KEYS)
     keys = [*route.key_files, *(path for path in usual if path.is_file())]
     problems = [problem for path in keys if (problem := _problem(path, login))]
@@ -98,7 +98,7 @@ def _refused(route: Route, login: Login, error: Exception) -> str:
 
 
 def _problem(path: Path, login: Login) -> str | None:
-    """Say why a file cannot be used as a private key, and what helps; None if it can."""
+    """Return why a file cannot be used as a private key, and the remedy; None if it can."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -128,7 +128,7 @@ def _locked(path: Path, login: Login) -> str | None:
 
 
 def public_key(path: Path) -> str:
-    """Say that a file is the public half of a key, and which is the private one."""
+    """Return a message that a file is the public half of a key, with the path of the private one."""
     private = path.with_suffix("")
     found = path.suffix == ".pub" and private.is_file()
     return (
@@ -212,7 +212,7 @@ def _append(file: Path, line: str) -> None:
 
 
 def check_host_keys(client: paramiko.SSHClient, route: Route) -> None:
-    """Have `client` check the server's key as the route says."""
+    """Have `client` check the server's key by the files of the route."""
     lines = [line for file in route.known_hosts for line in _lines(file)]
     revoked = {words[3] for line in lines if line.startswith("@revoked") and len(words := line.split()) > 3}
     # paramiko fails on a whole file for one line that it does not understand.
@@ -240,13 +240,13 @@ def _is_understood(line: str) -> bool:
 
 
 def changed_key(route: Route, error: paramiko.BadHostKeyException) -> str:
-    """Say that the host shows another key than the one that is known, and what to do about it."""
+    """Return a message that the host shows another key than the known one, and the remedy."""
     name = lookup_name(route)
     named = name if lookup_port(route) == 22 else f"[{name}]:{route.port}"
     return (
         f"the host key of {named} has changed: known is {fingerprint(error.expected_key)}, the server shows "
-        f"{fingerprint(error.key)}. Somebody may be posing as the server, so nothing was sent to it. If the server was "
-        f"really set up anew, remove the old key: {_removal(route, named)}"
+        f"{fingerprint(error.key)}. Another machine may be posing as the server, so nothing was sent to it. If it was "
+        f"set up anew, remove the old key: {_removal(route, named)}"
     )
 
 

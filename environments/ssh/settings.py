@@ -1,4 +1,4 @@
-"""What can be set of a host that is reached over SSH."""
+"""The settings of a host that is reached over SSH."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ _PACKET = 32 * 1024
 """Bytes given to paramiko at once, which it sends as one packet."""
 DRAIN = 0.5
 """Seconds of silence after the process's end that count as the end of its output: the server sends how it ended at
-once, but the end of the channel only when nobody holds its pipe open any more, which a daemon does for hours."""
+once, but the end of the channel only when no process holds its pipe open any more, as a daemon does for hours."""
 CLOSE_LIMIT = 1.0
 """Seconds that `close` waits until the server has been told: a link that stalls takes nothing more."""
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _-./,:;=")
 LINK_ERRORS = (OSError, EOFError, paramiko.SSHException)
-"""What paramiko raises when the connection is gone."""
+"""The exceptions of paramiko for a connection that is gone."""
 
 log = logger(__name__)
 

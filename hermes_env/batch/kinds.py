@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from environments.errors import SettingsError, TerminalError
-from environments.manager import TaskSettings
 from environments.registry import backend_settings_class
 from environments.settings import EnvironmentSettings
 from environments.sources import load_settings, with_full_names
+from environments.tasks import TaskSettings
 from hermes_env.batch.engine import Settings
 from hermes_env.batch.task import Task, TaskError
 

@@ -15,10 +15,10 @@ from typing import Any
 from environments import Pool
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
-from environments.config import read_config_section
 from environments.errors import TerminalError
 from environments.extras import DISTRIBUTION
 from environments.settings import EnvironmentSettings
+from environments.sources import read_config_section
 from hermes_env.batch.engine import Work
 from hermes_env.batch.ray_remains import nothing_remains, removed_with_this_process
 from hermes_env.batch.result import Result

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from environments.errors import SettingsError
-from environments.manager import TaskSettings
+from environments.tasks import TaskSettings
 from hermes_env.batch.engine import Plan, Work
 from hermes_env.batch.kinds import Kind
 from hermes_env.batch.ray_host import Making, Setup, configured, installed_version

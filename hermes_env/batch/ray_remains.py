@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 
-from environments.config import hermes_home
 from environments.owner import Owner
+from environments.settings import hermes_home
 
 PATIENCE = 10.0
 """Seconds until a process that has let go of everything is gone altogether."""

@@ -12,9 +12,9 @@ from code_execution import ExecutionResult, execute_code
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
 from environments.log import logger
-from environments.manager import get_environment
 from environments.observation.observed import came_of_tool
 from environments.output import TextCallback
+from environments.tasks import get_environment
 from environments.validation import closest
 from hermes_env.schemas.answers import answer, error_answer
 from hermes_env.schemas.parameters import ArgumentError
@@ -50,7 +50,7 @@ def handle_function_call(
         name: The tool's name.
         arguments: Its arguments by name, as a mapping or as the JSON text that a model wrote. Text is taken for the
             number or truth value that it says.
-        task_id: Whose environment it works in: `environments.manager.get_environment(task_id)`, which makes one from
+        task_id: Whose environment it works in: `environments.tasks.get_environment(task_id)`, which makes one from
             the settings when there is none yet.
         tools: As for `tool_schemas`: names of our tools that the model has; None is all of them.
         own_tools: As for `tool_schemas`: functions of yours by name, `async def` included. They run here, and

@@ -9,7 +9,7 @@ import posixpath
 from dataclasses import dataclass
 
 from environments.base import BaseEnvironment
-from environments.config import CONFIG_FILE, hermes_home
+from environments.settings import CONFIG_FILE, hermes_home
 from hermes_tools.files.numbers import number
 from hermes_tools.files.target_paths import shell_word
 

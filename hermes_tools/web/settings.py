@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Literal
 
-from environments.config import config_layer
 from environments.errors import SettingsError
+from environments.sources import config_layer
 from environments.validation import Given, setting_names, validated
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 import hermes_tools
 from code_execution import execute_code
-from environments import BaseEnvironment, TerminalError, create_environment, manager
+from environments import BaseEnvironment, TerminalError, create_environment, tasks
 from hermes_tools import model_tools
 from hermes_tools.terminal import script_terminal, terminal
 
@@ -138,7 +138,7 @@ def test_the_tools_of_a_model_show_no_secret(env: BaseEnvironment) -> None:
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TERMINAL_CWD", str(tmp_path))
     yield
-    manager.cleanup_all()
+    tasks.cleanup_all()
 
 
 @pytest.mark.usefixtures("configured")

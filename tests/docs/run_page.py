@@ -23,7 +23,7 @@ from targets.engines import PYTHON_IMAGE, STATE
 from code_execution.settings import load_code_execution_settings
 from docs.documents import ROOT, Example, examples_of, given_to
 from environments import cleanup_all, load_settings
-from environments.approvals.settings import load_approval_settings
+from environments.factory import load_approval_settings
 from hermes_tools.web.settings import load_web_settings
 
 REPLACED = {"python:3.12-slim": PYTHON_IMAGE, "gcc:14": PYTHON_IMAGE, "timeout=10)": "timeout=100)"}

@@ -26,7 +26,7 @@ NOT_NEEDED = {
     "yaml",
     "environments.approvals.rules",
     "environments.legacy",
-    "environments.manager",
+    "environments.tasks",
     "environments.observation.record",
     "environments.shell.files",
     "environments.shell.process",

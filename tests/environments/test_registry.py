@@ -11,9 +11,9 @@ import pytest
 
 from environments import MissingExtraError, SettingsError, TerminalError, backend_names, create_environment
 from environments import registry as registry_module
-from environments.config import CONFIG_FILE
 from environments.inventory import collect_garbage
 from environments.registry import BuiltIn, backend_class
+from environments.settings import CONFIG_FILE
 
 BOX = """
 from dataclasses import dataclass
@@ -138,8 +138,11 @@ def test_an_installed_backend_is_found_by_its_name_and_has_settings_of_its_own(
 
 def test_wrong_settings_of_an_installed_backend_are_refused(installed_box: str) -> None:
     for given, said in (
-        ({"big_box_color": "red"}, "argument big_box_color: no such setting (did you mean 'big_box_colour'?)"),
-        ({"big_box_sizes": ["x"]}, "argument big_box_sizes: [0] it should be a valid integer"),
+        (
+            {"big_box_color": "red"},
+            "argument big_box_color: no such setting of backend 'big-box' (did you mean 'colour'?)",
+        ),
+        ({"big_box_sizes": ["x"]}, "argument big_box_sizes: [0] it should be a whole number"),
         ({"colour": "invisible"}, "it should be visible"),
         ({"container_memory": 5}, "cannot enforce container_memory"),
     ):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from environments import EnvironmentSettings, SettingsError, load_settings
-from environments.config import hermes_home, read_config_section
 from environments.docker import DockerSettings
 from environments.local import LocalSettings
 from environments.registry import BUILT_IN
-from environments.settings import RESOURCE_SETTINGS
+from environments.settings import RESOURCE_SETTINGS, hermes_home
+from environments.sources import read_config_section
 
 PASSWORD = "correct-horse"
 
@@ -95,7 +95,7 @@ def test_a_malformed_file_is_refused_with_its_path(home: Path) -> None:
         assert message.startswith(str(home / "config.yaml")) and said in message
     (home / "config.yaml").unlink()
     (home / "config.yaml").mkdir()
-    assert "config.yaml: cannot be read: Is a directory" in refusal()
+    assert "config.yaml: is a directory; put a file of YAML in its place" in refusal()
 
 
 def test_malformed_yaml_is_reported_without_quoting_the_line(home: Path) -> None:
@@ -105,18 +105,18 @@ def test_malformed_yaml_is_reported_without_quoting_the_line(home: Path) -> None
 
 def test_a_value_of_the_wrong_kind_is_refused_with_its_key_and_what_is_allowed() -> None:
     for key, value, allowed in (
-        ("timeout", "soon", "should be a valid number"),
-        ("timeout", True, "should be a valid number"),
+        ("timeout", "soon", "it should be a number"),
+        ("timeout", True, "it should be a number"),
         ("timeout", -1, "should be greater than 0"),
         ("timeout", float("nan"), "should be greater than 0"),
-        ("max_output_bytes", 1.5, "should be a valid integer"),
+        ("max_output_bytes", 1.5, "it should be a whole number"),
         ("container_memory", -5, "should be greater than or equal to 0"),
         ("ssh_port", 70000, "should be less than or equal to 65535"),
-        ("persistent_shell", "perhaps", "should be a truth value (true or false)"),
-        ("docker_volumes", "a:b", "should be a list"),
-        ("docker_volumes", ["a:b", 3], "[1] it should be a valid string"),
-        ("docker_env", ["A=1"], "should be a mapping"),
-        ("cwd", 3, "should be a valid string"),
+        ("persistent_shell", "perhaps", "it should be true or false"),
+        ("docker_volumes", "a:b", "it should be a list"),
+        ("docker_volumes", ["a:b", 3], "[1] it should be text"),
+        ("docker_env", ["A=1"], "it should be a mapping"),
+        ("cwd", 3, "it should be text"),
         ("cwd", "", "is empty"),
         ("init_files", ["setup.sh"], "[0] it should be a path from the root (/...) or from the home directory (~/...)"),
         ("write_safe_root", "work", "it should be a path from the root"),
@@ -132,11 +132,15 @@ def test_a_wrong_value_is_refused_also_when_another_source_replaces_it(home: Pat
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_name(home: Path) -> None:
-    assert "argument timout: no such setting (did you mean 'timeout'?)" in refusal(timout=3)
+    assert "argument timout: no such setting of backend 'local' (did you mean 'timeout'?)" in refusal(timout=3)
     path = write_config(home, "terminal: {docker_imag: x}\n")
-    assert f"{path}, terminal.docker_imag: no such setting (did you mean 'docker_image'?)" in refusal("docker")
+    assert f"{path}, terminal.docker_imag: no such setting of backend 'docker' (did you mean 'image'?)" in refusal(
+        "docker"
+    )
     path = write_config(home, "terminal: {dokcer_image: x}\n")
-    assert f"{path}, terminal.dokcer_image: no such setting (did you mean 'docker_image'?)" in refusal()
+    assert (
+        f"{path}, terminal.dokcer_image: no such setting of backend 'local' (did you mean 'docker_image'?)" in refusal()
+    )
 
 
 def test_an_unknown_backend_is_refused_with_its_source_and_the_nearest_name(
@@ -179,7 +183,7 @@ def test_variables_of_other_programs_are_left_alone(monkeypatch: pytest.MonkeyPa
 
 
 def test_an_unknown_variable_that_can_only_be_meant_for_us_is_refused() -> None:
-    for name in ("TERMINAL_DOCKER_COLOUR", "TERMINAL_CONTAINER_GPU", "TERMINAL_TIMOUT"):
+    for name in ("TERMINAL_DOCKER_IMAG", "TERMINAL_CONTAINER_GPU", "TERMINAL_TIMOUT"):
         with pytest.MonkeyPatch.context() as variables:
             variables.setenv(name, "1")
             assert f"variable {name}: no such setting" in refusal("docker")
@@ -202,11 +206,13 @@ def test_env_as_an_argument_names_the_backend() -> None:
 
 
 def test_a_prefix_is_not_left_out_for_another_backend() -> None:
-    assert "argument host: no such setting (did you mean 'ssh_host'?)" in refusal("docker", host="h")
+    assert "argument host: no such setting of backend 'docker' (did you mean 'ssh_host'?)" in refusal(
+        "docker", host="h"
+    )
 
 
 def test_one_setting_given_under_both_names_is_refused() -> None:
-    assert "docker_image is given twice" in refusal("docker", image="x", docker_image="y")
+    assert "image is given twice" in refusal("docker", image="x", docker_image="y")
 
 
 def test_an_argument_of_none_means_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +250,7 @@ def test_settings_can_be_pickled_and_not_changed() -> None:
 
 
 def test_wrong_settings_of_a_backend_that_is_not_in_use_have_no_effect(home: Path) -> None:
-    for name in ("DOCKER_VOLUMES", "DOCKER_COLOUR", "SSH_PORT", "MODAL_ENV", "DAYTONA_NETWORK"):
+    for name in ("DOCKER_VOLUMES", "DOCKER_VOLUME", "SSH_PORT", "MODAL_ENV", "DAYTONA_NETWORK"):
         key = name.lower()
         write_config(home, f"terminal: {{{key}: [wrong, 1]}}\n")
         with pytest.MonkeyPatch.context() as variables:
@@ -277,3 +283,50 @@ def test_a_limit_of_zero_is_none_and_no_backend_refuses_it() -> None:
     for backend in BUILT_IN:
         settings = load_settings(backend, **dict.fromkeys(RESOURCE_SETTINGS, 0), **needed.get(backend, {}))
         settings.own.check(settings)
+
+
+def test_the_file_may_leave_out_the_prefix_of_the_backend_that_it_names(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config(home, "terminal: {backend: docker, image: x, volumes: ['/a:/b'], env: {A: 1}, ssh_host: there}\n")
+    for settings in (load_settings(), load_settings("docker")):
+        assert (settings.docker.image, settings.docker.volumes, settings.docker.env) == ("x", ("/a:/b",), {"A": "1"})
+    ssh = load_settings("ssh")
+    assert (ssh.env, ssh.ssh.host) == ("ssh", "there"), "image is that of the file's backend"
+    monkeypatch.setenv("TERMINAL_ENV", "singularity")
+    assert load_settings().singularity.image is None
+    write_config(home, "terminal: {image: x}\n")
+    assert load_settings("singularity").singularity.image == "x"
+
+
+def test_a_short_name_in_the_file_is_refused_where_it_is_none_of_the_backend(home: Path) -> None:
+    write_config(home, "terminal: {image: x}\n")
+    assert "backends docker, singularity, modal, daytona have it: name one of them" in refusal("local")
+    write_config(home, "terminal: {backend: docker, image: x, docker_image: y}\n")
+    assert "image is there under two names; keep one" in refusal()
+    write_config(home, f"terminal: {{backend: ssh, password: {PASSWORD}}}\n")
+    assert "terminal.password: secrets are not read from a file; set TERMINAL_SSH_PASSWORD instead" in refusal()
+    write_config(home, "terminal: {env: {A: b}}\n")
+    assert "terminal.env: it should be the name of a backend" in refusal()
+
+
+def test_did_you_mean_knows_the_short_names(home: Path) -> None:
+    for backend, written, meant in (
+        ("docker", "imge", "image"),
+        ("docker", "docker_imge", "image"),
+        ("ssh", "key_file", "key"),
+        ("ssh", "kye", "key"),
+        ("local", "bakend", "backend"),
+    ):
+        assert f"argument {written}: no such setting of backend {backend!r} (did you mean {meant!r}?)" in refusal(
+            backend, **{written: "x"}
+        )
+    write_config(home, "terminal: {bakend: docker}\n")
+    assert "terminal.bakend: no such setting of backend 'local' (did you mean 'backend'?)" in refusal()
+    with pytest.MonkeyPatch.context() as variables:
+        write_config(home, "")
+        variables.setenv("TERMINAL_DOCKER_IMGE", "x")
+        assert (
+            "variable TERMINAL_DOCKER_IMGE: no such setting of backend 'docker' (did you mean TERMINAL_DOCKER_IMAGE?)"
+            in (refusal("docker"))
+        )

@@ -74,8 +74,8 @@ def test_an_output_that_cannot_be_written_is_an_error_of_ours(variables: dict[st
 
 WRONG = [
     (["--backend", "dokcer"], "unknown backend 'dokcer' (did you mean 'docker'?)"),
-    (["--set", "timout=3"], "argument timout: no such setting (did you mean 'timeout'?)"),
-    (["--set", "timeout=soon"], "argument timeout: it should be a valid number"),
+    (["--set", "timout=3"], "argument timout: no such setting of backend 'local' (did you mean 'timeout'?)"),
+    (["--set", "timeout=soon"], "argument timeout: it should be a number"),
     (["--set", "timeout"], "--set timeout: it should be KEY=VALUE"),
     (["--set", "timeout=3", "--timeout", "4"], "--set timeout: it is given twice"),
     (["--set", "docker_volumes=[a"], "--set docker_volumes: it begins like JSON, and is not valid JSON"),

@@ -41,7 +41,7 @@ def test_script_tools_work_on_the_environment_they_were_made_for(env: BaseEnviro
 def test_a_plain_program_uses_the_configured_environment(tmp_path: Path) -> None:
     program = (
         "import hermes_tools, sys\n"
-        "begun = {'environments.manager', 'environments.local', 'httpx', 'trafilatura', 'pypdf', 'ddgs', 'lxml'}\n"
+        "begun = {'environments.tasks', 'environments.local', 'httpx', 'trafilatura', 'pypdf', 'ddgs', 'lxml'}\n"
         "print(begun & sys.modules.keys())\n"
         "from hermes_tools import terminal, process, read_file, write_file, search_files, patch\n"
         "write_file('a.txt', 'one\\n'); patch('a.txt', 'one', 'two'); terminal('mkdir sub; cd sub')\n"

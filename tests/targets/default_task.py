@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from environments import BaseEnvironment, manager
+from environments import BaseEnvironment, tasks
 
 
 @pytest.fixture
@@ -18,6 +18,6 @@ def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseEnviron
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("TERMINAL_ENV", "local")
     monkeypatch.setenv("TERMINAL_CWD", str(work))
-    manager.cleanup_all()
-    yield manager.get_environment()
-    manager.cleanup_all()
+    tasks.cleanup_all()
+    yield tasks.get_environment()
+    tasks.cleanup_all()

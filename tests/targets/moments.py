@@ -10,6 +10,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+from standins.daytona_client import daytona_stand_in
+from standins.modal_client import modal_stand_in
 
 from targets.backends import ssh_server
 from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
@@ -23,7 +25,7 @@ def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
     """The arguments of `create_environment` for a backend that is there as long as the context lasts.
 
     Args:
-        backend: `local`, `docker`, `singularity` or `ssh`.
+        backend: `local`, `docker`, `singularity`, `ssh`, `modal` or `daytona`; the last two on their stand-ins.
         folder: An empty directory for it.
     """
     match backend:
@@ -35,6 +37,12 @@ def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
         case "ssh":
             with ssh_server(folder) as server:
                 yield {"backend": backend, **server.settings, "cwd": str(folder)}
+        case "modal":
+            with modal_stand_in():
+                yield {"backend": backend}
+        case "daytona":
+            with daytona_stand_in():
+                yield {"backend": backend}
         case _:
             yield {"backend": backend}
 
@@ -56,7 +64,7 @@ def check_moments(backend: str, operation: str, most: int | None, folder: Path) 
 def _verdict_of(settings: Mapping[str, object], operation: str, most: int | None) -> str:
     """Return what `targets.trial.verdict` says in a process of its own, or that it says nothing."""
     found, there = _FORKS.Pipe(duplex=False)
-    process = _FORKS.Process(target=_try, args=(there, dict(settings), operation, most))
+    process = _FORKS.Process(target=_try, args=(there, dict(settings), operation, most, dict(os.environ)))
     process.start()
     there.close()
     try:
@@ -73,9 +81,16 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["environments.conformance.check", "code_execution", "environments.local"])
 
 
-def _try(there: Connection, settings: Mapping[str, object], operation: str, most: int | None) -> None:
+def _try(
+    there: Connection,
+    settings: Mapping[str, object],
+    operation: str,
+    most: int | None,
+    variables: Mapping[str, str],
+) -> None:
     from targets.trial import verdict
 
+    os.environ.update(variables)  # such as where a stand-in is, of which the server of forks does not know
     there.send(verdict(settings, operation, most))
     os._exit(0)  # a thread that hangs would keep the interpreter from its end
 

@@ -1,4 +1,4 @@
-"""The table of settings and the tests' config.yaml are those of hermes-agent itself, which `make compare` brings."""
+"""The table of settings and the tests' config.yaml are those of hermes-agent, whose releases `make compare` brings."""
 
 from __future__ import annotations
 
@@ -8,30 +8,63 @@ import re
 import zipfile
 from pathlib import Path
 
+import pytest
 import yaml
 
 from environments.legacy import OLDER
 
-CONFIG = Path(__file__).with_name("hermes_agent_config.yaml")
+CONFIGS = Path(__file__).parents[2] / "tests" / "environments"
 READ_HERE = ("terminal", "code_execution", "approvals", "web", "security")
+WHOLE = yaml.safe_load((CONFIGS / "hermes_agent_config.yaml").read_text())
+RELEASES = yaml.safe_load((CONFIGS / "hermes_agent_releases.yaml").read_text())
+OTHER_VARIABLES = {"TERMINAL_SSH"}
+"""Words that begin the name of a variable."""
+WHEELS = {
+    ".".join(wheel.name.split("-")[1].split(".")[:2]): wheel
+    for wheel in sorted(Path(os.environ["HERMES_AGENT_WHEELS"]).glob("hermes_agent-*.whl"))
+}
+"""The newest patch of each minor release that the package index has."""
 
 
-def test_the_table_and_the_config_are_those_of_hermes_agent() -> None:
-    with zipfile.ZipFile(os.environ["HERMES_AGENT_WHEEL"]) as wheel:
-        config = ast.parse(wheel.read("hermes_cli/config.py"))
+def defaults_of(wheel: zipfile.ZipFile) -> dict[str, ast.expr]:
+    """Return the sections of its default config, each as it is written in its code."""
+    names = {"hermes_cli/config_defaults.py", "hermes_cli/config.py"} & set(wheel.namelist())
+    for name in sorted(names, reverse=True):
+        for node in ast.parse(wheel.read(name)).body:
+            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            found = getattr(node, "value", None)
+            if target is not None and "DEFAULT_CONFIG" in ast.unparse(target) and isinstance(found, ast.Dict):
+                return {
+                    ast.literal_eval(key): value for key, value in zip(found.keys, found.values, strict=True) if key
+                }
+    raise AssertionError(f"no DEFAULT_CONFIG in {wheel.filename}")
+
+
+def test_there_is_a_release_to_compare_with() -> None:
+    assert "0.19" in WHEELS
+
+
+@pytest.mark.parametrize("release", WHEELS)
+def test_the_table_and_the_config_are_those_of_a_release(release: str) -> None:
+    with zipfile.ZipFile(WHEELS[release]) as wheel:
+        sections = defaults_of(wheel)
         sources = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith(".py")]
-    (defaults,) = [
-        node.value
-        for node in config.body
-        if isinstance(node, ast.Assign) and "DEFAULT_CONFIG" in ast.unparse(node.targets[0])
-    ]
-    assert isinstance(defaults, ast.Dict)
-    ours = yaml.safe_load(CONFIG.read_text())
-    sections = {ast.literal_eval(key): value for key, value in zip(defaults.keys, defaults.values, strict=True) if key}
-    assert sections.keys() == ours.keys()
+    differing = RELEASES[release]
+    assert sections.keys() <= {*WHOLE, *differing}
     for section in READ_HERE:
-        assert ast.literal_eval(sections[section]) == ours[section]
+        known = {**WHOLE[section], **differing.get(section, {})}
+        defaults = ast.literal_eval(sections[section]) if section in sections else {}
+        assert {key: known.get(key, "missing") for key in defaults} == defaults, section
     read = {name for text in sources for name in re.findall(r"""["'](TERMINAL_[A-Z_]+)["']""", text)}
     assert len(read) > 30
-    others = {"TERMINAL_SSH"}  # that is what some begin with
-    assert read - others == {older.variable for older in OLDER if older.variable}
+    assert read - OTHER_VARIABLES <= {older.variable for older in OLDER if older.variable}
+
+
+def test_each_variable_of_the_table_is_one_of_a_release() -> None:
+    read: set[str] = set()
+    for path in WHEELS.values():
+        with zipfile.ZipFile(path) as wheel:
+            for name in wheel.namelist():
+                if name.endswith(".py"):
+                    read |= set(re.findall(r"""["'](TERMINAL_[A-Z_]+)["']""", wheel.read(name).decode()))
+    assert {older.variable for older in OLDER if older.variable} <= read

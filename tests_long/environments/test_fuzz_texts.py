@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from environments import SettingsError
-from environments.config import read_mapping
 from environments.model_view import HarmlessText, PlainText, harmless, plain
 from environments.secrets import RedactedPieces, Redactor
+from environments.sources import read_mapping
 
 BITS = ["\x1b", "[", "]", "0;", "31m", "m", "K", "\x07", "\\", "\x9b", "\x9d", "\x90", "\x9c", "P", "(", "B", "\n"]
 BITS += ["a", "é", "\x18", "\x00", "\x7f", "\t", " ", "52;c;aGk=", "\r", "\b"]

@@ -21,7 +21,8 @@ from environments import (
     create_environment,
     load_settings,
 )
-from environments.approvals.settings import ApprovalSettings, load_approval_settings
+from environments.approvals.settings import ApprovalSettings
+from environments.factory import load_approval_settings
 from environments.legacy import DEFAULT_LIMITS, OLDER
 from environments.registry import BUILT_IN, backend_settings_class
 from environments.settings import RESOURCE_SETTINGS
@@ -29,7 +30,7 @@ from environments.validation import setting_names
 from hermes_tools.web.settings import WebSettings, load_web_settings
 
 # The sections that are read here, and the names of all others.
-WHOLE = Path(__file__).with_name("hermes_agent_config.yaml").read_text()
+WHOLE = (Path(__file__).parents[2] / "tests/environments/hermes_agent_config.yaml").read_text()
 OURS = ("terminal", "code_execution", "approvals", "web")
 
 
@@ -45,7 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget_warnings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.config._warned", set())
+    monkeypatch.setattr("environments.log._warned", set())
 
 
 def write_config(home: Path, text: str) -> None:
@@ -66,7 +67,7 @@ def test_a_whole_config_is_read_with_one_warning_for_each_key_that_has_nothing_h
     passed_over = [
         older.name
         for older in OLDER
-        if there.get(older.name, "") != "" and (not older.here or older.name == "approvals.mode")
+        if not older.is_unset(there.get(older.name)) and (not older.here or older.name == "approvals.mode")
     ]
     monkeypatch.setenv("TERMINAL_SSH_HOST", "somewhere")
     for backend in BUILT_IN:
@@ -84,7 +85,7 @@ def test_a_whole_config_is_read_with_one_warning_for_each_key_that_has_nothing_h
         assert sorted(named) == sorted(passed_over), backend
         limits = [text for text in said if "does not enforce" in text]
         assert len(said) == len(named) + len(limits)
-        assert len(limits) == (backend in ("local", "ssh", "modal", "daytona"))
+        assert len(limits) == (backend in ("local", "bubblewrap", "ssh", "modal", "daytona"))
 
 
 def test_the_values_of_a_whole_config_hold(home: Path) -> None:

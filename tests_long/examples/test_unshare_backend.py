@@ -72,5 +72,5 @@ def test_its_settings_come_from_the_usual_sources(installed: None, monkeypatch: 
     monkeypatch.setenv("TERMINAL_UNSHARE_TMP_SIZE", "8m")
     assert load_settings("unshare").unshare.tmp_size == "8m"
     assert load_settings("unshare_backend:UnshareEnvironment").unshare.tmp_size == "8m"
-    with pytest.raises(SettingsError, match=r"no such setting \(did you mean 'unshare_tmp_size'\?\)"):
+    with pytest.raises(SettingsError, match=r"no such setting of backend 'unshare' \(did you mean 'tmp_size'\?\)"):
         create_environment("unshare", tmp_sise="8m")

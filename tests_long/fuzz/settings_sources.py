@@ -11,8 +11,8 @@ from unittest import mock
 
 from code_execution.settings import load_code_execution_settings
 from environments import SettingsError, load_settings
-from environments.config import CONFIG_FILE
 from environments.registry import BUILT_IN
+from environments.settings import CONFIG_FILE
 from fuzz.target import Target, with_chance
 
 LONGEST_REFUSAL = 100_000

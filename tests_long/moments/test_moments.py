@@ -8,14 +8,14 @@ import pytest
 from targets.moments import check_moments, trials
 from targets.operations import OF_A_BACKEND, OPERATIONS
 
-MOST = {"local": None, "singularity": 12}
+MOST = {"local": None, "singularity": 12, "modal": 6, "daytona": 6}
 """Places in the code tried of each operation; on local, every moment."""
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     ("backend", "operation"),
-    [*trials(["local"], OPERATIONS), *trials(["singularity"], OF_A_BACKEND)],
+    [*trials(["local"], OPERATIONS), *trials(["singularity", "modal", "daytona"], OF_A_BACKEND)],
 )
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path

@@ -9,7 +9,7 @@ import pytest
 from environments import BaseEnvironment, DeniedError, SettingsError
 from environments.approvals import Allow, Ask, CommandRequest, Deny, ScriptRequest, ToolCallRequest
 from environments.approvals.rules import Rules
-from environments.approvals.settings import load_approval_settings
+from environments.factory import load_approval_settings
 
 Make = Callable[..., BaseEnvironment]
 Configure = Callable[[str], None]

@@ -104,7 +104,7 @@ def test_a_record_of_a_script_that_cannot_be_written_is_refused_before_it_runs(e
 def test_the_tools_that_a_model_calls_itself_are_recorded(
     path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ):
-    from environments.manager import cleanup_environment
+    from environments.tasks import cleanup_environment
 
     monkeypatch.setenv("TERMINAL_RECORD", str(path))
     request.addfinalizer(lambda: cleanup_environment("recorded"))

@@ -206,7 +206,7 @@ def test_a_forked_child_ends_nothing_of_its_parents() -> None:
         import gc, os, sys, warnings
         warnings.simplefilter("ignore", DeprecationWarning)
         from environments import TerminalError, create_environment
-        from environments.manager import get_environment
+        from environments.tasks import get_environment
         env = create_environment("local")
         env.execute("export A=1; plain=2; sleep 1000 >/dev/null 2>&1 & echo $! >/dev/null")
         process = env.start("cat")

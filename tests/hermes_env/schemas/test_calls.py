@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 from targets.figures import DRAWS_TWO
 
 from code_execution import execute_code, tools_from_schemas
-from environments import BaseEnvironment, manager
+from environments import BaseEnvironment, tasks
 from hermes_env.schemas import handle_function_call, tool_schemas
 from hermes_env.schemas.answers import MAX_ANSWER_CHARACTERS, answer
 from hermes_env.schemas.descriptions import DESCRIPTIONS
@@ -42,7 +42,7 @@ def test_each_task_has_a_session_of_its_own(env: BaseEnvironment) -> None:
     called("terminal", {"command": "export WHO=second"}, task_id="another")
     assert called("terminal", {"command": "echo $WHO"})["output"] == "first\n"
     assert called("terminal", {"command": "echo $WHO"}, task_id="another")["output"] == "second\n"
-    assert manager.get_environment() is env
+    assert tasks.get_environment() is env
 
 
 def test_a_script_runs_with_its_tools_and_what_it_prints_comes_back(env: BaseEnvironment) -> None:

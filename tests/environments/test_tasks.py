@@ -11,23 +11,23 @@ from pathlib import Path
 import pytest
 
 import environments
-from environments import BaseEnvironment, SettingsError, TerminalError, create_environment, manager
+from environments import BaseEnvironment, SettingsError, TerminalError, create_environment, tasks
 from environments.conformance.check import wait_until
 from environments.local import LocalEnvironment
-from environments.manager import (
+from environments.sources import load_settings
+from environments.tasks import (
     cleanup_all,
     cleanup_environment,
     clear_task_settings,
     get_environment,
     register_task_settings,
 )
-from environments.sources import load_settings
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _fast_reaper() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(manager, "REAP_INTERVAL", 0.05)
+        patched.setattr(tasks, "REAP_INTERVAL", 0.05)
         yield
 
 
@@ -64,7 +64,7 @@ def test_an_idle_environment_is_cleaned_up_and_a_busy_one_is_not() -> None:
     process = busy.start("read line")
     assert process.wait(lifetime + 1) is None
     idle = get_environment("idle", lifetime_seconds=0.1)
-    assert wait_until(lambda: "idle" not in manager._environments, 60)
+    assert wait_until(lambda: "idle" not in tasks._environments, 60)
     with pytest.raises(TerminalError, match="cleaned up"):
         idle.execute("true")
     assert process.running
@@ -82,9 +82,7 @@ class RaisingEnvironment(LocalEnvironment):
 @pytest.fixture
 def raising(monkeypatch: pytest.MonkeyPatch) -> BaseEnvironment:
     with monkeypatch.context() as patched:
-        patched.setattr(
-            manager, "create_environment", lambda task_id: RaisingEnvironment(load_settings(task_id=task_id))
-        )
+        patched.setattr(tasks, "create_environment", lambda task_id: RaisingEnvironment(load_settings(task_id=task_id)))
         return get_environment("raising")
 
 
@@ -106,7 +104,7 @@ def test_the_reaper_survives_an_environment_that_raises(
     monkeypatch.setenv("TERMINAL_LIFETIME_SECONDS", "0.1")
     raising.settings = dataclasses.replace(raising.settings, lifetime_seconds=0.1)
     other = get_environment("other")
-    assert wait_until(lambda: not manager._environments, 60)
+    assert wait_until(lambda: not tasks._environments, 60)
     with pytest.raises(TerminalError, match="cleaned up"):
         other.execute("true")
 
@@ -187,7 +185,7 @@ def test_an_environment_that_takes_long_to_make_holds_up_no_other_task(monkeypat
             assert go_on.wait(60)
         return create_environment("local", task_id=task_id)
 
-    monkeypatch.setattr(manager, "create_environment", create)
+    monkeypatch.setattr(tasks, "create_environment", create)
     with ThreadPoolExecutor() as threads:
         slow = [threads.submit(get_environment, "slow") for _ in range(3)]
         assert begun.wait(60)

@@ -1,0 +1,178 @@
+"""What is read of config.yaml: which names are slips, where a setting belongs, and what a document may be."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from code_execution.settings import CodeExecutionSettings, load_code_execution_settings
+from environments import SettingsError, create_environment, load_settings
+from environments.approvals.settings import ApprovalSettings
+from environments.sources import SECTIONS, read_mapping
+from environments.validation import setting_names
+from hermes_tools.web.settings import WebSettings, load_web_settings
+
+SLIPS = {
+    "terminl": "terminal",
+    "terminals": "terminal",
+    "Terminal": "terminal",
+    "termianl": "terminal",
+    "code-execution": "code_execution",
+    "codeexecution": "code_execution",
+    "approval": "approvals",
+    "securty": "security",
+    "WEB": "web",
+}
+OTHERS = ("model", "display", "terminal_ui", "browser", "memory", "skills", "command_allowlist", "_config_version")
+"""Sections of the older system, which reads the same file, and of programs beside it."""
+
+
+def test_a_misspelt_section_is_an_error_that_names_the_right_one(configure: Callable[[str], None]) -> None:
+    taken = []
+    for slip, meant in SLIPS.items():
+        configure(f"{slip}:\n  env: docker\n")
+        try:
+            load_settings()
+        except SettingsError as error:
+            if f"{slip!r} (did you mean {meant!r}?)" in str(error):
+                continue
+        taken.append(slip)
+    assert taken == []
+
+
+def test_no_command_runs_on_this_machine_for_a_misspelt_section(configure: Callable[[str], None]) -> None:
+    configure("terminl:\n  env: docker\n")
+    with pytest.raises(SettingsError, match="terminl"):
+        create_environment()
+
+
+def test_sections_of_other_programs_are_left_alone(configure: Callable[[str], None]) -> None:
+    configure("".join(f"{name}:\n  env: docker\n" for name in OTHERS) + "terminal: {cwd: /tmp}\n")
+    assert load_settings().cwd == "/tmp"
+
+
+def test_a_setting_outside_of_its_section_is_an_error_that_names_the_section(configure: Callable[[str], None]) -> None:
+    taken = []
+    for text, said in (
+        ("write_denylist: ['/x']", "write_denylist: has no effect there; write it in the section terminal"),
+        (
+            "write_denylst: ['/x']",
+            "has no effect there (did you mean 'write_denylist'?); write it in",
+        ),
+        ("approvals: {mode: manual}\ndeny: [curl]", "deny: has no effect there; write it in the section approvals"),
+        ("terminal:\nenv: docker", "env: has no effect there; write it in the section terminal"),
+        ("image: python:3.12-slim", "image: has no effect there; write it in the section terminal"),
+        ("timeout: 5", "the section terminal or approvals or code_execution or web"),
+        ("approval:\n  deny: [curl]", "no such section 'approval' (did you mean 'approvals'?)"),
+        ("approvals:", "approvals: has nothing in it; indent the rules below it, or remove the line"),
+        ("approvals:\ndeny: [curl]", "approvals: has nothing in it"),
+        ("approvals: {denny: [curl]}", "approvals.denny: no such setting (did you mean 'deny'?)"),
+        ("approvals: {write_denylist: ['/x']}", "approvals.write_denylist: is a setting of the section terminal"),
+        ("approvals: deny", "approvals: it should be a mapping of names to values, not a str"),
+        ("terminal: {destructive_commands: deny}", "it is one of the section approvals of config.yaml"),
+        ("terminal: {denylist: ['/x']}", "did you mean 'write_denylist'?"),
+        (
+            "security: {write_denylist: ['/x']}",
+            "security.write_denylist: has no effect there",
+        ),
+        ("security: {deny: [curl]}", "security.deny: has no effect there; write it in the section approvals"),
+        ("tools: {write_denylist: ['/x']}", "tools.write_denylist: has no effect there"),
+        ("terminal: {tirith_path: x}\nsecurity: [x]\nsandbox_paths: [/a]", "sandbox_paths: has no effect there"),
+    ):
+        configure(text + "\n")
+        try:
+            create_environment("local")
+        except SettingsError as error:
+            if said in str(error):
+                continue
+            taken.append((text, str(error)))
+        else:
+            taken.append((text, ""))
+    assert taken == []
+
+
+def test_a_key_that_is_far_from_all_is_passed_over_with_one_warning(
+    configure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("environments.log._warned", set())
+    monkeypatch.setenv("TERMINAL_DOCKER_COLOUR", "blue")
+    configure("terminal: {emulator: moonshine, timeout: 7}\ncode_execution: {kettle: 1}\nweb: {kettle: 1}\n")
+    for _ in range(2):
+        assert load_settings("docker").timeout == 7
+        load_code_execution_settings()
+        load_web_settings()
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(said) == 4
+    for name in ("terminal.emulator", "code_execution.kettle", "web.kettle", "TERMINAL_DOCKER_COLOUR"):
+        (warning,) = [text for text in said if name in text]
+        assert "passed over: there is no such setting" in warning and "moonshine" not in warning
+
+
+def test_what_is_no_regular_file_is_refused_at_once(configure: Callable[[str], None], tmp_path: Path) -> None:
+    path = tmp_path / "home" / "config.yaml"
+    for make, kind in (
+        (lambda: os.mkfifo(path), "FIFO"),
+        (path.mkdir, "directory"),
+        (lambda: path.symlink_to("/dev/null"), "device"),
+    ):
+        make()
+        with pytest.raises(SettingsError, match=f"config.yaml: is a {kind}; put a file of YAML in its place"):
+            create_environment()
+        path.rmdir() if kind == "directory" else path.unlink()
+
+
+def test_the_sections_here_have_the_keys_of_their_classes() -> None:
+    for section, model in (
+        ("approvals", ApprovalSettings),
+        ("code_execution", CodeExecutionSettings),
+        ("web", WebSettings),
+    ):
+        assert sorted(SECTIONS[section]) == sorted(setting_names(model))
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+def test_a_section_is_read_whatever_the_others_hold() -> None:
+    document = read_mapping("ours: {a: 1}\nother: {when: 2020-99-99, x: 1, x: 2}\n", "file")
+    assert document.value("ours") == {"a": 1}
+    assert document.value("missing") is None
+
+
+def test_aliases_and_merges_are_followed() -> None:
+    document = read_mapping("base: &b {a: 1}\nours: {<<: *b, c: [*b, *b]}\n", "file")
+    assert document.value("ours") == {"a": 1, "c": [{"a": 1}, {"a": 1}]}
+
+
+@pytest.mark.usefixtures("without_collector")
+def test_what_is_wrong_or_too_much_is_a_short_error() -> None:
+    for text, said in (
+        (f"{BOMB}ours: *h", "with its aliases it has more than 50,000 values"),
+        ("ours: &a [*a]", "holds itself"),
+        ("ours: {x: 1, x: 2}", "the key at line 1, column 14 is there twice"),
+        ("ours: 1\nours: 2", "the key ours at line 2, column 7 is there twice"),
+        (f"ours: {'[' * 60}{']' * 60}", "more than 50 collections are in each other"),
+        (f"ours: {'[' * 1000}", "nested too deeply"),
+        ("ours: 2020-99-99", "a value is not what it says to be"),
+        ("ours: !!bool maybe", "a value is not what it says to be"),
+        ("ours: !!timestamp never", "a value is not what it says to be"),
+        ("ours: !!int ''", "a value is not what it says to be"),
+        (f"ours: {'9' * 10_000}", "a value is not what it says to be"),
+        ("ours: {[1]: 2}", "is not valid YAML"),
+        ("ours: !!python/object:os.system x", "is not valid YAML"),
+        ("ours: *missing", "is not valid YAML"),
+        ("1: 2", "should be text"),
+        ("- ours", "not a list"),
+        ("just text", "not a text"),
+        ("ours: 1\n---\nours: 2", "is not valid YAML"),
+        (f"ours: {'x' * 1_000_001}", "longer than 1,000,000 characters"),
+    ):
+        with pytest.raises(SettingsError, match=f"^file.*{said}") as caught:
+            read_mapping(text, "file").value("ours")
+        assert len(str(caught.value)) < 300
