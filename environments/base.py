@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, Unpack
 
 from environments.approvals.gate import Gate
 from environments.cancellation import cancellable
@@ -228,7 +228,7 @@ class BaseEnvironment(ABC):
             TerminalError: Something could not be ended, or the target is lost.
         """
 
-    def set_network(self, network: Literal["full", "none"] | Sequence[str]) -> None:
+    def set_network(self, network: str | Sequence[str]) -> None:
         """Change the list of hosts that the target can reach, see docs/network.md.
 
         Connections to hosts that are not in the new list are closed. `renew` brings back the list of the settings.

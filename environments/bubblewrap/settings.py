@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from environments.network.rules import Network
+from environments.network.setting import Network
 from environments.settings import BackendSettings
 
 

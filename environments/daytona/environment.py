@@ -24,7 +24,7 @@ from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import open_terminal
 from environments.found_target import KEPT, FoundTarget, sandbox_labels
 from environments.log import logger
-from environments.network.rules import Network
+from environments.network.setting import Network
 from environments.owner import Orphan
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings

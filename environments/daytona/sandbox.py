@@ -14,7 +14,8 @@ from environments.errors import EnvironmentStartError
 from environments.found_target import sandbox_labels
 from environments.loop import spawn
 from environments.model_view import plain
-from environments.network.rules import Network, service_lists
+from environments.network.rules import service_lists
+from environments.network.setting import Network
 from environments.settings import EnvironmentSettings
 from environments.short_commands.sandbox import kept_key
 from environments.starting import Start, current_start

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import SettingsError, UnsupportedError
-from environments.network.rules import Network, service_lists
+from environments.network.rules import service_lists
+from environments.network.setting import Network
 from environments.plain_number import plain_number
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target

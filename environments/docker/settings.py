@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import SettingsError, UnsupportedError
-from environments.network.rules import Network
+from environments.network.setting import Network
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target
 

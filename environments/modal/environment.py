@@ -42,7 +42,7 @@ from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.snapshots import Snapshot, delete_image
 from environments.modal.stream import ModalStream
-from environments.network.rules import Network
+from environments.network.setting import Network
 from environments.owner import MARKER_VARIABLE, Orphan
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings

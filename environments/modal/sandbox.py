@@ -19,7 +19,8 @@ from environments.found_target import CREATED, sandbox_labels
 from environments.log import logger
 from environments.modal.service import service
 from environments.modal.settings import ModalSettings, volume_parts
-from environments.network.rules import Network, service_lists
+from environments.network.rules import service_lists
+from environments.network.setting import Network
 from environments.settings import EnvironmentSettings
 from environments.starting import current_start
 

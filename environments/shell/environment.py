@@ -9,12 +9,12 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from environments.base import BaseEnvironment
 from environments.errors import UnsupportedError
 from environments.loop import Call, current, on_loop, run, waits_for
-from environments.network.rules import network_argument
+from environments.network.setting import network_argument
 from environments.owner import Owner
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
@@ -352,7 +352,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         return self.life.is_ours and self.life.stage is Stage.STARTED and self.session_of_execute.is_ready
 
     @on_loop
-    async def set_network(self, network: Literal["full", "none"] | Sequence[str]) -> None:
+    async def set_network(self, network: str | Sequence[str]) -> None:
         """Change the list of hosts that can be reached, see `BaseEnvironment`."""
         hosts = network_argument(network)
         self.life.check()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.network.proxy import NetworkProxy
-from environments.network.rules import Network
+from environments.network.setting import Network
 from environments.shell.dialect.boot import marked
 from environments.shell.lifecycle import weakly
 from environments.shell.pool import opened

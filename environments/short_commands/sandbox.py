@@ -6,12 +6,13 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.loop import on_loop
-from environments.network.rules import Network, network_argument, service_lists
+from environments.network.rules import service_lists
+from environments.network.setting import Network, network_argument
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings, hermes_home
 from environments.short_commands.environment import PerCommandEnvironment
@@ -160,7 +161,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         self.observation.target = ("sandbox", self.id_of(self.sandbox))
 
     @on_loop
-    async def set_network(self, network: Literal["full", "none"] | Sequence[str]) -> None:
+    async def set_network(self, network: str | Sequence[str]) -> None:
         """Have the service hold the sandbox to other hosts, see `BaseEnvironment`."""
         hosts = network_argument(network)
         service_lists("network", hosts)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from environments.errors import SettingsError
-from environments.network.rules import Network
+from environments.network.setting import Network
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 
 _INSTANCE = re.compile(r"[a-zA-Z0-9_.-]+")

@@ -14,12 +14,11 @@ from environments.errors import SettingsError, UnsupportedError
 from environments.network.rules import (
     RefusedError,
     Rules,
-    checked_network,
     is_public,
-    network_argument,
     parse_host,
     split_port,
 )
+from environments.network.setting import checked_network, network_argument
 
 LABELS = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(LABELS, min_size=1, max_size=4).map(".".join)
