@@ -18,7 +18,7 @@ from targets.refusing_link import RefusingLink
 from targets.renewal import having
 
 from environments import EnvironmentStartError, Pool, create_environment
-from environments.pool import refusal
+from environments.pool import backoff
 from environments.shell.pool import Control
 
 MakePool = Callable[..., Pool]
@@ -104,7 +104,7 @@ def test_what_was_started_first_is_ended_also_by_a_look_that_comes_late(engine, 
 
 
 def test_an_engine_that_is_too_busy_is_asked_again(containers, link, monkeypatch) -> None:
-    monkeypatch.setattr(refusal, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(backoff, "FIRST_DELAY", 0.01)
     link.refuse("/containers/create", times=2)
     with containers() as pool:
         assert Borrower(pool).join() == "works\n"

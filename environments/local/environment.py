@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
+from environments.local.bash import open_bash, remember_bash
 from environments.local.bearers import Newcomers, has_none, hunt
 from environments.local.settings import LocalSettings
 from environments.shell.child_stream import ChildStream
+from environments.shell.dialect.boot import BootArgv
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 from environments.sources import load_settings
@@ -51,7 +53,12 @@ class LocalEnvironment(PersistentShellEnvironment):
 
     async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a child process, see `PersistentShellEnvironment`."""
-        return ChildStream(argv, terminal=terminal)
+        bash = open_bash(argv) if isinstance(argv, BootArgv) and argv.is_plain else None
+        return bash or ChildStream(argv, terminal=terminal)
+
+    def found_bash(self) -> None:
+        """Start it at once from now on, see `PersistentShellEnvironment`."""
+        remember_bash()
 
     async def stop_target(self) -> None:
         """Remove the pipes that shells were killed with, where there is no /proc. This machine stays up."""

@@ -1,6 +1,5 @@
-"""Environments that are started ahead, and lent to whoever needs one."""
+"""Environments that are started ahead, and lent."""
 
-from environments.pool.keeper import PoolStats
-from environments.pool.pool import Pool
+from environments.pool.pool import Pool, PoolStats
 
 __all__ = ["Pool", "PoolStats"]

@@ -1,26 +1,64 @@
-"""A pool: environments that are started ahead, and lent fresh to whoever needs one."""
+"""A pool of environments: started ahead and for leases, lent, and removed when they are old, lost or used."""
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
+import itertools
+import math
 import os
+import secrets
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextvars import Context
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from environments.base import BaseEnvironment
 from environments.cancellation import check_scope
 from environments.errors import TerminalError
-from environments.loop import current, run
+from environments.factory import environment_of
+from environments.log import logger
+from environments.loop import current, in_worker, run, shielded, spawn, work_of
 from environments.options import check_count, check_patience, check_seconds
-from environments.pool.borrower import Borrower
-from environments.pool.keeper import Keeper, PoolStats
-from environments.pool.recipe import Recipe
-from environments.pool.start_place import start_place
+from environments.pool.backoff import StartPlace, Verdict, delay, verdict
+from environments.pool.lease import Lease, Member
+from environments.registry import backend_class
 from environments.settings import EnvironmentSettings
+from environments.tasks import TaskSettings
+
+RETRY_DELAY = 2.0
+"""Seconds until the next step after one that a backend's fault has cut short."""
+REFUSALS = 6
+"""How often in a row an engine may refuse before leases fail; with the pauses, half a minute."""
+ENDED_AT_ONCE = 16
+"""How many environments are removed at the same time when the pool is closed."""
+
+log = logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStats:
+    """The numbers of a pool at one moment. `idle + lent + starting + ending` is never above its `max`."""
+
+    idle: int
+    """Environments that are ready and lent to nobody."""
+    lent: int
+    """Environments that are in use."""
+    starting: int
+    """Environments that are being started, or made anew behind a use."""
+    ending: int
+    """Environments that are being removed."""
+    waiting: int
+    """Borrowers that wait for one."""
+    started: int
+    """Environments that have been started since the pool was made."""
+    failed: int
+    """Starts that have failed since."""
 
 
 class Pool:
@@ -60,19 +98,42 @@ class Pool:
         max_starting: int | None = None,
     ) -> None:
         _check_numbers(min, max, idle, uses, start_rate, max_starting)
-        recipe = Recipe(settings)
-        self.settings = recipe.settings
-        """What its environments have in common."""
-        self._pid = os.getpid()
-        limits = recipe.backend.start_limits(recipe.settings)
-        place = start_place(recipe.settings, limits.place)
+        self._hooks: Mapping[str, Any] = {}
+        if isinstance(settings, EnvironmentSettings):
+            self.settings = settings
+            """What its environments have in common."""
+        else:
+            asked = TaskSettings(settings if isinstance(settings, Mapping) else {"backend": settings})
+            self.settings, self._hooks = asked.loaded(), asked.hooks
+        backend = backend_class(self.settings.env)
+        limits = backend.start_limits(self.settings)
+        self._place = StartPlace.of(self.settings, limits.place)
         rate = limits.per_second if start_rate is None else start_rate
-        at_once = limits.at_once if max_starting is None else max_starting
-        limits = replace(limits, per_second=rate, at_once=at_once)
-        self._keeper = Keeper(recipe, place, limits, min, max, idle, uses)
+        self._limits = replace(limits, per_second=rate, at_once=max_starting or limits.at_once)
+        self._min, self._max, self._idle_limit, self._uses = min, max, idle, uses
+        self._name = f"backend {self.settings.env!r}"
+        self._task_ids = (f"{self.settings.task_id}-{secrets.token_hex(3)}-{number}" for number in itertools.count(1))
+        self._pid = os.getpid()
+        # The rest is the loop thread's.
+        self._idle: list[Member] = []
+        self._lent: set[Member] = set()
+        self._starting: set[Member] = set()
+        self._ending: set[Member] = set()
+        self._waiting: deque[Lease] = deque()
+        self._refusal: BaseException | None = None
+        self._started = self._failed = self._failed_in_a_row = 0
+        self._stock_again = 0.0
+        """When the stock may be filled again after a start that has failed, on the monotonic clock."""
+        self._looked = time.monotonic()
+        self._changed = asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._jobs: set[asyncio.Task[None]] = set()
         atexit.register(self.close)  # behind the import of the backend, whose environments are ended before otherwise
         if min:
-            current().soon(self._keeper.begin)
+            current().soon(self._begin)
+
+    # In the caller's thread.
 
     @contextlib.contextmanager
     def environment(
@@ -92,29 +153,30 @@ class Pool:
             TypeError: The timeout is no number.
             ValueError: It is below 0.
         """
-        borrower = self._borrower(timeout, interrupt)
+        lease = self._new_lease(timeout, interrupt)
         try:
-            env = run(lambda _: self._keeper.lend(borrower))
-            borrower.has_begun = True
+            env = run(lambda _: self._lend(lease))
+            lease.has_begun = True
             yield env
         finally:
-            self._take_back(borrower)
+            self._release(lease)
 
-    def _borrower(self, timeout: float | None, interrupt: threading.Event | None = None) -> Borrower:
+    def _new_lease(self, timeout: float | None, interrupt: threading.Event | None = None) -> Lease:
         self._check_process()
         if timeout is not None:
             timeout = check_patience(timeout)
         check_scope()
-        return Borrower(self.settings.env, timeout, interrupt)
+        return Lease(self.settings.env, timeout, interrupt)
 
-    def _take_back(self, borrower: Borrower) -> None:
+    def _release(self, lease: Lease) -> None:
+        """End a lease, in any thread: its environment is made anew for the next one, or removed."""
         if self._is_ours:
-            self._keeper.take_back(borrower)
+            current().soon(self._take_back, lease)
 
     def stats(self) -> PoolStats:
         """Return how many environments there are, and what they do."""
         self._check_process()
-        return run(lambda _: self._keeper.stats())
+        return run(lambda _: self._count())
 
     def close(self) -> None:
         """Remove all environments, also those that are lent or being started, and return when they are gone.
@@ -122,7 +184,7 @@ class Pool:
         Those who wait for one are told. Safe to call twice, and from any thread. In a forked child it does nothing.
         """
         if self._is_ours:
-            run(lambda _: self._keeper.close())
+            run(lambda _: self._close())
             atexit.unregister(self.close)
 
     @property
@@ -143,6 +205,270 @@ class Pool:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    # On the loop thread: the stock. What a backend can only do by waiting runs on worker threads.
+
+    async def _count(self) -> PoolStats:
+        return PoolStats(
+            idle=len(self._idle),
+            lent=len(self._lent),
+            starting=len(self._starting),
+            ending=len(self._ending),
+            waiting=len(self._waiting),
+            started=self._started,
+            failed=self._failed,
+        )
+
+    def _begin(self) -> None:
+        """Begin to keep the stock, unless that was done."""
+        if self._keeping is None and self._closing is None:
+            self._place.watch(self._changed.set)
+            self._keeping = _apart(self._keep())
+
+    async def _keep(self) -> None:
+        while self._closing is None:
+            self._changed.clear()
+            try:
+                wait = await self._step()
+            except Exception as error:  # nothing that a backend raises may end the pool
+                log.warning("%s: the pool could not be kept: %r", self._name, error)
+                wait = RETRY_DELAY
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if wait == math.inf else wait):
+                    await self._changed.wait()
+
+    async def _step(self) -> float:
+        """Remove and start what is due, and return seconds until there may be more to do."""
+        waits = [self._remove_old(), await self._remove_lost()]
+        while (wait := self._next_start()) == 0:
+            if wait := self._place.begin(self._limits):
+                break
+            member = Member()
+            self._starting.add(member)
+            self._job(self._start(member))
+        return min(*waits, wait)
+
+    def _next_start(self) -> float:
+        """Return seconds until another environment is to be started; infinity if none is."""
+        supply = len(self._idle) + len(self._starting)
+        total = supply + len(self._lent) + len(self._ending)
+        if self._closing or total >= self._max or supply >= len(self._waiting) + self._min:
+            return math.inf
+        if supply < len(self._waiting):
+            return 0.0
+        return max(0.0, self._stock_again - time.monotonic())
+
+    def _remove_old(self) -> float:
+        """Remove those above `min` that were idle for too long, and return seconds until there may be another."""
+        spare = max(0, len(self._idle) - self._min)
+        now = time.monotonic()
+        old = [each for each in self._idle[:spare] if now - each.idle_since >= self._idle_limit]
+        for member in old:
+            self._remove(member)
+        return math.inf if len(old) == spare else max(0.0, self._idle[0].idle_since + self._idle_limit - now)
+
+    async def _remove_lost(self) -> float:
+        """Remove those that were lost while they were idle, and return seconds until the next look."""
+        if not self._idle:
+            return math.inf
+        interval = self._limits.look_interval
+        if time.monotonic() - self._looked >= interval:
+            self._looked = time.monotonic()
+            for member in self._idle.copy():
+                if not await in_worker(_is_ready, member) and member in self._idle:
+                    log.info("%s: an environment was lost before it was lent", self._name)
+                    self._remove(member)
+        return max(0.0, self._looked + interval - time.monotonic())
+
+    # On the loop thread: starts.
+
+    async def _start(self, member: Member) -> None:
+        """Make an environment and start it. The place has let it begin."""
+        try:
+            settings = replace(self.settings, task_id=next(self._task_ids))
+            member.env = await in_worker(lambda: environment_of(settings, **self._hooks))
+            self._check_open()
+            await _done(member.env.prepare)
+        except BaseException as error:  # whatever a backend that was installed apart, or a user's callback, raises
+            self._start_failed(error)
+            await self._end(member)
+        else:
+            self._place.end(refused=False)
+            self._started += 1
+            self._failed_in_a_row, self._refusal = 0, None
+            self._ready(member)
+
+    def _ready(self, member: Member) -> None:
+        if member in self._starting:
+            self._starting.discard(member)
+            self._have_idle(member)
+
+    def _start_failed(self, error: BaseException) -> None:
+        meaning = verdict(error)
+        refusals = self._place.end({Verdict.BUSY: True, Verdict.WRONG: False}.get(meaning))
+        if self._closing:
+            return
+        log.info("%s: a start of the pool has failed: %s", self._name, error)
+        self._failed += 1
+        self._failed_in_a_row += 1
+        self._stock_again = time.monotonic() + delay(self._failed_in_a_row)
+        failing = {Verdict.WRONG: len(self._waiting), Verdict.BUSY: 0, Verdict.CHANCE: 1}[meaning]
+        if meaning is Verdict.BUSY:
+            self._refusal = error
+            for lease in self._waiting:
+                lease.refusal = error
+            if refusals >= REFUSALS:
+                failing = len(self._waiting)
+        for _ in range(min(failing, len(self._waiting))):
+            self._waiting.popleft().fail(error)
+
+    # On the loop thread: leases.
+
+    async def _lend(self, lease: Lease) -> BaseEnvironment:
+        """Give a lease the environment that was ready last, or have it wait behind the others.
+
+        Raises:
+            TerminalError: The pool was closed.
+            EnvironmentStartError, CallCancelledError: As `environment` does.
+        """
+        self._check_open()
+        self._begin()
+        lease.refusal = self._refusal
+        self._waiting.append(lease)
+        self._serve()
+        self._changed.set()
+        while True:
+            member = await lease.wait()
+            if await in_worker(_is_ready, member):
+                assert member.env
+                return member.env
+            self._remove(member)
+            self._check_open()
+            lease.member = None
+            self._waiting.appendleft(lease)  # before all others
+            self._serve()
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise _closed()
+
+    def _have_idle(self, member: Member) -> None:
+        member.idle_since = time.monotonic()
+        self._idle.append(member)
+        self._serve()
+        self._changed.set()
+
+    def _serve(self) -> None:
+        while self._waiting and self._idle:
+            member = self._idle.pop()
+            member.uses += 1
+            self._lent.add(member)
+            self._waiting.popleft().grant(member)
+
+    def _take_back(self, lease: Lease) -> None:
+        if lease in self._waiting:
+            self._waiting.remove(lease)
+        member, lease.member = lease.member, None
+        if member not in self._lent or member is None:
+            self._changed.set()
+        elif not lease.has_begun:
+            self._lent.discard(member)
+            member.uses -= 1
+            self._have_idle(member)
+        elif member.uses < self._uses:
+            self._lent.discard(member)
+            self._starting.add(member)
+            self._job(self._renew(member))
+        else:
+            self._remove(member)
+
+    async def _renew(self, member: Member) -> None:
+        """Prepare an environment for the next lease."""
+        assert member.env
+        try:
+            await _done(member.env.renew)
+            await _done(member.env.prepare)
+        except BaseException as error:
+            log.info("%s: an environment is not lent again: %s", self._name, error)
+            await self._end(member)
+        else:
+            self._ready(member)
+
+    # On the loop thread: ends.
+
+    def _remove(self, member: Member) -> None:
+        """Remove an environment, wherever it is, in a task of its own."""
+        self._have_ending(member)
+        self._job(self._end(member))
+
+    def _have_ending(self, member: Member) -> None:
+        if member in self._idle:
+            self._idle.remove(member)
+        self._lent.discard(member)
+        self._starting.discard(member)
+        self._ending.add(member)
+
+    async def _end(self, member: Member) -> None:
+        self._have_ending(member)
+        try:
+            if member.env:
+                await _done(member.env.cleanup)
+        except BaseException as error:  # a backend that was installed apart may raise anything
+            what = str(error) if isinstance(error, TerminalError) else type(error).__name__
+            log.warning("%s: an environment could not be cleaned up: %s", self._name, what)
+        self._ending.discard(member)
+        self._changed.set()
+
+    async def _close(self) -> None:
+        """End everything. All callers wait for one end, which goes on when they are cut short."""
+        if self._closing is None:
+            self._closing = spawn(self._end_all())
+        await shielded(self._closing)
+
+    async def _end_all(self) -> None:
+        self._place.unwatch(self._changed.set)
+        self._changed.set()
+        error = _closed()
+        while self._waiting:
+            self._waiting.popleft().fail(error)
+        room = asyncio.Semaphore(ENDED_AT_ONCE)
+
+        async def end(member: Member) -> None:
+            async with room:
+                await self._end(member)
+
+        await asyncio.gather(*map(end, {*self._idle, *self._lent, *self._starting}))
+        while self._jobs:
+            await asyncio.wait(self._jobs)
+        if self._keeping:
+            await shielded(self._keeping)
+
+    def _job(self, work: Coroutine[Any, Any, None]) -> None:
+        job = _apart(work)
+        self._jobs.add(job)
+        job.add_done_callback(self._jobs.discard)
+
+
+def _apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """Run a coroutine outside of the scope and the limits of the lease that has caused it.
+
+    The end of the program does not wait for it: `close` is called there.
+    """
+    return current().loop.create_task(work, context=Context())
+
+
+def _is_ready(member: Member) -> bool:
+    return member.env is not None and member.env.is_ready
+
+
+async def _done(method: Callable[[], object]) -> None:
+    """Do the work of a method of an environment: on the loop where it has a coroutine, else on a worker thread."""
+    work = work_of(method)
+    await (work(None) if work else in_worker(method))
+
+
+def _closed() -> TerminalError:
+    return TerminalError("the pool was closed; make a new one")
 
 
 def _check_numbers(

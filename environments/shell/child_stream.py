@@ -131,6 +131,12 @@ class ChildStream(Stream):
         self._input = ours
         self._channels = {ours: Channel.STDOUT}
 
+    @property
+    def pid(self) -> int:
+        """The process id of the child, where it is one of this process."""
+        assert isinstance(self._child, subprocess.Popen)
+        return self._child.pid
+
     # The end of the child, by a pidfd, or by a thread where the system has none.
 
     def _watch_child(self) -> None:

@@ -113,6 +113,9 @@ class PersistentShellEnvironment(BaseEnvironment):
             EnvironmentStartError: The process could not be started.
         """
 
+    def found_bash(self) -> None:
+        """Note that a shell of the target's own user has turned out to be a bash that has all that is needed."""
+
     def find_user(self, user: str) -> TargetUser:
         """Look for a user of the target, and for a way to become that user.
 

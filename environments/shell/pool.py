@@ -21,6 +21,7 @@ from environments.errors import (
 from environments.loop import current, done_within, shielded, spawn
 from environments.owner import MARKER_VARIABLE
 from environments.shell.dialect.base import Dialect, Request, Where
+from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.boot import Beginning, boot_argv
 from environments.shell.dialect.commands import signalling
 from environments.shell.keepers import Keepers
@@ -164,7 +165,9 @@ class Shells:
         try:
             argv = boot_argv(beginning.marker, terminal is not None, env.settings.scrub_env)
             how = (env.open_stream_as, user) if user else (env.open_stream,)
-            shell = await open_shell(await opened(*how, argv, terminal), beginning, check)
+            stream = await opened(*how, argv, terminal)
+            beginning = beginning._replace(known=Bash if stream.is_bash else beginning.known)
+            shell = await open_shell(stream, beginning, check)
         except StartStoppedError:
             raise
         except EnvironmentStartError:
@@ -178,6 +181,8 @@ class Shells:
         self._open[shell] = generation
         if user is None:
             self.dialect, self.home = type(shell.dialect), shell.home
+            if self.dialect is Bash:
+                env.found_bash()
         may_stay = self.life.is_open or (internal and self.life.stage is Stage.CLOSING)
         if not may_stay or generation != self.life.generation:
             await self.end(shell)  # it was closed, or lost, while this was on its way

@@ -75,6 +75,8 @@ class Stream(ABC):
     """Takes what arrives. It may be replaced at any time."""
     has_ended = False
     """True once nothing more comes."""
+    is_bash = False
+    """True if the process is known to be a bash that has all that is needed."""
     skipper: SkippingStream | None = None
     """Leaves out the middle of a large output, where the stream can."""
 

@@ -298,10 +298,10 @@ class AsyncPool(Block):
             TerminalError: The pool was closed.
         """
         pool = self.sync
-        borrower = pool._borrower(timeout)
+        lease = pool._new_lease(timeout)
         try:
-            env = await awaited(lambda _: pool._keeper.lend(borrower))
-            borrower.has_begun = True
+            env = await awaited(lambda _: pool._lend(lease))
+            lease.has_begun = True
             yield AsyncEnvironment.of(env)
         finally:
-            pool._take_back(borrower)
+            pool._release(lease)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from environments import Pool
-from environments.pool import refusal
+from environments.pool import backoff
 from targets.moody_environment import BACKEND, Mood, MoodyEnvironment
 
 MakePool = Callable[..., Pool]
@@ -37,8 +37,8 @@ def make(tmp_path: Path) -> Iterator[MakePool]:
 @pytest.fixture
 def mood(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mood]:
     """The mood of a backend that fails as it is told. Its starts are tried again soon, and are nobody else's."""
-    monkeypatch.setattr(refusal, "FIRST_DELAY", 0.01)
-    monkeypatch.setattr(refusal, "LONGEST_DELAY", 0.05)
+    monkeypatch.setattr(backoff, "FIRST_DELAY", 0.01)
+    monkeypatch.setattr(backoff, "LONGEST_DELAY", 0.05)
     MoodyEnvironment.mood, MoodyEnvironment.place = Mood(), uuid.uuid4().hex
     yield MoodyEnvironment.mood
     MoodyEnvironment.mood.may_start.set()

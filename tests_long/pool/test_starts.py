@@ -10,9 +10,8 @@ from targets.borrowing import Borrower, all_lent, until
 
 from environments import EnvironmentLostError, EnvironmentStartError, SettingsError, UnsupportedError
 from environments.errors import StartStoppedError
-from environments.pool import keeper
-from environments.pool.refusal import LONGEST_DELAY, Verdict, delay, verdict
-from environments.pool.start_place import StartPlace
+from environments.pool import pool as pool_module
+from environments.pool.backoff import LONGEST_DELAY, StartPlace, Verdict, delay, verdict
 from environments.starting import StartLimits
 
 
@@ -84,7 +83,7 @@ def test_an_engine_that_refuses_is_asked_by_one_start_at_a_time(moody, mood) -> 
 
 
 def test_those_who_wait_are_told_in_the_end_why_the_engine_refuses(moody, mood, monkeypatch) -> None:
-    monkeypatch.setattr(keeper, "REFUSALS", 3)
+    monkeypatch.setattr(pool_module, "REFUSALS", 3)
     mood.always = refused()
     pool = moody()
     errors = [each.join() for each in (Borrower(pool), Borrower(pool))]
@@ -94,7 +93,7 @@ def test_those_who_wait_are_told_in_the_end_why_the_engine_refuses(moody, mood, 
 
 
 def test_a_wait_that_ends_before_says_that_the_engine_refuses(moody, mood, monkeypatch) -> None:
-    monkeypatch.setattr(keeper, "REFUSALS", 10**6)
+    monkeypatch.setattr(pool_module, "REFUSALS", 10**6)
     mood.always = refused()
     waiting = Borrower(moody(), timeout=0.3)
     assert "the last start was refused: backend 'moody': no target can be started" in str(waiting.join())
@@ -125,8 +124,8 @@ def test_a_failure_by_chance_is_told_to_one(moody, mood) -> None:
 
 
 def test_a_pool_that_cannot_be_stocked_does_not_try_without_pause(moody, mood, monkeypatch) -> None:
-    monkeypatch.setattr("environments.pool.refusal.FIRST_DELAY", 3600.0)
-    monkeypatch.setattr("environments.pool.refusal.LONGEST_DELAY", 3600.0)
+    monkeypatch.setattr("environments.pool.backoff.FIRST_DELAY", 3600.0)
+    monkeypatch.setattr("environments.pool.backoff.LONGEST_DELAY", 3600.0)
     mood.always = wrong()
     pool = moody(min=1)
     assert until(lambda: pool.stats().failed == 1)

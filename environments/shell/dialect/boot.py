@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from environments.clean_environment import running_clean
 from environments.owner import MARKER_VARIABLE
-from environments.shell.dialect.base import Dialect
+from environments.shell.dialect.base import Dialect, directory_name
 from environments.shell.dialect.bash import Bash
 from environments.shell.dialect.commands import branding, environment_of
 from environments.shell.dialect.posix import Posix
@@ -36,7 +38,22 @@ printf ok
 _IS_BASH = '[ -n "${BASH_VERSION-}" ] && case $BASH_VERSION in [0-3].*|4.[0-3].*) false ;; esac'
 
 
-def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> list[str]:
+class BootArgv(list[str]):
+    """The program that becomes the best shell of the target: a /bin/sh that looks for a bash.
+
+    Args:
+        argv: The program and its arguments.
+        marker: What its marker variable begins with.
+        is_plain: True if the shell only has to be found, marked and branded, and is given pipes.
+    """
+
+    def __init__(self, argv: Iterable[str], marker: str, is_plain: bool) -> None:
+        super().__init__(argv)
+        self.marker = marker
+        self.is_plain = is_plain
+
+
+def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> BootArgv:
     """Return the program that becomes the best shell of the target. It is visible there, and holds nothing secret.
 
     Args:
@@ -48,7 +65,7 @@ def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> list[
     boot = branding(environment_of(marker)) + boot
     if scrub:
         best = running_clean(f"/bin/sh -c {shlex.quote(best)}")
-    return ["/bin/sh", "-c", boot + best, marker]
+    return BootArgv(["/bin/sh", "-c", boot + best, marker], marker, is_plain=not (terminal or scrub))
 
 
 class Beginning(NamedTuple):
@@ -72,6 +89,28 @@ class Beginning(NamedTuple):
     """Whether what was printed earlier may arrive after a request was sent."""
     on_terminal: bool = False
     """Whether the stream is a terminal, whose echo must be off before anything is sent."""
+
+
+_NONCE, _MARKER, _WORDS = "hermesnonce", "hermesmarker/1/", "_hermeswords"
+_PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+"""Text that looks the same wherever it is quoted."""
+
+
+def definitions_of(dialect: Dialect) -> str:
+    """Return the definitions of a dialect: a known text of its kind with its own names in it, as that is faster."""
+    own = {directory_name(_MARKER): directory_name(dialect.marker), _MARKER: dialect.marker}
+    own |= {_NONCE: dialect.nonce, _WORDS: dialect.words}
+    if not all(_PLAIN.fullmatch(name) for name in own.values()):
+        return dialect.definitions()
+    text = _known_definitions(type(dialect))
+    for known, name in own.items():
+        text = text.replace(known, name)
+    return text
+
+
+@cache
+def _known_definitions(kind: type[Dialect]) -> str:
+    return kind(_NONCE, _MARKER, _WORDS).definitions()
 
 
 class Prelude:
@@ -108,7 +147,7 @@ class Prelude:
         entering = dialect.entering(begins.cwd, begins.nowhere)
         exporting = dialect.exporting(begins.exports)
         home = exporting if begins.cwd and begins.cwd.startswith("~") else ""  # which may be another user's
-        return "\n".join([dialect.definitions(), home, entering, restoring, exporting, dialect.next(), opening])
+        return "\n".join([definitions_of(dialect), home, entering, restoring, exporting, dialect.next(), opening])
 
     def _for_either(self, bash: str, posix: str) -> str:
         """Return a text of which a bash takes one part, and any other shell the other one."""

@@ -145,7 +145,7 @@ def test_one_that_a_service_has_lost_is_not_lent(make) -> None:
     with pool.environment() as env:
         assert env.execute("echo works").output == "works\n"
     assert idle(pool, 1)
-    (member,) = pool._keeper._idle
+    (member,) = pool._idle
     member.env.is_lost = True
     with pool.environment() as env:
         assert env is not member.env and env.execute("echo works").output == "works\n"

@@ -1,4 +1,4 @@
-"""One who waits for an environment of a pool."""
+"""The lease of an environment of a pool: the wait for one, and the environment."""
 
 from __future__ import annotations
 
@@ -7,73 +7,83 @@ import contextlib
 import copy
 import threading
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
+from environments.base import BaseEnvironment
 from environments.cancellation import current_start_limit, ended_in_scope
 from environments.errors import CallCancelledError, StartStoppedError
 from environments.loop import current
 from environments.plain_number import plain_number
 from environments.starting import is_unwanted, reason_to_leave, stopped_error
 
-if TYPE_CHECKING:
-    from environments.pool.keeper import Member
-
-ASK_AGAIN = 0.05
-"""Seconds between two looks at what can only be asked whether to stop."""
+POLL_INTERVAL = 0.05
+"""Seconds between two looks at an event or a limit that cannot wake the loop."""
 
 
-class Borrower:
-    """Waits until it is handed an environment, or an error. All but `has_begun` is the loop thread's.
+@dataclass(eq=False, slots=True)
+class Member:
+    """An environment of a pool."""
+
+    env: BaseEnvironment | None = None
+    """None until it is made."""
+    uses: int = 0
+    """How many leases it has had."""
+    idle_since: float = field(default_factory=time.monotonic)
+    """When it was last ready for a lease, on the monotonic clock."""
+
+
+class Lease:
+    """Waits until it is given an environment, or an error. All but `has_begun` is the loop thread's.
 
     Args:
         backend: The backend's name, for errors.
-        timeout: Seconds that it waits at the most; None is for as long as it takes.
+        timeout: Seconds to wait at the most; None is no limit.
         interrupt: Ends the wait when it is set.
     """
 
     def __init__(self, backend: str, timeout: float | None, interrupt: threading.Event | None) -> None:
         self.member: Member | None = None
-        """What it was handed."""
+        """The environment that it was given."""
         self.refusal: BaseException | None = None
-        """Why the engine refused a start while it waited, if it did: it is told where the time is up."""
+        """The last refusal of the engine during the wait, for the error of a time-out."""
         self.has_begun = False
-        """Whether it has begun to use that. Its own thread says so."""
+        """True once the borrower has the environment. The borrower's thread sets it."""
         self._backend = backend
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._interrupt = interrupt
         self._error: BaseException | None = None
-        self._look = asyncio.Event()
+        self._wake = asyncio.Event()
 
-    def hand(self, member: Member) -> None:
-        """Hand it an environment."""
+    def grant(self, member: Member) -> None:
+        """Give it an environment."""
         self.member = member
-        self._look.set()
+        self._wake.set()
 
     def fail(self, error: BaseException) -> None:
-        """Have its wait end with an error, which several may be told."""
+        """End its wait with an error, which several leases may be given."""
         self._error = error
-        self._look.set()
+        self._wake.set()
 
     async def wait(self) -> Member:
-        """Wait for it.
+        """Wait for the environment.
 
         Raises:
             StartStoppedError: The time was up, or the `start_limit` of the call.
             CallCancelledError: The interrupt was set, or the scope of the call was cancelled.
-            BaseException: The error that it was told.
+            BaseException: The error that it was given.
         """
-        asks = self._interrupt is not None or current_start_limit() is not None
-        with ended_in_scope(lambda: current().soon(self._look.set)):
+        polls = self._interrupt is not None or current_start_limit() is not None
+        with ended_in_scope(lambda: current().soon(self._wake.set)):
             while self.member is None and self._error is None:
                 left = None if self._deadline is None else self._deadline - time.monotonic()
                 if left is not None and left <= 0:
                     raise self._too_late() from self.refusal
                 self._check()
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(ASK_AGAIN, left or ASK_AGAIN) if asks else left):
-                        await self._look.wait()
-                self._look.clear()
+                    async with asyncio.timeout(min(POLL_INTERVAL, left or POLL_INTERVAL) if polls else left):
+                        await self._wake.wait()
+                self._wake.clear()
         if self.member is None:
             assert self._error
             raise _copied(self._error) from self._error
@@ -96,7 +106,7 @@ class Borrower:
 
 
 def _copied(error: BaseException) -> BaseException:
-    """Return an error of one's own, as each thread that raises one writes its traceback on it."""
+    """Return a copy, as each thread that raises an error writes its traceback on it."""
     try:
         return copy.copy(error)
     except Exception:  # one of a backend's own, whose class cannot be called in that way

@@ -1,0 +1,63 @@
+"""A bash of this machine that is started at once, without a /bin/sh that looks for it first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+
+from environments.owner import MARKER_VARIABLE
+from environments.shell.child_stream import ChildStream
+from environments.shell.dialect.boot import BootArgv
+from environments.shell.dialect.commands import brand_of, environment_of
+
+_RLIMIT_LOCKS = 10
+"""Linux's number of it, which the module `resource` has no name for."""
+_Identity = tuple[str, int, int, int]
+_found: dict[str, _Identity] = {}
+"""By PATH, the bash that has become a shell of ours."""
+
+
+def remember_bash() -> None:
+    """Note that the first bash on PATH is one that a /bin/sh has started, and that has all that is needed."""
+    path = os.environ.get("PATH", "")
+    if path not in _found and (place := shutil.which("bash")) and os.path.isabs(place):  # noqa: PTH117
+        with contextlib.suppress(OSError):
+            _found[path] = _identity(place)
+
+
+def open_bash(argv: BootArgv) -> ChildStream | None:
+    """Start the bash that is known, with the variable and the limit that a /bin/sh would give it.
+
+    Args:
+        argv: The program that would look for it.
+
+    Returns:
+        Its streams; None where none is known, where it was replaced, or where this system cannot set limits for it.
+
+    Raises:
+        EnvironmentStartError: It cannot be started.
+    """
+    known = _found.get(os.environ.get("PATH", ""))
+    if known is None or "BASH_ENV" in os.environ:  # a file that it runs before the limit is set
+        return None
+    try:
+        from resource import prlimit
+
+        if _identity(known[0]) != known:
+            raise FileNotFoundError
+        variables = {**os.environ, MARKER_VARIABLE: argv.marker}
+    except (ImportError, OSError, KeyError):  # a KeyError: another thread has removed a variable meanwhile
+        _found.pop(os.environ.get("PATH", ""), None)
+        return None
+    stream = ChildStream([known[0], "--noprofile", "--norc"], env=variables)
+    brand = brand_of(environment_of(argv.marker))
+    with contextlib.suppress(OSError, ValueError):  # as where this process itself has a lower limit
+        prlimit(stream.pid, _RLIMIT_LOCKS, (brand, brand))
+    stream.is_bash = True
+    return stream
+
+
+def _identity(path: str) -> _Identity:
+    status = os.stat(path)  # noqa: PTH116  # commands do without pathlib
+    return path, status.st_dev, status.st_ino, status.st_mtime_ns

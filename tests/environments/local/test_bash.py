@@ -1,0 +1,81 @@
+"""The bash of this machine that later environments start at once, and where none is taken for known."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import psutil
+import pytest
+
+from environments import BaseEnvironment, create_environment
+from environments.local import bash
+from environments.shell.dialect.boot import DIALECTS, definitions_of
+from environments.shell.dialect.commands import brand_of
+
+LOOK = """echo $BASH $PPID $(ulimit -x); tr '\\0' '\\n' </proc/$$/environ | grep ^HERMES_COMMAND="""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bash, "_found", {})
+
+
+@pytest.fixture
+def own_bash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of bash that comes first on PATH, and has been found by an environment."""
+    directory = tmp_path / "bin"
+    directory.mkdir()
+    shutil.copy(shutil.which("bash") or "", directory / "bash")
+    monkeypatch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+    with create_environment("local") as env:
+        assert path_of(env) == str(directory / "bash")
+    return directory / "bash"
+
+
+def path_of(env: BaseEnvironment) -> str:
+    return env.execute("echo $BASH").output.strip()
+
+
+def started_as(env: BaseEnvironment) -> list[str]:
+    """Return the words that the session's shell was started with."""
+    return psutil.Process(int(env.execute("echo $$").output)).cmdline()
+
+
+def test_it_has_the_mark_and_the_number_that_a_sh_would_give_it(own_bash: Path) -> None:
+    with create_environment("local") as env:
+        path, parent, number, mark = env.execute(LOOK).output.split()
+        assert started_as(env) == [str(own_bash), "--noprofile", "--norc"]
+        assert (path, int(parent)) == (str(own_bash), os.getpid())
+        assert int(number) == brand_of(env.id)
+        assert mark.startswith(f"HERMES_COMMAND={env.id}/")
+
+
+def test_the_state_of_a_session_lasts_in_it(own_bash: Path) -> None:
+    with create_environment("local") as env:
+        env.execute("cd /; export A=1; f() { echo f; }; exit 3")
+        assert env.execute("pwd; echo $A; f").output == "/\n1\nf\n"
+
+
+def test_one_that_was_replaced_is_looked_for_again(own_bash: Path) -> None:
+    own_bash.unlink()
+    with create_environment("local") as env:
+        assert path_of(env) not in ("", str(own_bash)) and env.execute("echo works").output == "works\n"
+
+
+def test_none_is_started_at_once_where_a_file_would_run_before_it_has_its_number(
+    own_bash: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "env").write_text(f"ulimit -x >>{tmp_path}/numbers\n")
+    monkeypatch.setenv("BASH_ENV", str(tmp_path / "env"))
+    with create_environment("local") as env:
+        assert started_as(env)[0] == "bash", "by a /bin/sh"
+        assert set((tmp_path / "numbers").read_text().split()) == {str(brand_of(env.id))}
+
+
+def test_known_definitions_are_those_that_a_dialect_writes() -> None:
+    for kind in DIALECTS.values():
+        for marker in ("1-2-3/4/", "1-2-3:4-5-6/7/", "o'ther:1-2-3/4/"):
+            dialect = kind("0eb3ba7b8cc4e36f", marker, "_527")
+            assert definitions_of(dialect) == dialect.definitions()
