@@ -30,7 +30,6 @@ from environments.options import (
     checked_removable,
     checked_user,
 )
-from environments.owner import Orphan
 from environments.process import Process, checked_start
 from environments.result import Capabilities, CommandResult
 from environments.secrets import Redactor, SecretValues
@@ -167,23 +166,12 @@ class BaseEnvironment(ABC):
         return ""
 
     @classmethod
-    def find_orphans(cls) -> Iterable[Orphan]:
-        """Go through what processes of this machine that were killed have left in targets of this backend.
+    def list_targets(cls) -> Iterable[FoundTarget]:
+        """Go through the targets of this backend that run or are kept, made by any process.
 
-        A backend whose targets outlive a process that is killed extends this; `hermes-env gc` removes what it finds.
-        Whose a thing is, and whether that process still runs, is told by an `Owner` written on it.
-
-        Raises:
-            TerminalError: The backend cannot be looked at, as its engine does not answer.
-        """
-        return ()
-
-    @classmethod
-    def find_targets(cls) -> Iterable[FoundTarget]:
-        """Go through what runs for environments of this backend, and what is kept of them, whoever made it.
-
-        A backend whose targets others can see, or that keeps something, extends this; `hermes-env ls` shows what it
-        finds, and `hermes-env rm` removes it. Orphans are among it.
+        A backend whose targets others can see, outlive a process that is killed, or are kept, extends this.
+        `hermes-env ls` shows what it yields, `rm` removes it, and `gc` removes the orphans among it: they are known by
+        the `Owner` that is written on each. A target is removed at once, while this goes on, or later.
 
         Raises:
             TerminalError: The backend cannot be looked at, as its engine does not answer.

@@ -14,18 +14,16 @@ from environments.claim import SharedClaim
 from environments.docker.container import ContainerEnvironment, paused
 from environments.docker.creation import Creation, memory_limit
 from environments.docker.engine import reason, reported, visited
-from environments.docker.garbage import find_orphans
 from environments.docker.image import Build, commit, ensure_built, ensure_image, remove_snapshot
 from environments.docker.joined import JoinedEnvironment
 from environments.docker.labels import RUNNING, claim_name, kept_filter
-from environments.docker.listing import find_targets
+from environments.docker.listing import list_targets
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ENGINE_ERRORS, WaitingShell
 from environments.docker.target import Memory, make_working_directory, remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
-from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.memory import counting_kills
 from environments.sources import load_settings
@@ -89,14 +87,9 @@ class DockerEnvironment(ContainerEnvironment):
         return frozenset({name for name in limits if getattr(self.settings, name) != 0} | disk)
 
     @classmethod
-    def find_orphans(cls) -> Iterable[Orphan]:
-        """Go through our containers whose owner has ended, see `BaseEnvironment`."""
-        return find_orphans(load_settings("docker"))
-
-    @classmethod
-    def find_targets(cls) -> Iterable[FoundTarget]:
+    def list_targets(cls) -> Iterable[FoundTarget]:
         """Go through our containers, see `BaseEnvironment`."""
-        return find_targets(load_settings("docker"))
+        return list_targets(load_settings("docker"))
 
     def ready_container(self, api: BreakableClient) -> str:
         """Return the container there was, one that was kept, or a new one, see `ContainerEnvironment`."""

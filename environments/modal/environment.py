@@ -22,9 +22,8 @@ from environments.errors import TerminalError, UnsupportedError
 from environments.found_target import CREATED, KEPT, OWNER, FoundTarget, readable
 from environments.log import logger
 from environments.loop import in_worker
-from environments.modal.garbage import find_orphans
 from environments.modal.kept import Kept, key_of
-from environments.modal.listing import find_targets
+from environments.modal.listing import list_targets
 from environments.modal.sandbox import (
     KEPT_TTL,
     create,
@@ -41,7 +40,7 @@ from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.snapshots import Snapshot, delete_image
 from environments.modal.stream import ModalStream
-from environments.owner import MARKER_VARIABLE, Orphan
+from environments.owner import MARKER_VARIABLE
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -104,14 +103,9 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         self._native_files = self.files
 
     @classmethod
-    def find_orphans(cls) -> Iterable[Orphan]:
-        """Go through the sandboxes of our app whose owner has ended, see `BaseEnvironment`."""
-        return find_orphans()
-
-    @classmethod
-    def find_targets(cls) -> Iterable[FoundTarget]:
+    def list_targets(cls) -> Iterable[FoundTarget]:
         """Go through the sandboxes of our app, and the snapshots that are kept, see `BaseEnvironment`."""
-        return find_targets()
+        return list_targets()
 
     @property
     def capabilities(self) -> Capabilities:

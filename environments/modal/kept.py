@@ -28,19 +28,6 @@ class Kept(Snapshot):
         self.claim_name = f"modal-{key}"
         self.claim = Claim(self.claim_name)
 
-    def take(self) -> bool:
-        """Claim the files, and return whether no other process has them in use."""
-        return self.claim.take()
-
-    def release(self) -> None:
-        """Give the claim up."""
-        self.claim.release()
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether a process has them in use."""
-        return self.claim.is_held
-
 
 def all_kept() -> Iterator[Kept]:
     """Go through the snapshots of tasks that this `HERMES_HOME` knows."""

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import readable
-from environments.owner import Owner, mark_is_orphaned
+from environments.owner import UNKNOWN, Owner
 from environments.settings import EnvironmentSettings
 from environments.shell.memory import kills
 from environments.shell.stream import Stream, Terminal
@@ -138,7 +138,9 @@ def orphans(machine: Machine = THIS_MACHINE) -> list[str]:
         client = Client.found(machine)
     except EnvironmentStartError:
         return []
-    return [record.name for record in records(client) if _is_orphan(record.name)]
+    return [
+        record.name for record in records(client) if record.name.startswith(PREFIX) and owner_of(record.name).is_gone
+    ]
 
 
 def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
@@ -152,8 +154,9 @@ def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
         Instance.of(client, record).end(client)
 
 
-def _is_orphan(name: str) -> bool:
-    return name.startswith(PREFIX) and mark_is_orphaned(name.removeprefix(PREFIX))
+def owner_of(name: str) -> Owner:
+    """Return the owner of an instance of ours by its name. One that cannot be read is elsewhere."""
+    return Owner.in_name(name.removeprefix(PREFIX)) or UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,10 +157,10 @@ def test_what_a_killed_process_left_is_collected(killed):
     before = set(states())
     killed("orphan", "not kept")
     (sandbox,) = set(states()) - before
-    (found_by_another,) = [each for each in DaytonaEnvironment.find_orphans() if sandbox in each.description]
-    assert [line for line in collect_garbage() if sandbox in line]
+    (found_by_another,) = [each for each in DaytonaEnvironment.list_targets() if each.id == sandbox]
+    assert [line for line in collect_garbage() if found_by_another.short_id in line]
     assert sandbox not in states()
-    found_by_another.remove()
+    found_by_another.collect()
 
 
 @pytest.mark.alone("garbage")

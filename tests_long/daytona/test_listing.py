@@ -15,14 +15,14 @@ from environments.found_target import FoundTarget
 
 
 def of_task(task: str) -> list[FoundTarget]:
-    return [target for target in DaytonaEnvironment.find_targets() if target.task == task]
+    return [target for target in DaytonaEnvironment.list_targets() if target.task == task]
 
 
 def test_a_sandbox_is_found_with_whose_it_is_and_removed_only_by_force(make) -> None:
     make(task_id="used").execute("true")
     (found,) = of_task("used")
     assert (found.kind, found.state, found.use, found.pid) == ("sandbox", "running", "live", os.getpid())
-    with pytest.raises(TerminalError, match=f"sandbox {found.id} is not removed, as a process still uses it"):
+    with pytest.raises(TerminalError, match=f"sandbox {found.short_id} is not removed, as a process still uses it"):
         found.remove(False)
     found.remove(True)
     assert of_task("used") == []
@@ -48,8 +48,8 @@ def test_a_sandbox_that_is_kept_is_free_until_it_is_taken_up(make) -> None:
 
 @pytest.mark.alone("garbage")
 def test_the_sandbox_of_a_killed_process_is_an_orphan(service, nap) -> None:
-    use_and_be_killed("daytona", "orphan-listed", "not kept", nap)
+    pid = use_and_be_killed("daytona", "orphan-listed", "not kept", nap)
     (found,) = of_task("orphan-listed")
-    assert (found.use, found.pid) == ("orphan", None)
+    assert (found.use, found.pid) == ("orphan", pid)
     found.remove(False)
     assert of_task("orphan-listed") == []

@@ -142,11 +142,11 @@ def test_the_sandboxes_of_killed_processes_are_collected_and_kept_files_stay(ser
     make(task_id="alive").execute("true")
     killed("orphan", "ended")
     killed("collected", "kept")
-    (found_by_another,) = [each for each in ModalEnvironment.find_orphans() if "orphan" in each.description]
+    (found_by_another,) = [each for each in ModalEnvironment.list_targets() if each.task == "orphan"]
     lines = collect_garbage()
     assert [sum(task in line for line in lines) for task in ("orphan", "collected", "alive")] == [1, 1, 0]
     assert running(service, "orphan") == running(service, "collected") == []
-    found_by_another.remove()
+    found_by_another.collect()
     assert not [line for line in collect_garbage() if "orphan" in line]
     assert len(running(service, "alive")) == 1
     assert make(task_id="collected", container_persistent=True).execute("cat ~/file").output == "mine\n"
