@@ -119,9 +119,9 @@ class Mounts:
         return cls(
             next(iter(homes()), IN_MEMORY[1]),
             cwd,
-            (cwd, *(SharedPath.of("backend 'bubblewrap': paths", path) for path in own.paths)),
-            tuple(SharedPath.of("backend 'bubblewrap': read_only_paths", path) for path in own.read_only_paths),
-            own.network,
+            (cwd, *(SharedPath.of("bubblewrap_paths", path) for path in own.paths)),
+            tuple(SharedPath.of("bubblewrap_read_only_paths", path) for path in own.read_only_paths),
+            own.network == "full",
         )
 
     def options(self) -> list[str]:
