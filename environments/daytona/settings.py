@@ -87,7 +87,7 @@ class DaytonaSettings(BackendSettings):
             refuse_beside(settings, "sandbox", _OF_NEW)
         if self.image and self.snapshot:
             raise SettingsError("daytona_image and daytona_snapshot are both set; keep one")
-        service_lists("daytona_network", self.network)
+        service_lists("daytona", self.network)
         check_names("daytona_env and daytona_forward_env", (*self.env, *self.forward_env))
         limits = limits_of(settings)
         if self.source and limits:

@@ -361,10 +361,15 @@ class PersistentShellEnvironment(BaseEnvironment):
         elif self.proxies_network:
             raise UnsupportedError(
                 f"backend {self.settings.env!r}: this environment was made without a list of hosts, so that it cannot "
-                f"be given another; make it with {self.settings.own.prefix}network as a list, which may be empty"
+                f"be given another; make it with network as a list, which may be empty"
             )
         else:
             super().set_network(hosts)
+
+    def take_network(self, env: PersistentShellEnvironment) -> None:
+        """Have the list of hosts of an environment that this is a fork of."""
+        if self.network and env.network:
+            self.network.set(env.network.hosts)
 
     def renew(self) -> None:
         """End all that was started, and have the next command begin a new session, see `BaseEnvironment`."""

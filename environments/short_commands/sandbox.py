@@ -15,6 +15,7 @@ from environments.network.rules import service_lists
 from environments.network.setting import Network, network_argument
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings, hermes_home
+from environments.shell.environment import PersistentShellEnvironment
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.short_commands.service import Service
 from environments.starting import current_start
@@ -169,7 +170,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
     async def set_network(self, network: str | Sequence[str]) -> None:
         """Have the service hold the sandbox to other hosts, see `BaseEnvironment`."""
         hosts = network_argument(network)
-        service_lists("network", hosts)
+        service_lists(self.backend, hosts)
         if self._joined:
             raise UnsupportedError(
                 f"backend {self.backend!r}: sandbox {self._joined} is another program's, and its network is not changed"
@@ -178,6 +179,11 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         with self.service.reported("the network of the sandbox cannot be changed"):
             await self.change_network(self.sandbox, hosts)
         self._network = hosts
+
+    def take_network(self, env: PersistentShellEnvironment) -> None:
+        """Have the list of hosts of an environment that this is a fork of, see `PersistentShellEnvironment`."""
+        if isinstance(env, SandboxEnvironment):
+            self._network = env._network
 
     def renew(self) -> None:
         """End all that was started, and bring back the network of the settings, see `BaseEnvironment`."""
