@@ -1,14 +1,15 @@
-"""Line 8: a target that goes away."""
+"""Line 8: a target that goes away, and exceptions of the caller."""
 
 from __future__ import annotations
 
 import threading
 
-from environments.conformance.check import Check, Subject, expect, expect_output, unique, wait_until
+from environments.conformance.check import Subject, check, expect, expect_output, unique, wait_until
 from environments.errors import EnvironmentLostError, TerminalError
 from environments.result import CommandResult
 
 
+@check(8)
 def a_shell_killed_under_a_command_does_not_run_it_twice(subject: Subject) -> None:
     """And the next command works."""
     env, name = subject.env, unique("/tmp/count")
@@ -37,6 +38,7 @@ def a_shell_killed_under_a_command_does_not_run_it_twice(subject: Subject) -> No
     expect_output(env, f"cat {name}; rm {name} {name}.pid; pwd", f"ran\n{home}\n")
 
 
+@check(8)
 def a_lost_target_is_an_error_and_the_next_command_works(subject: Subject) -> None:
     """The command under way is not run again."""
     if subject.lose_target is None:
@@ -66,6 +68,7 @@ class _CallbackError(Exception):
     """What a callback raises."""
 
 
+@check(8)
 def an_exception_of_the_caller_changes_nothing_for_the_next_command(subject: Subject) -> None:
     """Of a callback, in the session and beside it; and a command within a command is an error."""
     env = subject.env
@@ -93,10 +96,3 @@ def an_exception_of_the_caller_changes_nothing_for_the_next_command(subject: Sub
     else:
         expect(False, "execute within execute of the same session is an error")
     expect_output(env, "echo y", "y\n")
-
-
-CHECKS = (
-    Check(8, an_exception_of_the_caller_changes_nothing_for_the_next_command),
-    Check(8, a_shell_killed_under_a_command_does_not_run_it_twice),
-    Check(8, a_lost_target_is_an_error_and_the_next_command_works),
-)
