@@ -73,6 +73,11 @@ class Check:
         """The check as a sentence with underscores."""
         return self.run.__name__
 
+    @property
+    def group(self) -> str:
+        """The name of its file, such as `ending`."""
+        return self.run.__module__.rpartition(".")[2]
+
 
 CHECKS: list[Check] = []
 """Those of the modules that were imported."""

@@ -6,10 +6,9 @@ import threading
 from pathlib import Path
 
 from environments.base import BaseEnvironment
-from environments.conformance.check import Subject, check, expect, running, unique, wait_until
+from environments.conformance.check import Subject, beside, check, expect, expect_raised, running, unique, wait_until
 from environments.errors import TerminalError
 from environments.owner import Owner
-from environments.result import CommandResult
 
 DESCRIPTORS = Path("/proc/self/fd")
 ROUNDS = 3
@@ -69,23 +68,11 @@ def _left_here(threads: set[threading.Thread], descriptors: int) -> list[str]:
 def cleaning_up_ends_what_runs(subject: Subject) -> None:
     """The waiting thread gets a result or an error, at once."""
     env = subject.make()
-    ended = threading.Event()
-
-    results: list[CommandResult] = []
-
-    def run() -> None:
-        try:
-            results.append(env.execute("echo so far; sleep 1000", timeout=300))
-        finally:
-            ended.set()
-
     env.execute("true")
-    thread = threading.Thread(target=run)
-    thread.start()
-    wait_until(lambda: env.busy)
-    env.cleanup()
-    expect(ended.wait(30), "execute returns")
-    thread.join(30)
+    with beside(lambda: env.execute("echo so far; sleep 1000", timeout=300)) as results:
+        wait_until(lambda: env.busy)
+        env.cleanup()
+        expect(wait_until(lambda: bool(results), 30), "execute returns")
     expect(bool(results) and results[0].interrupted and results[0].exit_code == 130, "it was interrupted", results)
 
 
@@ -98,8 +85,5 @@ def cleaning_up_twice_is_harmless_and_what_comes_after_is_refused(subject: Subje
     env.cleanup()
     env.cleanup()
     for act in (env.execute, env.execute_oneshot, env.start):
-        try:
+        with expect_raised(TerminalError, f"{act.__name__} after cleanup raises TerminalError"):
             act("echo ran")
-        except TerminalError:
-            continue
-        expect(False, f"{act.__name__} after cleanup raises TerminalError")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from environments.conformance.check import Subject, check, expect, expect_output, unique, wait_until
+from environments.conformance.check import Subject, beside, check, expect, expect_output, unique, wait_until
 
 AT_ONCE = 20
 
@@ -49,29 +48,24 @@ def stdin_that_is_not_read_harms_nothing(subject: Subject) -> None:
 def it_does_not_wait_for_the_session(subject: Subject) -> None:
     """However long the session's command runs."""
     env, name = subject.env, unique("/tmp/gate")
-    session = threading.Thread(target=env.execute, args=(f"while [ ! -e {name} ]; do sleep 0.05; done",))
-    session.start()
-    try:
-        result = env.execute_oneshot("echo beside", timeout=30)
-        expect(result.output == "beside\n" and session.is_alive(), "it ran while the session's command did", result)
-    finally:
-        env.execute_oneshot(f"touch {name}")
-        session.join(30)
-        env.execute_oneshot(f"rm {name}")
+    with beside(lambda: env.execute(f"while [ ! -e {name} ]; do sleep 0.05; done")) as session:
+        try:
+            result = env.execute_oneshot("echo beside", timeout=30)
+            expect(result.output == "beside\n" and not session, "it ran while the session's command did", result)
+        finally:
+            env.execute_oneshot(f"touch {name}")
+    env.execute_oneshot(f"rm {name}")
 
 
 @check(3)
 def it_does_not_wait_for_the_first_command_of_all(subject: Subject) -> None:
     """Whose shell is still being opened."""
-    with subject.make() as env:
-        session = threading.Thread(target=env.execute, args=("sleep 1000",))
-        session.start()
+    with subject.make() as env, beside(lambda: env.execute("sleep 1000")) as session:
         result = env.execute_oneshot("echo beside", timeout=30)
-        expect(result.output == "beside\n" and session.is_alive(), "it ran while the session's command did", result)
+        expect(result.output == "beside\n" and not session, "it ran while the session's command did", result)
         wait_until(lambda: env.busy)
         env.interrupt()
-        session.join(30)
-    expect(not session.is_alive(), "the session's command was interrupted")
+        expect(wait_until(lambda: bool(session), 30), "the session's command was interrupted")
 
 
 @check(3)
@@ -113,14 +107,11 @@ def a_session_interrupted_leaves_it_alone(subject: Subject) -> None:
     """`interrupt()` is for the session's command."""
     env = subject.env
     env.execute("true")  # an interrupt would stop the start, for both
-    results = []
-    beside = threading.Thread(target=lambda: results.append(env.execute_oneshot("sleep 1; echo whole", timeout=60)))
-    session = threading.Thread(target=lambda: results.append(env.execute("sleep 60", timeout=60)))
-    beside.start()
-    session.start()
-    time.sleep(0.3)
-    wait_until(lambda: not session.is_alive() or env.interrupt() is not None, 5)
-    for thread in (session, beside):
-        thread.join(60)
-    outputs = sorted(result.output for result in results)
-    expect(outputs == ["", "whole\n"], "the one beside ran to its end", results)
+    with (
+        beside(lambda: env.execute_oneshot("sleep 1; echo whole", timeout=60)) as oneshot,
+        beside(lambda: env.execute("sleep 60", timeout=60)) as session,
+    ):
+        time.sleep(0.3)
+        wait_until(lambda: bool(session) or env.interrupt() is not None, 5)
+    outputs = [result.output for result in (*session, *oneshot)]
+    expect(outputs == ["", "whole\n"], "the one beside ran to its end", (session, oneshot))

@@ -12,7 +12,17 @@ from typing import Any
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
-from environments.conformance.check import Subject, check, expect, expect_output, running, unique, wait_until
+from environments.conformance.check import (
+    Subject,
+    beside,
+    check,
+    expect,
+    expect_output,
+    expect_raised,
+    running,
+    unique,
+    wait_until,
+)
 from environments.errors import CallCancelledError, TerminalError
 from environments.process import Process
 from environments.result import INTERRUPT_EXIT_CODE, CommandResult
@@ -87,20 +97,13 @@ def a_command_that_ignores_every_signal_it_can_is_ended(subject: Subject) -> Non
 def an_interrupt_ends_the_command(subject: Subject) -> None:
     """From another thread, with 130."""
     env, word = subject.env, unique()
-    results: list[CommandResult] = []
     arrived = threading.Event()
     command = f"echo so far; sh -c ': {word}; sleep 1000; :'"
-
-    def run() -> None:
-        results.append(env.execute(command, timeout=300, on_output=lambda _: arrived.set()))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    expect(arrived.wait(PATIENCE), "output comes while the command runs")
-    expect(wait_until(lambda: running(env, word) > 0), "the command has begun")
-    env.interrupt()
-    thread.join(PATIENCE)
-    expect(not thread.is_alive(), "execute returns")
+    with beside(lambda: env.execute(command, timeout=300, on_output=lambda _: arrived.set())) as results:
+        expect(arrived.wait(PATIENCE), "output comes while the command runs")
+        expect(wait_until(lambda: running(env, word) > 0), "the command has begun")
+        env.interrupt()
+        expect(wait_until(lambda: bool(results), PATIENCE), "execute returns")
     result = results[0]
     expect(result.interrupted and not result.timed_out and result.exit_code == 130, "it says so", result)
     expect(result.output == "so far\n", "the output so far is kept", result)
@@ -207,12 +210,9 @@ def it_runs_beside_the_session(subject: Subject) -> None:
     expect(process.expect("got ", 30) == "got ", "what it prints can be waited for")
     expect(process.expect(re.compile("t.*s"), 30) == "this", "by a pattern, too")
     expect(process.wait(30) == 4, "its exit code is its own", process.poll())
-    try:
+    with expect_raised(EOFError, "what will not come any more raises") as raised:
         process.expect("more", 30)
-    except EOFError as error:
-        expect(isinstance(error, TerminalError), "what will not come any more raises an error of ours", error)
-    else:
-        expect(False, "what will not come any more raises")
+    expect(isinstance(raised[0], TerminalError), "which is an error of ours", raised)
     expect(process.read() == "\n", "which reads nothing")
     expect(process.read() == "", "nothing is read twice")
 
@@ -319,21 +319,16 @@ def _ended_by(env: BaseEnvironment, run: Callable[..., CommandResult]) -> None:
 def an_event_ends_the_wait_for_ones_turn(subject: Subject) -> None:
     """And not the command whose turn it is."""
     env, name, event = subject.env, unique("/tmp/gate"), threading.Event()
-    session = threading.Thread(target=env.execute, args=(f"while [ ! -e {name} ]; do sleep 0.05; done",))
-    session.start()
-    try:
-        expect(wait_until(lambda: env.busy), "the session is busy")
-        results: list[CommandResult] = []
-        second = threading.Thread(target=lambda: results.append(env.execute("echo second", interrupt=event)))
-        second.start()
-        event.set()
-        second.join(30)
-        expect(session.is_alive(), "the first goes on")
-        expect([result.exit_code for result in results] == [INTERRUPT_EXIT_CODE], "the second does not begin", results)
-    finally:
-        env.execute_oneshot(f"touch {name}")
-        session.join(30)
-        env.execute_oneshot(f"rm {name}")
+    with beside(lambda: env.execute(f"while [ ! -e {name} ]; do sleep 0.05; done")) as first:
+        try:
+            expect(wait_until(lambda: env.busy), "the session is busy")
+            with beside(lambda: env.execute("echo second", interrupt=event)) as second:
+                event.set()
+            expect(not first, "the first goes on")
+            expect([each.exit_code for each in second] == [INTERRUPT_EXIT_CODE], "the second does not begin", second)
+        finally:
+            env.execute_oneshot(f"touch {name}")
+    env.execute_oneshot(f"rm {name}")
 
 
 @check(4)
@@ -366,16 +361,9 @@ def _refused_in_it(env: BaseEnvironment) -> None:
             "get_dir": lambda: env.get_dir("/etc", Path(here, "new")),
         }
         for what, call in calls.items():
-            _expect_cancelled(what, call)
+            with expect_raised(CallCancelledError, f"{what} raises CallCancelledError"):
+                call()
         expect([each.name for each in Path(here).iterdir()] == ["file"], "nothing came")
-
-
-def _expect_cancelled(what: str, call: Callable[[], object]) -> None:
-    try:
-        call()
-    except CallCancelledError:
-        return
-    expect(False, f"{what} raises CallCancelledError")
 
 
 @check(4)
@@ -404,7 +392,7 @@ def _cancelled_at_once(env: BaseEnvironment, transfer: Callable[[], object]) -> 
     scope, told = CancelScope(), env.progress.callback
     env.progress.callback = lambda _: scope.cancel()
     try:
-        with scope.active():
-            _expect_cancelled("a transfer", transfer)
+        with scope.active(), expect_raised(CallCancelledError, "a transfer raises CallCancelledError"):
+            transfer()
     finally:
         env.progress.callback = told

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from environments.base import BaseEnvironment
-from environments.conformance.check import Subject, check, expect, expect_output, unique
+from environments.conformance.check import Subject, check, expect, expect_output, expect_raised, unique
 from environments.errors import (
     TargetFileError,
     TargetFileExistsError,
@@ -86,19 +86,13 @@ def paths_may_be_relative_or_of_the_home(subject: Subject) -> None:
 def what_cannot_be_read_or_written_says_why(subject: Subject) -> None:
     """With the error of its kind, and the target's own reason."""
     env = subject.env
-    try:
+    with expect_raised(FileNotFoundError, "a missing file raises FileNotFoundError") as raised:
         env.read_bytes("/no/such/file")
-    except FileNotFoundError as error:
-        expect("/no/such/file" in str(error), "the path is named", str(error))
-    else:
-        expect(False, "a missing file raises FileNotFoundError")
+    expect("/no/such/file" in str(raised[0]), "the path is named", raised)
     with tempfile.TemporaryDirectory() as here:
-        try:
+        with expect_raised(FileNotFoundError, "a missing file raises FileNotFoundError"):
             env.get_file("/no/such/file", Path(here, "new", "file"))
-        except FileNotFoundError:
-            expect(not Path(here, "new").exists(), "a file that is not there leaves nothing here")
-        else:
-            expect(False, "a missing file raises FileNotFoundError")
+        expect(not Path(here, "new").exists(), "a file that is not there leaves nothing here")
     for path, act in (
         ("/tmp", lambda: env.read_bytes("/tmp")),
         ("/tmp", lambda: env.write_bytes("/tmp", b"x")),
@@ -123,12 +117,9 @@ def directories_are_copied_there_and_back(subject: Subject) -> None:
         expect(back == want, f"it comes back as {want}", back)
         env.put_dir(top, name)  # once more, over what is not to be written to
         _remove(env, name)
-        try:
+        with expect_raised(FileNotFoundError, "a missing directory raises FileNotFoundError") as raised:
             env.get_dir(name, Path(here, "never"))
-        except FileNotFoundError as error:
-            expect(name in str(error), "the path is named", str(error))
-        else:
-            expect(False, "a missing directory raises FileNotFoundError")
+        expect(name in str(raised[0]), "the path is named", raised)
 
 
 def _made_directory(top: Path) -> Path:
@@ -237,12 +228,9 @@ def what_a_command_reads_is_in_no_file_any_more(subject: Subject) -> None:
 
 
 def _expect_terminal_error(path: str, act: Callable[[], object]) -> None:
-    try:
+    with expect_raised(TerminalError, f"{path} raises TerminalError") as raised:
         act()
-    except TerminalError as error:
-        expect(path in str(error), "the path is named", str(error))
-    else:
-        expect(False, f"{path} raises TerminalError")
+    expect(path in str(raised[0]), "the path is named", raised)
 
 
 def _remove(env: BaseEnvironment, path: str) -> None:
@@ -296,12 +284,9 @@ def what_is_removed_is_no_more_than_was_asked_for(subject: Subject) -> None:
     env.remove(f"{name}/top", recursive=True)
     env.remove(f"{name}/none", missing_ok=True)
     for path in ("/", "//", "/tmp/..", "."):
-        try:
+        with expect_raised(ValueError, f"{path} is not removed") as raised:
             env.remove(path, recursive=True)
-        except ValueError as error:
-            expect(path in str(error), "the path is named", str(error))
-        else:
-            expect(False, f"{path} is not removed")
+        expect(path in str(raised[0]), "the path is named", raised)
     left = [(entry.name, [inner.name for inner in env.list_dir(entry.path)]) for entry in env.list_dir(name)]
     expect(left == [("kept", ["file"])], "what links point to is kept", left)
     env.remove(name, recursive=True)
@@ -317,12 +302,9 @@ def the_beginning_of_a_file_is_read(subject: Subject) -> None:
         expect(env.read_bytes(name, limit=limit) == data[:limit], f"{limit} bytes are read")
     version = env.read_bytes("/proc/version")
     expect(len(version) > 5 and env.read_bytes("/proc/version", limit=5) == version[:5], "/proc has its files", version)
-    try:
+    with expect_raised(ValueError, "a limit below 0 is a ValueError") as raised:
         env.read_bytes(name, limit=-1)
-    except ValueError as error:
-        expect("limit" in str(error), "the limit is named", str(error))
-    else:
-        expect(False, "a limit below 0 is a ValueError")
+    expect("limit" in str(raised[0]), "the limit is named", raised)
     env.remove(name)
 
 
@@ -418,12 +400,8 @@ def a_file_that_cannot_be_written_ends_nothing_else(subject: Subject) -> None:
     with tempfile.TemporaryDirectory() as here:
         source = Path(here, "file")
         source.write_bytes(b"x" * 100_000)
-        try:
+        with expect_raised(TerminalError, "it is not written"):
             env.put_file(source, f"{name}/pipe")
-        except TerminalError:
-            pass
-        else:
-            expect(False, "it is not written")
         expect_output(env, "sleep 2; echo on", "on\n")
         expect(process.running, "what runs beside runs on", process.poll())
     process.kill()
@@ -431,14 +409,11 @@ def a_file_that_cannot_be_written_ends_nothing_else(subject: Subject) -> None:
 
 
 def _expect_error(subject: Subject, kind: type[TargetFileError], number: int, path: str, act: Act) -> None:
-    try:
+    with expect_raised(TargetFileError, f"{path} raises {kind.__name__}") as raised:
         act()
-    except TargetFileError as error:
-        expect(type(error) is kind, f"{path} raises {kind.__name__}", error)
-        expect(error.errno == number and error.filename == path, "errno and filename are set", error)
-        backend = subject.env.settings.env
-        expect(path in str(error) and repr(backend) in str(error), "path and backend are named", str(error))
-        again = pickle.loads(pickle.dumps(error))  # noqa: S301  # which is our own
-        expect((type(again), str(again), again.errno) == (kind, str(error), number), "it can be pickled", again)
-    else:
-        expect(False, f"{path} raises {kind.__name__}")
+    error, backend = raised[0], subject.env.settings.env
+    expect(type(error) is kind, f"{path} raises {kind.__name__}", error)
+    expect(error.errno == number and error.filename == path, "errno and filename are set", error)
+    expect(path in str(error) and repr(backend) in str(error), "path and backend are named", str(error))
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301  # which is our own
+    expect((type(again), str(again), again.errno) == (kind, str(error), number), "it can be pickled", again)

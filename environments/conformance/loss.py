@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-
-from environments.conformance.check import Subject, check, expect, expect_output, unique, wait_until
+from environments.conformance.check import (
+    Subject,
+    beside,
+    check,
+    expect,
+    expect_output,
+    expect_raised,
+    unique,
+    wait_until,
+)
 from environments.errors import EnvironmentLostError, TerminalError
 from environments.result import CommandResult
 
@@ -22,8 +29,6 @@ def a_shell_killed_under_a_command_does_not_run_it_twice(subject: Subject) -> No
         except EnvironmentLostError as error:
             ended.append(error)
 
-    thread = threading.Thread(target=run)
-    thread.start()
     pid = ""
 
     def begun() -> bool:
@@ -31,10 +36,10 @@ def a_shell_killed_under_a_command_does_not_run_it_twice(subject: Subject) -> No
         pid = env.execute_oneshot(f"cat {name}.pid 2>/dev/null").output.strip()
         return bool(pid)
 
-    expect(wait_until(begun), "the command has begun")
-    env.execute_oneshot(f"kill -9 {pid}")
-    thread.join(60)
-    expect(bool(ended), "execute returns or raises")
+    with beside(run):
+        expect(wait_until(begun), "the command has begun")
+        env.execute_oneshot(f"kill -9 {pid}")
+        expect(wait_until(lambda: bool(ended), 60), "execute returns or raises")
     expect_output(env, f"cat {name}; rm {name} {name}.pid; pwd", f"ran\n{home}\n")
 
 
@@ -45,21 +50,19 @@ def a_lost_target_is_an_error_and_the_next_command_works(subject: Subject) -> No
         return
     with subject.make() as env:
         began: list[str] = []
-        errors: list[Exception] = []
 
-        def run() -> None:
+        def run() -> EnvironmentLostError | CommandResult:
             try:
-                env.execute("echo begun; sleep 1000", timeout=120, on_output=began.append)
-            except Exception as error:
-                errors.append(error)
+                return env.execute("echo begun; sleep 1000", timeout=120, on_output=began.append)
+            except EnvironmentLostError as error:
+                return error
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        expect(wait_until(lambda: bool(began)), "the command has begun")
-        subject.lose_target(env)
-        thread.join(90)
-        expect(bool(errors) and isinstance(errors[0], EnvironmentLostError), "it raises EnvironmentLostError", errors)
-        expect(getattr(errors[0], "output", "") == "begun\n", "which has the output so far")
+        with beside(run) as ended:
+            expect(wait_until(lambda: bool(began)), "the command has begun")
+            subject.lose_target(env)
+            wait_until(lambda: bool(ended), 90)
+        expect(isinstance(ended[0], EnvironmentLostError), "it raises EnvironmentLostError", ended)
+        expect(ended[0].output == "begun\n", "which has the output so far", ended)
         expect_output(env, "echo again", "again\n")
         expect(env.execute_oneshot("echo beside").output == "beside\n", "also beside the session")
 
@@ -81,18 +84,10 @@ def an_exception_of_the_caller_changes_nothing_for_the_next_command(subject: Sub
 
     for run in (env.execute, env.execute_oneshot):
         for command in ("echo x", "echo x; sleep 1000"):
-            try:
+            with expect_raised(_CallbackError, "what a callback raises is raised"):
                 run(command, on_output=refuse, timeout=60)
-            except _CallbackError:
-                pass
-            else:
-                expect(False, "what a callback raises is raised")
             expect_output(env, "echo y", "y\n")
             expect(env.execute_oneshot("echo z").output == "z\n", "also beside the session")
-    try:
+    with expect_raised(TerminalError, "execute within execute of the same session is an error"):
         env.execute("echo outer", on_output=call, timeout=60)
-    except TerminalError:
-        pass
-    else:
-        expect(False, "execute within execute of the same session is an error")
     expect_output(env, "echo y", "y\n")

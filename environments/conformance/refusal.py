@@ -6,7 +6,16 @@ from collections.abc import Callable
 from typing import get_args
 
 from environments.base import BaseEnvironment
-from environments.conformance.check import Subject, check, expect, expect_output, running, unique, wait_until
+from environments.conformance.check import (
+    Subject,
+    check,
+    expect,
+    expect_output,
+    expect_raised,
+    running,
+    unique,
+    wait_until,
+)
 from environments.errors import UnsupportedError
 from environments.target import TargetKind
 
@@ -21,13 +30,12 @@ _WHO = "id -u; echo $HOME; echo $USER $LOGNAME"
 def a_limit_that_cannot_be_enforced_is_refused(subject: Subject) -> None:
     """By name, before anything runs."""
     for name, value in subject.refused_settings.items():
-        try:
-            with subject.make(**{name: value}) as env:
-                env.execute("true")
-        except UnsupportedError as error:
-            expect(name in str(error), f"the error names {name}", str(error))
-        else:
-            expect(False, f"{name} raises UnsupportedError")
+        with (
+            expect_raised(UnsupportedError, f"{name} raises UnsupportedError") as raised,
+            subject.make(**{name: value}) as env,
+        ):
+            env.execute("true")
+        expect(name in str(raised[0]), f"the error names {name}", raised)
 
 
 @check(10)
@@ -51,11 +59,8 @@ def bad_arguments_are_refused_and_harm_nothing(subject: Subject) -> None:
         lambda env: env.start("echo \0"),
     )
     for act in acts:
-        try:
+        with expect_raised(ValueError, "it raises ValueError"):
             act(env)
-        except ValueError:
-            continue
-        expect(False, "it raises ValueError")
     expect_output(env, "echo fine", "fine\n")
 
 
@@ -69,12 +74,8 @@ def an_error_of_the_callback_ends_the_command_and_comes_out(subject: Subject) ->
     def fail(text: str) -> None:
         raise OwnError(text)
 
-    try:
-        result = subject.env.execute("echo a; sleep 1000", timeout=120, on_output=fail)
-    except OwnError:
-        pass
-    else:
-        expect(False, "the callback's error is raised", result)
+    with expect_raised(OwnError, "the callback's error is raised"):
+        subject.env.execute("echo a; sleep 1000", timeout=120, on_output=fail)
     expect_output(subject.env, "echo fine", "fine\n")
 
 
@@ -227,11 +228,8 @@ def _in_session(env: BaseEnvironment) -> Callable[..., object]:
 
 
 def _expect_refused(run: Callable[..., object], command: str, user: str | int) -> None:
-    try:
-        found = run(command, user=user)
-    except UnsupportedError:
-        return
-    expect(False, "it is refused with UnsupportedError", found)
+    with expect_raised(UnsupportedError, "it is refused with UnsupportedError"):
+        run(command, user=user)
 
 
 def _knows(env: BaseEnvironment, user: str) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from environments.conformance.check import Subject, check, expect, expect_output, running, unique, wait_until
+from environments.conformance.check import (
+    Subject,
+    beside,
+    check,
+    expect,
+    expect_output,
+    expect_raised,
+    running,
+    unique,
+    wait_until,
+)
 from environments.errors import EnvironmentStartError, TerminalError
-from environments.result import CommandResult
 from environments.session import EnvironmentSession
 
 _SECONDS = 60
@@ -216,18 +221,6 @@ def _expect_in(session: EnvironmentSession, command: str, output: str, exit_code
     expect((result.output, result.exit_code) == (output, exit_code), f"{command!r} gives {output!r}", result)
 
 
-@contextmanager
-def _beside(session: EnvironmentSession, command: str) -> Iterator[list[CommandResult]]:
-    """Run a command in another thread, and wait for its result behind the block."""
-    results: list[CommandResult] = []
-    thread = threading.Thread(target=lambda: results.append(session.execute(command, timeout=_SECONDS)))
-    thread.start()
-    try:
-        yield results
-    finally:
-        thread.join()
-
-
 @check(1)
 def a_session_of_a_name_has_a_state_of_its_own(subject: Subject) -> None:
     """Its directory, exports, functions and variables are no other's, and the same name is the same session."""
@@ -240,12 +233,8 @@ def a_session_of_a_name_has_a_state_of_its_own(subject: Subject) -> None:
         _expect_in(build, "f; echo $NAMED $plain; pwd", "f\nbuild 1\n/tmp\n")
         _expect_in(other, "echo $NAMED $plain", "other\n")
         expect_output(env, "echo $NAMED; pwd", f"\n{before}")
-    try:
+    with expect_raised(TerminalError, "one that was closed takes no command"):
         build.execute("true")
-    except TerminalError:
-        pass
-    else:
-        expect(False, "one that was closed takes no command")
     with env.session("build") as again:
         _expect_in(again, "echo $NAMED", "\n")
 
@@ -255,10 +244,14 @@ def sessions_run_side_by_side_and_are_interrupted_alone(subject: Subject) -> Non
     """Each has a turn of its own: one command waits for what another session does."""
     env, file, word = subject.env, unique("/tmp/meeting"), unique()
     with env.session("build") as build, env.session("other") as other:
-        with _beside(build, f"while [ ! -e {file} ]; do sleep 0.1; done; echo met") as results:
+        with beside(
+            lambda: build.execute(f"while [ ! -e {file} ]; do sleep 0.1; done; echo met", timeout=_SECONDS)
+        ) as results:
             _expect_in(other, f": >{file}; echo made", "made\n")
         expect(results[0].output == "met\n", "both ran at once", results[0])
-        with _beside(build, f"plain=1; sh -c ': {word}; sleep 1000; :'; echo after") as results:
+        with beside(
+            lambda: build.execute(f"plain=1; sh -c ': {word}; sleep 1000; :'; echo after", timeout=_SECONDS)
+        ) as results:
             begun = wait_until(lambda: running(env, word) > 0)
             env.interrupt()
             other.interrupt()
@@ -276,7 +269,7 @@ def a_session_that_is_closed_leaves_nothing(subject: Subject) -> None:
     env.execute("kept=1", timeout=_SECONDS)
     session = env.session("closed")
     session.execute(f"sh -c ': {behind}; sleep 1000; :' >/dev/null 2>&1 &", timeout=_SECONDS)
-    with _beside(session, f"sh -c ': {word}; sleep 1000; :'") as results:
+    with beside(lambda: session.execute(f"sh -c ': {word}; sleep 1000; :'", timeout=_SECONDS)) as results:
         expect(wait_until(lambda: running(env, behind) > 0 and running(env, word) > 0), "both run")
         session.close()
     expect(results[0].interrupted, "the command was interrupted", results[0])
@@ -294,12 +287,10 @@ def a_session_begins_with_its_init_files(subject: Subject) -> None:
         for text, said in ((None, "does not exist"), ("echo last words; exit 3", "last words")):
             if text:
                 env.write_bytes(path, text.encode())
-            try:
-                result = env.execute("echo ran")
-            except EnvironmentStartError as error:
-                expect(path in str(error) and said in str(error), f"the error says {said!r}, and of which file", error)
-            else:
-                expect(False, f"with the init file {text!r} no command runs", result)
+            with expect_raised(EnvironmentStartError, f"with the init file {text!r} no command runs") as raised:
+                env.execute("echo ran")
+            error = str(raised[0])
+            expect(path in error and said in error, f"the error says {said!r}, and of which file", error)
         text = f"export {name}='a b'; {name}() {{ echo \"$1 ${name}\"; }}; cd /; cat; echo noise; set -eu\n"
         env.write_bytes(path, text.encode())
         expect_output(env, f"{name} x; false; pwd", f"x a b\n{place}\n")
