@@ -136,11 +136,6 @@ def key_of(settings: EnvironmentSettings) -> str:
     return kept_key(settings, parts)
 
 
-def claim_name(key: str) -> str:
-    """Return the name of the claim on a kept sandbox."""
-    return f"daytona-{key}"
-
-
 async def join(service: sdk.AsyncDaytona, name: str) -> sdk.AsyncSandbox:
     """Return another program's sandbox, which is neither started, labelled nor changed.
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import NotFound
 
+from environments.docker.client import ENGINE_ERRORS
 from environments.docker.creation import container_options
 from environments.docker.engine import Engine, reason, reported, visited
 from environments.docker.settings import DockerSettings
-from environments.docker.stream import ENGINE_ERRORS, ExecStream
+from environments.docker.stream import ExecStream
 from environments.docker.target import container_address, container_target
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings

@@ -11,6 +11,7 @@ from docker.errors import ImageNotFound, NotFound
 
 from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
+from environments.docker.client import ENGINE_ERRORS
 from environments.docker.container import ContainerEnvironment, paused
 from environments.docker.creation import Creation, memory_limit
 from environments.docker.engine import reason, reported, visited
@@ -19,7 +20,7 @@ from environments.docker.joined import JoinedEnvironment
 from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.listing import list_targets
 from environments.docker.settings import DockerSettings
-from environments.docker.stream import ENGINE_ERRORS, WaitingShell
+from environments.docker.stream import WaitingShell
 from environments.docker.target import Memory, make_working_directory, remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget

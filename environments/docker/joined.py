@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import APIError, NotFound
 
+from environments.docker.client import ENGINE_ERRORS
 from environments.docker.container import SETTLING, SETTLING_PAUSE, ContainerEnvironment, paused
 from environments.docker.engine import reason
-from environments.docker.stream import ENGINE_ERRORS
 from environments.docker.target import now_there, ran_out
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.settings import EnvironmentSettings

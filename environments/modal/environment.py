@@ -22,7 +22,6 @@ from environments.errors import TerminalError, UnsupportedError
 from environments.found_target import CREATED, KEPT, OWNER, FoundTarget, readable
 from environments.log import logger
 from environments.loop import in_worker
-from environments.modal.kept import Kept, key_of
 from environments.modal.listing import list_targets
 from environments.modal.sandbox import (
     KEPT_TTL,
@@ -30,6 +29,7 @@ from environments.modal.sandbox import (
     detach,
     image,
     join,
+    key_of,
     still_runs,
     tags,
     take_snapshot,
@@ -175,7 +175,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
 
     async def create_sandbox(self, key: str | None) -> modal.Sandbox:
         """Create a sandbox, from the snapshot of the files that are kept if there is one, see `SandboxEnvironment`."""
-        kept = Kept(key) if key else None
+        kept = Snapshot(key) if key else None
         if kept and (snapshot := kept.image):
             try:
                 return await self._create(modal.Image.from_id(snapshot, client=self._client), key)
@@ -222,12 +222,12 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
     async def end_sandbox(self, sandbox: modal.Sandbox, key: str | None) -> None:
         """Terminate a sandbox, after a snapshot if its files are to be kept, see `SandboxEnvironment`."""
         try:
-            if key is None or await self._keep_files(Kept(key), sandbox):
+            if key is None or await self._keep_files(Snapshot(key), sandbox):
                 await terminate(sandbox)
         finally:
             await detach(sandbox)
 
-    async def _keep_files(self, kept: Kept, sandbox: modal.Sandbox) -> bool:
+    async def _keep_files(self, kept: Snapshot, sandbox: modal.Sandbox) -> bool:
         """Take a snapshot, and return whether the sandbox is needed no more."""
         try:
             if await still_runs(sandbox):

@@ -20,6 +20,7 @@ from environments.log import logger
 from environments.modal.service import service
 from environments.modal.settings import ModalSettings, volume_parts
 from environments.settings import EnvironmentSettings
+from environments.short_commands.sandbox import kept_key
 from environments.starting import current_start
 
 SNAPSHOT_TIMEOUT = 300
@@ -28,6 +29,9 @@ KEPT_TTL = 30 * 24 * 3600
 """Seconds that the service keeps the files of a task. Each end of an environment makes a new snapshot of them."""
 
 _IMAGE_ID = re.compile(r"im-\w+")
+_LIMITS = ("container_cpu", "container_memory")
+_OWN = ("app", "image", "dockerfile_commands", "gpu", "region", "volumes", "network", "ports")
+"""The settings that tell the sandbox of a task from others of it."""
 
 log = logger(__name__)
 
@@ -96,6 +100,14 @@ def tags(settings: EnvironmentSettings, key: str | None) -> dict[str, str]:
         key: The key of its files, if they are to be kept.
     """
     return {**sandbox_labels(settings.task_id, key), CREATED: f"{time.time():.0f}"}
+
+
+def key_of(settings: EnvironmentSettings) -> str:
+    """Return the key of the kept files of a task, see `kept_key`."""
+    own = ModalSettings.of(settings)
+    parts: dict[str, object] = {name: getattr(settings, name) or None for name in _LIMITS}  # 0 is no limit
+    parts |= {name: getattr(own, name) for name in _OWN}
+    return kept_key(settings, parts)
 
 
 async def create(

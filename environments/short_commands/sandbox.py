@@ -35,6 +35,11 @@ def kept_key(settings: EnvironmentSettings, parts: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:32]
 
 
+def claim_name(backend: str, key: str) -> str:
+    """Return the name of the claim on a task's kept files."""
+    return f"{backend}-{key}"
+
+
 class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
     """Runs commands in a sandbox of its own, which is ended in the end.
 
@@ -160,7 +165,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
                 return others
             return await self.find_kept(key) or await self.create_sandbox(key)
 
-        self._claim = self._claim or SharedClaim(f"{self.backend}-{key}")
+        self._claim = self._claim or SharedClaim(claim_name(self.backend, key))
         sandbox = await self._claim.joined(begin)
         if sandbox is None:
             raise EnvironmentStartError(

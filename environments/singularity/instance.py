@@ -2,7 +2,7 @@
 
 `instance stop` takes 1 to 3 seconds. KILL to the instance's first process ends everything in it at once, as that is
 the init of a process namespace; the engine's process above it, the monitor, then removes the record, the cgroup and,
-where an image had to be unpacked, the copy. What that leaves is the log files.
+where an image had to be unpacked, the copy. Only the log files are left.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ exec "$@"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the engine has written down about an instance."""
+    """The engine's record of an instance."""
 
     name: str
     pid: int
@@ -249,7 +249,7 @@ class Instance:
         return 0
 
     def end(self, client: Client) -> None:
-        """End all its processes, and wait until the engine has freed what it held.
+        """End all its processes, and wait until the engine has freed its resources.
 
         Raises:
             TerminalError: They did not end.

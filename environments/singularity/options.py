@@ -1,4 +1,4 @@
-"""Options of `instance start` from settings, with the writable layer; and refusals of what the engine cannot do."""
+"""Options of `instance start` from settings, with the writable layer; and the errors of what the engine cannot do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from environments.singularity.settings import SingularitySettings
 from environments.starting import unstoppable
 
 CONTAINED = ("--containall", "--no-home", "--cleanenv")
-"""Of the machine's files, processes and variables the container sees only what a setting gives it."""
+"""The container sees no file, process or variable of its machine but those that a setting gives it."""
 LIMITS = {"container_cpu": "--cpus", "container_memory": "--memory", "container_pids": "--pids-limit"}
 _CGROUPS = PurePosixPath("/sys/fs/cgroup")
 _UNIFIED = {"container_cpu": "cpu.max", "container_memory": "memory.max", "container_pids": "pids.max"}
@@ -104,7 +104,7 @@ def _line_with(text: str, *words: str) -> str:
 
 
 def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
-    """Check what the engine printed of a start that went well.
+    """Check the output of a start that went well.
 
     Raises:
         UnsupportedError: It has left out the mounts, of which it only warns.

@@ -1,4 +1,4 @@
-"""What can be set of Singularity and Apptainer instances."""
+"""Settings of Singularity and Apptainer instances."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from environments.settings import RESOURCE_SETTINGS, BackendSettings, Environmen
 
 _INSTANCE = re.compile(r"[a-zA-Z0-9_.-]+")
 _OF_NEW = ("image", "binds", "network", "gpu", "read_only")
-"""Settings that say what an instance is to be, and nothing of one that there is."""
+"""Settings of new instances alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +44,14 @@ class SingularitySettings(BackendSettings):
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
         """Return the limits that an instance never has, see `BackendSettings`: of its disk where it is read-only.
 
-        One that is somebody else's never has any of ours.
+        An instance that is joined has none of these settings' limits.
         """
         if self.instance:
             return frozenset(RESOURCE_SETTINGS)
         return frozenset({"container_disk"}) if self.read_only else frozenset()
 
     def refuse(self, settings: EnvironmentSettings) -> None:
-        """Refuse what cannot be, see `BackendSettings`."""
+        """Refuse names and mounts of a wrong form, see `BackendSettings`."""
         if self.instance is not None:
             if not _INSTANCE.fullmatch(self.instance):
                 raise SettingsError(f"singularity_instance is {self.instance!r}; give the name of one instance")

@@ -48,6 +48,11 @@ class Route:
     def __str__(self) -> str:
         return f"{self.user}@{self.host}:{self.port}"
 
+    @property
+    def known_as(self) -> tuple[str, int]:
+        """The name and the port that the host's key is looked up by. With an alias, the port does not count."""
+        return (self.host_key_name, DEFAULT_PORT) if self.host_key_name else (self.host, self.port)
+
 
 def resolve(settings: SSHSettings) -> Route:
     """Return the route to the host that the settings name.

@@ -15,7 +15,7 @@ from environments.claim import Claim
 from environments.conformance.check import wait_until
 from environments.inventory import collect_garbage
 from environments.modal import ModalEnvironment
-from environments.modal.kept import key_of
+from environments.modal.sandbox import key_of
 
 
 @pytest.fixture
