@@ -65,7 +65,7 @@ def _is_left_and_then_collected(process: subprocess.Popen[bytes], nap: str, *, e
         assert sleepers(nap)
     assert _directories(process)
     collected = [line for line in collect_garbage() if str(process.pid) in line]
-    assert len(collected) >= (1 if ends_alone else 2)
+    assert len(collected) == 1
     assert sleepers(nap) == []
     assert _directories(process) == []
     assert not [line for line in collect_garbage() if str(process.pid) in line]

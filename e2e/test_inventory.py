@@ -52,7 +52,7 @@ def owned_by(engine, task) -> Callable[[str], str]:
 
 
 def of_task(task: str) -> list[FoundTarget]:
-    return [target for target in DockerEnvironment.find_targets() if target.task == task]
+    return [target for target in DockerEnvironment.list_targets() if target.task == task]
 
 
 def test_a_container_is_found_with_its_owner_and_size_and_removed_only_by_force(
@@ -107,7 +107,7 @@ def test_containers_of_another_machine_and_of_a_process_that_has_ended_are_known
     here = Owner.this_process()
     owned_by(str(Owner(here.host, here.pid, "earlier")))
     (found,) = of_task(task)
-    assert (found.use, found.pid) == ("orphan", None)
+    assert (found.use, found.pid) == ("orphan", here.pid)
     found.remove(False)
     assert not containers_of(engine, task)
 
@@ -116,4 +116,4 @@ def test_what_runs_in_a_container_of_this_machine_is_no_environment_of_the_machi
     env = docker_environment()
     env.start(f"sleep {nap}")
     assert wait_until(lambda: bool(having(nap)), 60), "it can be seen from here"
-    assert env.id not in [each.name for each in LocalEnvironment.find_targets()]
+    assert env.id not in [each.name for each in LocalEnvironment.list_targets()]

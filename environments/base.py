@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, Unpack
@@ -30,7 +30,6 @@ from environments.options import (
     checked_removable,
     checked_user,
 )
-from environments.owner import Orphan
 from environments.process import Process, checked_start
 from environments.result import Capabilities, CommandResult
 from environments.secrets import Redactor, SecretValues
@@ -167,23 +166,12 @@ class BaseEnvironment(ABC):
         return ""
 
     @classmethod
-    def find_orphans(cls) -> Iterable[Orphan]:
-        """Go through what processes of this machine that were killed have left in targets of this backend.
+    def list_targets(cls) -> Iterable[FoundTarget]:
+        """Go through the targets of this backend that run or are kept, made by any process.
 
-        A backend whose targets outlive a process that is killed extends this; `hermes-env gc` removes what it finds.
-        Whose a thing is, and whether that process still runs, is told by an `Owner` written on it.
-
-        Raises:
-            TerminalError: The backend cannot be looked at, as its engine does not answer.
-        """
-        return ()
-
-    @classmethod
-    def find_targets(cls) -> Iterable[FoundTarget]:
-        """Go through what runs for environments of this backend, and what is kept of them, whoever made it.
-
-        A backend whose targets others can see, or that keeps something, extends this; `hermes-env ls` shows what it
-        finds, and `hermes-env rm` removes it. Orphans are among it.
+        A backend whose targets others can see, outlive a process that is killed, or are kept, extends this.
+        `hermes-env ls` shows what it yields, `rm` removes it, and `gc` removes the orphans among it: they are known by
+        the `Owner` that is written on each. A target is removed at once, while this goes on, or later.
 
         Raises:
             TerminalError: The backend cannot be looked at, as its engine does not answer.
@@ -227,6 +215,24 @@ class BaseEnvironment(ABC):
         Raises:
             TerminalError: Something could not be ended, or the target is lost.
         """
+
+    def set_network(self, network: str | Sequence[str]) -> None:
+        """Change the list of hosts that the target can reach, see docs/network.md.
+
+        Connections to hosts that are not in the new list are closed. `renew` brings back the list of the settings.
+
+        Args:
+            network: Hosts, as in the setting `network`; `none` is an empty list. `full` is for backends that hold the
+                list by their own service.
+
+        Raises:
+            UnsupportedError: The backend cannot do it, or the environment was not made with a list.
+            SettingsError: An entry cannot be understood.
+        """
+        raise UnsupportedError(
+            f"backend {self.settings.env!r} cannot hold what runs in it to a list of hosts; use docker, bubblewrap or "
+            "singularity, and make the environment with a list"
+        )
 
     @abstractmethod
     def cleanup(self) -> None:

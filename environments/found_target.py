@@ -1,122 +1,154 @@
-"""Targets that run or are kept, on any backend: what is written on them, and how they are listed and removed."""
+"""Targets that run or are kept, on any backend: their labels, their users, and their removal."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from environments.claim import Claim
 from environments.errors import TerminalError
-from environments.owner import Owner, Standing
+from environments.owner import UNKNOWN, Owner
 
 State = Literal["running", "stopped", "kept"]
 Use = Literal["live", "orphan", "free", "elsewhere"]
 
+_SHOWN, _SHORT = 26, 12
+"""Characters of an id that are shown; of a longer one, the first that people know it by."""
+
 
 @dataclass(frozen=True, slots=True)
 class FoundTarget:
-    """Something that runs for an environment, or is kept for the next one of its task."""
+    """Something that runs for an environment, or is kept for the next one of its task.
+
+    `str()` of it is its kind, id, task and place, for people.
+    """
 
     kind: str
-    """What it is: a `container`, an `instance`, a `sandbox`, an `environment` on a machine, a `snapshot`, `files`."""
+    """A `container`, an `instance`, a `sandbox`, an `environment` on a machine, a `snapshot`, `files`, or another
+    word."""
     id: str
-    """What it is known by where it is."""
+    """Its id where it is."""
     state: State
-    """Whether it has processes, has none now, or is files alone."""
-    use: Use
-    """Whether a process uses it: one of this machine does (`live`), the one that did has ended (`orphan`), it is kept
-    and nobody uses it (`free`), or it belongs to another machine, whose processes cannot be seen (`elsewhere`)."""
-    remove: Callable[[bool], object] = field(repr=False, compare=False)
-    """Removes it, at any later time, with all that is in it. Is told whether to do so while it is `live` or
-    `elsewhere`. Raises TerminalError if it is and may not be removed, or cannot be; one that is gone is no error."""
+    """`running` with processes, `stopped` without, `kept` as files alone."""
+    delete: Callable[[], object] = field(repr=False, compare=False)
+    """Deletes it with all that is in it, at any later time, whether it is in use or not. One that is gone is no error.
+    Raises TerminalError if it cannot be deleted."""
+    owner: Owner | None = None
+    """The process that it was made by, or was last taken up by; None if it is to outlive that."""
+    claim: Claim | None = field(default=None, repr=False, compare=False)
+    """The claim that a process of this machine has on it while it uses it, if it is kept."""
+    set_aside: Callable[[], object] | None = field(default=None, repr=False, compare=False)
+    """Ends its processes and keeps its files: the end of an orphan that is kept. None deletes it."""
     task: str = ""
     """The task it is for, as far as the backend has it written down; names may be there with `_` for some letters."""
     name: str = ""
-    """What else it is called."""
+    """Another name of it."""
     place: str = ""
-    """Where it is, if that is not where the backend has its targets of itself."""
-    pid: int | None = None
-    """The process here that it belongs to, if that is known and still runs."""
+    """Its machine, if that is not where the backend has its targets of itself."""
     created: float | None = None
     """When it was made, in seconds since the epoch."""
     size: int | None = None
     """Bytes that it takes, without what it shares with others such as its image."""
+    use: Use = field(init=False)
+    """Whether a process uses it: one of this machine does (`live`), the one that did has ended (`orphan`), it is kept
+    and none uses it (`free`), or it belongs to another machine, whose processes cannot be seen (`elsewhere`)."""
+
+    def __post_init__(self) -> None:
+        try:
+            held = self.claim is not None and self.claim.is_held
+            use: Use = self._use(held=held)
+        except PermissionError:  # the claims of another user
+            use = "elsewhere"
+        object.__setattr__(self, "use", use)
+
+    def _use(self, *, held: bool) -> Use:
+        standing = self.owner.standing if self.owner else None
+        if standing == "elsewhere":
+            return standing
+        if held:
+            return "live"
+        if self.claim and self.state != "running":
+            return "free"
+        return standing or ("orphan" if self.claim else "free")
+
+    def __str__(self) -> str:
+        of_task = f" of task {self.task}" if self.task else ""
+        there = f" on {self.place}" if self.place else ""
+        return f"{self.kind} {self.short_id}{of_task}{there}"
+
+    @property
+    def short_id(self) -> str:
+        """The id, or as much of a long one as people know it by."""
+        return self.id if len(self.id) <= _SHOWN else self.id[:_SHORT]
+
+    @property
+    def pid(self) -> int | None:
+        """The process of this machine that uses it, or whose orphan it is, if that is known."""
+        return self.owner.pid if self.owner and self.use == self.owner.standing != "elsewhere" else None
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a process uses it, or could without our seeing that."""
+        """True if a process uses it, or could without being seen."""
         return self.use in ("live", "elsewhere")
 
+    def remove(self, force: bool = False) -> None:
+        """Remove it with all that is in it, at any later time. One that is gone is no error.
 
-def refuse_use(what: str, use: Use, force: bool) -> None:
-    """Refuse to remove what is in use.
+        Args:
+            force: Whether it is removed also while it is `live` or `elsewhere`.
 
-    Args:
-        what: What it is, with its backend.
-        use: See `FoundTarget`.
-        force: Whether it is to be removed all the same.
+        Raises:
+            TerminalError: It is, and may not be removed; or it cannot be removed.
+        """
+        with self._claimed() as is_free:
+            use = self._use(held=not is_free)
+            if not force and use in ("live", "elsewhere"):
+                why = "a process still uses it" if use == "live" else _ELSEWHERE
+                raise TerminalError(
+                    f"{self.kind} {self.short_id} is not removed, as {why}; end that first, or force it"
+                )
+            self.delete()
 
-    Raises:
-        TerminalError: It is in use.
-    """
-    if force or use not in ("live", "elsewhere"):
-        return
-    why = "a process still uses it" if use == "live" else "it belongs to another machine, where it may be in use"
-    raise TerminalError(f"{what} is not removed, as {why}; end that first, or force it")
+    def collect(self) -> bool:
+        """Remove an orphan, or set it aside if its files are kept.
 
+        Returns:
+            False if a process has taken it up since it was found; nothing is done to it then.
 
-@contextlib.contextmanager
-def unclaimed(claim: Claim, what: str, force: bool) -> Iterator[None]:
-    """Hold the claim on something that is kept while it is removed.
+        Raises:
+            TerminalError: It cannot be removed.
+        """
+        with self._claimed() as is_free:
+            if is_free:
+                (self.set_aside or self.delete)()
+        return is_free
 
-    Args:
-        claim: Says whether it is in use.
-        what: What it is, with its backend.
-        force: Whether it is to be removed all the same.
-
-    Raises:
-        TerminalError: It is in use.
-    """
-    try:
-        is_free = claim.take()
-    except PermissionError as error:  # another user's
-        raise TerminalError(f"{what} is not removed, as nobody can tell whether it is in use: {error}") from error
-    try:
-        if not is_free:
-            refuse_use(what, "live", force)
-        yield
-    finally:
-        claim.release()
-
-
-def use_of_claim(claim: Claim) -> Use:
-    """Say whether something that is kept on this machine is in use, by its claim."""
-    try:
-        return "live" if claim.is_held else "free"
-    except PermissionError:
-        return "elsewhere"
+    @contextlib.contextmanager
+    def _claimed(self) -> Iterator[bool]:
+        """Hold the claim, so that no environment takes it up meanwhile. Yields False if another process has it."""
+        if self.claim is None:
+            yield True
+            return
+        try:
+            is_free = self.claim.take()
+        except PermissionError as error:  # another user's
+            raise TerminalError(
+                f"{self.kind} {self.short_id} is not removed, as nobody can tell whether it is in use: {error}"
+            ) from error
+        try:
+            yield is_free
+        finally:
+            self.claim.release()
 
 
-def use_of_kept(standing: Standing, claim: Claim, *, runs: bool) -> Use:
-    """Say whether something that is kept is in use.
-
-    Args:
-        standing: That of the process that had it last.
-        claim: Which processes of this machine have on it.
-        runs: Whether it has processes.
-    """
-    if standing == "elsewhere":
-        return "elsewhere"
-    use = use_of_claim(claim)
-    return "orphan" if runs and use == "free" else use
-
+_ELSEWHERE = "it belongs to another machine, where it may be in use"
 
 OWNER = "hermes-owner"
 """The process a sandbox belongs to, as `Owner.mark`."""
 KEPT = "hermes-kept"
-"""On a sandbox whose files are to be kept: what it is found by."""
+"""On a sandbox whose files are to be kept: the key that it is found by."""
 TASK = "hermes-task"
 CREATED = "hermes-created"
 """When it was made, in whole seconds since the epoch, where the service does not say."""
@@ -133,8 +165,13 @@ def sandbox_labels(task: str, key: str | None) -> dict[str, str]:
     """Return the labels of a sandbox of this process.
 
     Args:
-        task: What it is for.
-        key: What it is found by if its files are to be kept.
+        task: The task it is for.
+        key: The key it is found by if its files are to be kept.
     """
     own = {OWNER: Owner.this_process().mark, TASK: readable(task) or "_"}
     return {**own, KEPT: key} if key else own
+
+
+def owner_of(labels: Mapping[str, str]) -> Owner:
+    """Return the owner of a sandbox by its labels. One that cannot be read is elsewhere."""
+    return Owner.in_name(labels[OWNER]) or UNKNOWN

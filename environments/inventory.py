@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,77 +12,167 @@ from environments.cancellation import cancellable, check_scope, ended_in_scope
 from environments.errors import MissingExtraError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
-from environments.owner import Orphan
 from environments.registry import backend_class, backend_names
 from environments.sources import load_settings
 from environments.starting import Start
 
 log = logger(__name__)
 
+OnLook = Callable[[Sequence[str]], object]
+"""Called with the names of the backends that are still looked at, when that begins and when one of them is done, in
+any thread."""
+
 
 @dataclass(slots=True)
 class Inventory:
-    """What was found."""
+    """The targets that were found."""
 
     found: list[tuple[str, FoundTarget]] = field(default_factory=list)
-    """Each with the name of its backend."""
+    """Each with the name of its backend; those of a backend with the oldest first."""
     failed: dict[str, str] = field(default_factory=dict)
     """Why a backend could not be looked at, by its name."""
 
+    @property
+    def orphans(self) -> list[tuple[str, FoundTarget]]:
+        """Those whose process was killed, so that `collect_garbage` removes them."""
+        return [(name, target) for name, target in self.found if target.use == "orphan"]
 
-@cancellable
-def take_inventory(backends: Sequence[str] | None = None) -> Inventory:
+
+def take_inventory(backends: Collection[str] | None = None, *, on_look: OnLook | None = None) -> Inventory:
     """Look for what environments have running or keep, on all backends at once.
 
     Args:
         backends: The names of those to look at; None is all that can be used here. Without its client library nothing
             was ever made on a backend, so that this is a failure only of one that is named.
+        on_look: See `OnLook`.
 
     Raises:
         CallCancelledError: The scope of its caller was cancelled.
     """
-    names, failed = known_backends() if backends is None else (list(backends), {})
-    inventory = Inventory(failed=failed)
+    inventory = Inventory()
+    looks = _visit(backends, lambda look, target: look.found.append(target), inventory.failed, on_look)
+    for look in looks:
+        for target in sorted(look.found, key=lambda target: (target.created or 0.0, target.id)):
+            inventory.found.append((look.backend, target))
+    return inventory
+
+
+def collect_garbage(backends: Collection[str] | None = None, *, on_look: OnLook | None = None) -> list[str]:
+    """Remove what processes of this machine that were killed have left behind, on one backend after the other.
+
+    A backend that cannot be looked at, because its engine does not answer, is reported as a warning in the log.
+
+    Args:
+        backends: As of `take_inventory`.
+        on_look: See `OnLook`.
+
+    Returns:
+        A line for each thing that was removed, or that was stopped as its files are kept.
+
+    Raises:
+        CallCancelledError: The scope of its caller was cancelled.
+    """
+    failed: dict[str, str] = {}
+    removed: list[str] = []
+
+    def collect(look: _Look, target: FoundTarget) -> None:
+        try:
+            if target.use == "orphan" and target.collect():
+                removed.append(f"{look.backend}: {collected(target)}")
+        except TerminalError as error:
+            log.warning("not everything could be collected: %s", error)
+
+    _visit(backends, collect, failed, on_look, at_once=1)
+    for name, why in failed.items():
+        log.warning("%s could not be looked at: %s", name, why)
+    return removed
+
+
+def collected(target: FoundTarget, *, done: bool = True) -> str:
+    """Return a line for people that tells the end of an orphan.
+
+    Args:
+        target: The orphan.
+        done: Whether it was collected, or would be.
+    """
+    would, did = ("stop", "stopped") if target.set_aside else ("remove", "removed")
+    owner = f"process {target.pid}" if target.pid else "process"
+    kept = "; its files are kept" if target.set_aside else ""
+    return f"{did if done else f'would {would}'} {target}, whose {owner} has ended{kept}"
+
+
+@cancellable
+def _visit(
+    backends: Collection[str] | None,
+    each: Callable[[_Look, FoundTarget], object],
+    failed: dict[str, str],
+    on_look: OnLook | None,
+    at_once: int | None = None,
+) -> list[_Look]:
+    """Go through the targets of backends, several backends at once.
+
+    Args:
+        backends: As of `take_inventory`.
+        each: Called for each target, while its backend is looked at.
+        failed: Receives why a backend could not be looked at.
+        on_look: See `OnLook`.
+        at_once: How many backends are looked at at the same time; None is all.
+    """
+    names = list(backends) if backends is not None else known_backends(failed)
+    pending = dict.fromkeys(names)
     looks = []
+
+    def tell(done: str | None = None) -> None:
+        if done:
+            pending.pop(done, None)
+        if on_look:
+            on_look(list(pending))
+
+    tell()
     for name in names:  # one after the other, as libraries that import each other are not for several threads
         try:
-            looks.append(_Look(name, backend_class(name)))
+            looks.append(_Look(name, backend_class(name), each))
         except TerminalError as error:
             if backends is not None or not isinstance(error, MissingExtraError):
-                inventory.failed[name] = str(error)
-    with ended_in_scope(partial(_stop, looks)), ThreadPoolExecutor(len(names), "inventory") as pool:
-        for look, (found, why) in zip(looks, pool.map(_Look.found, looks), strict=True):
-            inventory.found += [(look.backend, target) for target in found]
+                failed[name] = str(error)
+            tell(name)
+
+    def run(look: _Look) -> Exception | None:
+        failure = look.run()
+        tell(look.backend)
+        return failure
+
+    with ended_in_scope(partial(_stop, looks)), ThreadPoolExecutor(at_once or len(names), "inventory") as pool:
+        for look, why in zip(looks, pool.map(run, looks), strict=True):
             if why:
-                said = str(why) if isinstance(why, TerminalError) else f"{type(why).__name__}: {why}"
-                inventory.failed[look.backend] = said
+                failed[look.backend] = str(why) if isinstance(why, TerminalError) else f"{type(why).__name__}: {why}"
     check_scope()
-    return inventory
+    return looks
 
 
 class _Look:
     """A look at one backend."""
 
-    def __init__(self, backend: str, kind: type[BaseEnvironment]) -> None:
+    def __init__(self, backend: str, kind: type[BaseEnvironment], each: Callable[[_Look, FoundTarget], object]) -> None:
         self.backend = backend
         self.start = Start(backend)
+        self.found: list[FoundTarget] = []
         self._kind = kind
-        self._targets: list[FoundTarget] = []
+        self._each = each
 
-    def found(self) -> tuple[list[FoundTarget], Exception | None]:
-        """Return what was found, the oldest first, and what kept us from finding the rest."""
-        failure: Exception | None = None
+    def run(self) -> Exception | None:
+        """Go through the targets, and return the reason why not all could be seen."""
         try:
             # Not every client can be broken off: one that waits for its service is left alone.
             self.start.alone(self._go_through, undo=lambda: None)
         except Exception as error:  # also of a backend installed apart, which must not hide what the others find
             log.debug("backend %s could not be looked at", self.backend, exc_info=True)
-            failure = error
-        return sorted(self._targets, key=lambda target: (target.created or 0.0, target.id)), failure
+            return error
+        return None
 
     def _go_through(self) -> None:
-        for target in self._kind.find_targets():
-            self._targets.append(target)
+        for target in self._kind.list_targets():
+            self._each(self, target)
 
 
 def _stop(looks: Sequence[_Look]) -> None:
@@ -91,47 +181,17 @@ def _stop(looks: Sequence[_Look]) -> None:
         look.start.break_off()
 
 
-def known_backends() -> tuple[list[str], dict[str, str]]:
-    """Return the names of all backends that can be used here, and why one is not among them that might be.
+def known_backends(failed: dict[str, str]) -> list[str]:
+    """Return the names of all backends that can be used here.
 
     The configured one is among them; it may be known by its path alone.
+
+    Args:
+        failed: Receives why one is not among them that might be.
     """
-    names, failed = backend_names(), {}
+    names = backend_names()
     try:
         names.append(load_settings().env)
     except TerminalError as error:
         failed["the configured backend"] = str(error)
-    return list(dict.fromkeys(names)), failed
-
-
-def collect_garbage() -> list[str]:
-    """Remove what processes of this machine that were killed have left behind, on all backends.
-
-    A backend that cannot be looked at, because its engine does not answer, is reported as a warning in the log.
-
-    Returns:
-        A line for each thing that was removed.
-    """
-    removed = []
-    backends, failed = known_backends()
-    for which, why in failed.items():
-        log.warning("%s is not looked at: %s", which, why)
-    for backend in backends:
-        for orphan in _orphans(backend):
-            try:
-                orphan.remove()
-                removed.append(f"{backend}: {orphan.description}")
-            except TerminalError as error:
-                log.warning("not everything could be collected: %s", error)
-    return removed
-
-
-def _orphans(backend: str) -> Iterator[Orphan]:
-    try:
-        yield from backend_class(backend).find_orphans()
-    except MissingExtraError as error:
-        log.debug("backend %s is not looked at: %s", backend, error)  # without it nothing was ever made there
-    except TerminalError as error:
-        log.warning("not everything could be collected: %s", error)
-    except Exception:  # of a backend installed apart, which must not hide what the others find
-        log.warning("backend %s could not be looked at", backend, exc_info=True)
+    return list(dict.fromkeys(names))

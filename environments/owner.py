@@ -1,12 +1,10 @@
-"""Which process something belongs to, which is written on it, so that an orphan is known as one."""
+"""The process that something belongs to. It is written on that, so that an orphan is known as one."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple, Self
 
@@ -23,10 +21,12 @@ class Owner(NamedTuple):
     """A process, told from a later one with the same id by the moment it started."""
 
     host: str
-    """The machine, and on Linux the process namespace: a container has process ids of its own."""
+    """The machine, and on Linux the process namespace: a container has process ids of its own. In a mark it is the
+    checksum of that."""
     pid: int
     started: str
-    """When it started, in the words of the operating system; only to be compared."""
+    """Its start, in the words of the operating system; only to be compared. Read from a name, the rest of that
+    follows."""
 
     @classmethod
     def this_process(cls) -> Self:
@@ -35,57 +35,45 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Read what `str()` wrote; None if it is something else."""
+        """Read the output of `str()`; None if it is something else."""
         words = text.split()
         if len(words) != 3 or not words[1].isdigit():
             return None
         return cls(words[0], int(words[1]), words[2])
+
+    @classmethod
+    def in_name(cls, name: str) -> Self | None:
+        """Read the `mark` that a name is, or begins with before a `-`; None if it is something else."""
+        host, pid, started = [*name.split("-", 2), "", ""][:3]
+        return cls(host, int(pid), started) if pid.isdigit() else None
 
     def __str__(self) -> str:
         return f"{self.host} {self.pid} {self.started}"
 
     @property
     def mark(self) -> str:
-        """The owner in letters, digits, `-`, `_` and `.` alone, as part of a name; `mark_is_orphaned` reads it."""
-        return f"{zlib.crc32(self.host.encode()):08x}-{self.pid}-{self.started}"
+        """The owner in letters, digits, `-`, `_` and `.` alone, as part of a name; `in_name` reads it."""
+        return f"{_checksum(self.host)}-{self.pid}-{self.started}"
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process is known to have ended. Of one on another host nothing is known."""
+        """True if the process is known to have ended. Of one on another host nothing is known."""
         return self.standing == "orphan"
 
     @property
     def standing(self) -> Standing:
         """Whether the process still runs, as far as that can be known."""
-        if self.host != _host():
+        if self.host not in (_host(), _checksum(_host())):
             return "elsewhere"
-        return "live" if _started(self.pid) == self.started else "orphan"
+        return "live" if f"{self.started}-".startswith(f"{_started(self.pid)}-") else "orphan"
 
 
-@dataclass(frozen=True, slots=True)
-class Orphan:
-    """Something whose owner has died."""
-
-    description: str
-    """What it is and what becomes of it, as one line for people."""
-    remove: Callable[[], object]
-    """Removes it. Raises TerminalError if it can't."""
+UNKNOWN = Owner("", 0, "")
+"""A process that cannot be seen."""
 
 
-def mark_is_orphaned(name: str) -> bool:
-    """Whether a name that begins with an owner's mark and `-` is of a process of this machine that has ended."""
-    return standing_of_mark(name)[0] == "orphan"
-
-
-def standing_of_mark(name: str) -> tuple[Standing, int | None]:
-    """Return what is known of the process whose mark and `-` a name begins with, and its number if it still runs."""
-    host, pid, started = [*name.split("-", 2), "", ""][:3]
-    here = Owner.this_process()
-    if not pid.isdigit() or host != here.mark.partition("-")[0]:
-        return "elsewhere", None
-    if f"{started}-".startswith(f"{_started(int(pid))}-"):
-        return "live", int(pid)
-    return "orphan", None
+def _checksum(host: str) -> str:
+    return f"{zlib.crc32(host.encode()):08x}"
 
 
 @cache

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from environments.model_view import plain
+from hermes_env.ls_command import looked_for, shown_look, tell_failures
 from hermes_env.options import Verbose
 
 
-def gc_command(verbose: Verbose = 0) -> None:
+def gc_command(
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", "-n", help="Show what would be removed, and remove nothing.")
+    ] = False,
+    verbose: Verbose = 0,
+) -> None:
     """Remove the containers and files that processes which were killed have left behind.
 
     What belongs to a process that still runs, or to another machine, is left alone. Containers that are to be
     kept are stopped, and not removed.
     """
-    from environments.inventory import collect_garbage
+    from environments.inventory import collect_garbage, collected
 
-    removed = collect_garbage()
-    for line in removed:
+    if dry_run:
+        inventory = looked_for(None, verbose)
+        tell_failures(inventory)
+        lines = [f"{name}: {collected(target, done=False)}" for name, target in inventory.orphans]
+    else:
+        lines = shown_look(collect_garbage, verbose)
+    for line in lines:
         typer.echo(plain(line))
-    if not removed:
+    if not lines:
         typer.echo("nothing to collect")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -16,13 +18,15 @@ from hermes_env.options import BackendAlone, Task, Verbose
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from environments.found_target import FoundTarget
+    from environments.found_target import FoundTarget, Use
     from environments.inventory import Inventory
 
-USES = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "elsewhere"}
-COLOURS = {"live": "green", "orphan": "red", "free": "", "elsewhere": "yellow"}
-_SHOWN, _SHORT = 26, 12
-"""Characters of an id that are shown; of a longer one, as many as people know it by."""
+Result = TypeVar("Result")
+
+USES: Mapping[Use, str] = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "elsewhere"}
+COLOURS: Mapping[Use, str] = {"live": "green", "orphan": "red", "free": "", "elsewhere": "yellow"}
+_SHORT = 12
+"""Characters of an id in a narrow table."""
 _WIDE = 110
 """Characters in a line that are enough for whole ids."""
 _LONG_LINE = 10_000
@@ -47,7 +51,7 @@ def ls_command(
 
     A backend that cannot be looked at is a line on standard error; with --backend it is an error.
     """
-    inventory = looked_for(backend)
+    inventory = looked_for(backend, verbose)
     found = [(name, target) for name, target in inventory.found if task in (None, target.task)]
     tell_failures(inventory)
     if as_json:
@@ -58,40 +62,62 @@ def ls_command(
         typer.echo("nothing runs, and nothing is kept", err=True)
 
 
-def looked_for(backend: str | None) -> Inventory:
+def looked_for(backend: str | None, verbose: int = 0) -> Inventory:
     """Look for what there is.
 
     Args:
-        backend: Where; None is all backends.
+        backend: The backend to look at; None is all of them.
+        verbose: See `ShownLook`.
 
     Raises:
         TerminalError: The backend that is named cannot be looked at.
         typer.Exit: Ctrl-C ended the wait.
     """
-    from environments import CallCancelledError, CancelScope, TerminalError
+    from environments import TerminalError
     from environments.inventory import take_inventory
-    from hermes_env.foreground import run_interruptibly
 
-    scope = CancelScope()
-
-    def look() -> Inventory:
-        with scope.active():
-            return take_inventory([backend] if backend else None)
-
-    try:
-        inventory = run_interruptibly(look, scope.cancel)
-    except CallCancelledError:
-        raise typer.Exit(INTERRUPT_EXIT_CODE) from None
+    inventory = shown_look(partial(take_inventory, [backend] if backend else None), verbose)
     if backend and (why := inventory.failed.get(backend)):
         raise TerminalError(why)
     return inventory
 
 
+def shown_look(look: Callable[..., Result], verbose: int) -> Result:
+    """Return what a function of `environments.inventory` returns. The backends that it looks at are told.
+
+    Args:
+        look: Is given `on_look`.
+        verbose: See `ShownLook`.
+
+    Raises:
+        typer.Exit: Ctrl-C ended the wait.
+    """
+    from environments import CallCancelledError, CancelScope
+    from hermes_env.foreground import run_interruptibly
+    from hermes_env.progress import ShownLook
+
+    scope = CancelScope()
+
+    def work() -> Result:
+        with scope.active():
+            return look(on_look=shown.tell)
+
+    try:
+        with ShownLook(verbose) as shown:
+            return run_interruptibly(work, scope.cancel)
+    except CallCancelledError:
+        raise typer.Exit(INTERRUPT_EXIT_CODE) from None
+
+
 def tell_failures(inventory: Inventory) -> None:
     """Say which backends could not be looked at."""
     for name, why in inventory.failed.items():
-        reason = " ".join(plain(why).split()).removeprefix(f"backend {name!r}").lstrip(": ")
-        typer.echo(f"hermes-env: {name} cannot be looked at: {reason}", err=True)
+        typer.echo(f"hermes-env: {name} cannot be looked at: {reason(name, why)}", err=True)
+
+
+def reason(backend: str, error: str) -> str:
+    """Return an error of a backend on one line, for where its name stands before."""
+    return " ".join(plain(error).split()).removeprefix(f"backend {backend!r}").lstrip(": ")
 
 
 def as_object(backend: str, target: FoundTarget) -> dict[str, object]:
@@ -105,7 +131,7 @@ def as_object(backend: str, target: FoundTarget) -> dict[str, object]:
         "task": target.task,
         "state": target.state,
         "use": target.use,
-        "pid": target.pid,
+        "pid": target.pid if target.use == "live" else None,
         "created": target.created,
         "age_seconds": None if target.created is None else max(0.0, time.time() - target.created),
         "size_bytes": target.size,
@@ -114,14 +140,7 @@ def as_object(backend: str, target: FoundTarget) -> dict[str, object]:
 
 def described(backend: str, target: FoundTarget) -> str:
     """Return what something is, in a few words."""
-    of_task = f" of task {target.task}" if target.task else ""
-    there = f" on {target.place}" if target.place else ""
-    return plain(f"{backend} {target.kind} {short_id(target)}{of_task}{there}")
-
-
-def short_id(target: FoundTarget) -> str:
-    """Return what people know something by."""
-    return target.id if len(target.id) <= _SHOWN else target.id[:_SHORT]
+    return plain(f"{backend} {target}")
 
 
 def _print_table(found: list[tuple[str, FoundTarget]]) -> None:
@@ -143,9 +162,9 @@ def _table(found: list[tuple[str, FoundTarget]], *, is_wide: bool) -> Table:
     for heading in ("STATE", "USE", "AGE", "SIZE"):
         table.add_column(heading, no_wrap=True, justify="right" if heading in ("AGE", "SIZE") else "left")
     for name, target in found:
-        shown = short_id(target) if is_wide else target.id[:_SHORT]
+        shown = target.short_id if is_wide else target.id[:_SHORT]
         words = [name, *([target.place] if has_places else []), target.kind, shown, target.task]
-        use = f"process {target.pid}" if target.pid else USES[target.use]
+        use = f"process {target.pid}" if target.use == "live" and target.pid else USES[target.use]
         table.add_row(
             *(Text(plain(word)) for word in (*words, target.state)),
             Text(use, style=COLOURS[target.use]),

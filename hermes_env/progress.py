@@ -1,9 +1,10 @@
-"""What a target's start is doing, on standard error: a line that moves on a terminal, and plain lines elsewhere."""
+"""Progress on standard error: of a target's start, and of a look at backends."""
 
 from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -80,6 +81,65 @@ class ShownProgress:
                 if progress := self._last:
                     what = plain(progress.what)
                     bar.update(task, description=what, completed=progress.done or 0, total=progress.total)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.hide()
+
+
+class ShownLook:
+    """Shows the backends that are looked at while the block runs, if it takes long: one line of a terminal.
+
+    Args:
+        verbose: Whether each backend is told by a line that stays, on a terminal or not: 0 is no.
+    """
+
+    def __init__(self, verbose: int = 0) -> None:
+        self._verbose = verbose
+        self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and not verbose
+        self._lock = threading.Lock()
+        self._names: list[str] = []
+        self._told: set[str] = set()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, names: Sequence[str]) -> None:
+        """Take the names of the backends that are still looked at, see `OnLook` of `environments.inventory`."""
+        with self._lock:
+            self._names = list(names)
+            if self._verbose and (new := [name for name in names if name not in self._told]):
+                self._told.update(new)
+                self._print(f"looking at {', '.join(new)}")
+            if self._is_terminal and names and self._thread is None:
+                self._over.clear()
+                self._thread = threading.Thread(target=self._show, name="hermes-look", daemon=True)
+                self._thread.start()
+
+    def hide(self) -> None:
+        """Take the line off the terminal, as something else is to be shown now."""
+        with self._lock:
+            thread, self._thread = self._thread, None
+        self._over.set()
+        if thread:
+            thread.join()
+
+    def _print(self, text: str) -> None:
+        if sys.stderr is not None:
+            print(f"hermes-env: {plain(text)}", file=sys.stderr, flush=True)
+
+    def _show(self) -> None:
+        if self._over.wait(PATIENCE):
+            return
+        from rich.console import Console  # which most commands have no need of
+        from rich.text import Text
+
+        with Console(stderr=True).status("") as status:
+            while not self._over.wait(FRAME):
+                status.update(Text(plain(f"looking at {', '.join(self._names)}")))
 
     def __enter__(self) -> Self:
         return self

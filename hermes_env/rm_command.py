@@ -47,7 +47,7 @@ def rm_command(
     """
     if sum((bool(names), task is not None, everything)) != 1:
         raise typer.BadParameter("give either names, or --task, or --all")
-    inventory = looked_for(backend)
+    inventory = looked_for(backend, verbose)
     if names:
         chosen = named(inventory.found, names, list(inventory.failed))
         _refuse_what_is_in_use(chosen, force)

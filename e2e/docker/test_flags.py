@@ -16,7 +16,7 @@ from targets.podman_service import podman_service
 
 from environments import TerminalError, UnsupportedError, create_environment, load_settings
 from environments.docker.creation import Creation, container_options
-from environments.docker.engine import connect
+from environments.docker.engine import Engine
 from environments.docker.flags import FLAGS, REFUSED
 
 Inspected = dict[str, Any]
@@ -179,7 +179,7 @@ def _made(words: list[str], labels: str, source: str, **settings: object) -> Ins
     """Make a container with flags, return its description, and remove it."""
     given = [word.replace("SOURCE", source).replace("LABELS", labels) for word in words]
     loaded = load_settings("docker", image=PYTHON_IMAGE, extra_args=given, **settings)
-    api = connect()
+    api = Engine(None).client()
     container = Creation(loaded, container_options(loaded)).created(api, PYTHON_IMAGE)
     try:
         return dict(api.inspect_container(container))
@@ -218,7 +218,7 @@ def test_each_flag_of_docker_run_is_taken_or_refused_by_its_name() -> None:
     program = flags_of_the_program()
     assert len(program) > 90
     for flag in program - FLAGS.keys():
-        with pytest.raises(UnsupportedError, match=f"flag {flag} of docker_extra_args"):
+        with pytest.raises(UnsupportedError, match=f"flag {flag} of extra_args"):
             container_options(load_settings("docker", extra_args=[f"{flag}=x"]))
 
 

@@ -11,8 +11,8 @@ from targets.docker_fixtures import containers_of
 from targets.engines import PYTHON_IMAGE
 
 from environments.docker import DockerEnvironment
+from environments.found_target import FoundTarget
 from environments.inventory import collect_garbage
-from environments.owner import Orphan
 
 pytestmark = pytest.mark.alone("garbage")
 
@@ -34,9 +34,10 @@ def task(engine):
         container.remove(force=True)
 
 
-def found(container) -> Orphan:
-    (orphan,) = [each for each in DockerEnvironment.find_orphans() if container.short_id in each.description]
-    return orphan
+def found(container) -> FoundTarget:
+    (target,) = [each for each in DockerEnvironment.list_targets() if each.id == container.id]
+    assert target.use == "orphan"
+    return target
 
 
 @pytest.fixture
@@ -66,12 +67,12 @@ def test_gc_removes_the_container_of_a_killed_process_and_says_so_once(engine, t
     process.send_signal(signal.SIGKILL)
     process.wait()
     found_by_another = found(container)
-    assert task in found_by_another.description and str(process.pid) in found_by_another.description
+    assert (found_by_another.task, found_by_another.pid) == (task, process.pid)
     ask = [sys.executable, "-m", "hermes_env", "gc"]
     assert task in subprocess.run(ask, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
     assert not [line for line in collect_garbage() if container.short_id in line], "once is enough"
     assert not containers_of(engine, task)
-    found_by_another.remove()
+    found_by_another.collect()
 
 
 def test_a_kept_container_of_a_killed_process_is_stopped(engine, task, start_process, tmp_path, monkeypatch):
@@ -84,7 +85,7 @@ def test_a_kept_container_of_a_killed_process_is_stopped(engine, task, start_pro
     assert [line for line in collect_garbage() if container.short_id in line]
     container.reload()
     assert container.status == "exited"
-    found_by_another.remove()
+    found_by_another.collect()
     assert not [line for line in collect_garbage() if container.short_id in line], "once is enough"
 
 

@@ -66,7 +66,7 @@ def test_commands_run_as_its_user_in_its_directory_with_its_variables(join, serv
     assert env.execute('id -u; pwd; echo "$OF_SERVICE"').output == "1000\n/srv/app\nyes\n"
     assert env.target.id == service.id
     assert env.capabilities.enforced_limits == {"container_memory"}
-    assert not [orphan for orphan in DockerEnvironment.find_orphans() if service.id[:12] in orphan.description]
+    assert not [target for target in DockerEnvironment.list_targets() if target.id == service.id]
     result = env.execute("python3 -c 'bytearray(200 << 20)'", timeout=60)
     assert result.exit_code == 137
     assert "its own limit is 64 MB" in result.note

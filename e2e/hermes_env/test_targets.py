@@ -39,4 +39,4 @@ def test_a_kept_container_is_removed_and_one_that_runs_is_not(
         assert hermes_env("rm", "--task", "removed by rm").stdout.startswith(
             f"removed docker container {container[:12]}"
         )
-        assert container not in [target.id for target in DockerEnvironment.find_targets()]
+        assert container not in [target.id for target in DockerEnvironment.list_targets()]

@@ -56,7 +56,7 @@ def test_nothing_of_ours_is_left_and_the_instance_runs_on(join: Join, engine: En
     env.start(f"sleep {nap}")
     assert other.execute("cat /tmp/file").output == "kept\n"
     assert not (env.is_alone or env.stop_ends_all or env.capabilities.enforced_limits)
-    assert not list(SingularityEnvironment.find_orphans())
+    assert not [target for target in SingularityEnvironment.list_targets() if target.kind == "instance"]
     env.cleanup()
     assert not having(nap)
     assert other.execute("echo /tmp/*").output == "/tmp/file\n"

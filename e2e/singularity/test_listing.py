@@ -16,7 +16,7 @@ from environments.singularity.instance import records
 
 
 def found() -> dict[str, FoundTarget]:
-    return {target.kind: target for target in SingularityEnvironment.find_targets()}
+    return {target.kind: target for target in SingularityEnvironment.list_targets()}
 
 
 def test_an_instance_is_found_with_its_task_and_removed_only_by_force(engine: Engine) -> None:
@@ -26,7 +26,7 @@ def test_an_instance_is_found_with_its_task_and_removed_only_by_force(engine: En
         assert (instance.kind, instance.state, instance.use) == ("instance", "running", "live")
         assert (instance.task, instance.name, instance.pid) == ("a_task__its_name", env.target.id, os.getpid())
         assert instance.created is not None and abs(time.time() - instance.created) < 600
-        with pytest.raises(TerminalError, match=f"instance {instance.name} is not removed"):
+        with pytest.raises(TerminalError, match=f"instance {instance.id} is not removed"):
             instance.remove(False)
         instance.remove(True)
         assert records(Client.found()) == []

@@ -1,12 +1,12 @@
-"""The first process of a sandbox: it starts what it is asked to, and reaps what ends.
+"""The first process of a sandbox: it starts programs on request, and reaps processes that have ended.
 
-Our own Python runs this file within the sandbox. Everything there descends from it, so that nothing has more rights
-than the sandbox, as what enters namespaces from outside has for a moment. When our side of its socket is closed it
-ends, and the kernel ends with it all that is in its process namespace.
+Our own Python runs this file in the sandbox. All processes there descend from it, so that none has more rights than the
+sandbox; one that enters namespaces from outside has for a moment. When our side of its socket is closed it ends, and
+the kernel ends with it all processes of its namespace.
 
-A request is one message: a program with its arguments, which NUL parts, and descriptors. The first of these is a
-socket of the new process alone. Through it goes its exit code; when our side of it is shut, the process is
-killed. The other three are what it reads and writes. Without them it gets a terminal, whose other end is the answer.
+A request is one message: a program with its arguments, separated by NUL, and descriptors. The first of these is a
+socket of the new process. Its exit code is sent through it; when our side of it is shut, the process is killed. The
+other three are its standard input, output and error. Without them it gets a terminal, and its other end is the answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import sys
 from typing import NoReturn
 
 READY, TERMINAL = b"ready", b"terminal"
-"""What we say when we take requests, and what the other end of a terminal comes with."""
+"""The message that requests are taken from now on, and the one that the other end of a terminal comes with."""
 LARGEST_REQUEST = 128 * 1024
 """Bytes of a request."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
@@ -32,7 +32,7 @@ _RIGHTS, _INT = (socket.SOL_SOCKET, socket.SCM_RIGHTS), struct.Struct("i")
 
 def main() -> None:
     """Serve the socket whose descriptor is the first argument, until its other side is closed."""
-    _keep_others_off()
+    _protect_itself()
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
     _FirstProcess(control).serve()
@@ -52,11 +52,10 @@ def received(source: socket.socket, size: int, most: int) -> tuple[bytes, list[i
     return data, [descriptor for payload in rights for (descriptor,) in _INT.iter_unpack(payload)]
 
 
-def _keep_others_off() -> None:
-    """See to it that we end with bubblewrap's process outside, and that no process in here can take that back.
+def _protect_itself() -> None:
+    """Have the kernel end this process with bubblewrap's process outside, and let no process here undo that.
 
-    Any other process in here runs as the same user, and could trace this one. One that is not dumpable can be traced
-    by nobody without privileges.
+    Any other process here runs as the same user. It cannot trace one that is not dumpable.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for option, value in ((_PR_SET_DUMPABLE, 0), (_PR_SET_PDEATHSIG, signal.SIGKILL)):
@@ -74,7 +73,7 @@ class _FirstProcess:
         self._poll = select.poll()
 
     def serve(self) -> None:
-        """Take requests until nobody can make any."""
+        """Take requests until our side of the socket is closed."""
         ended, wakeup = os.pipe()
         os.set_blocking(wakeup, False)
         signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
@@ -106,7 +105,7 @@ class _FirstProcess:
                 socket.send_fds(status, [TERMINAL], [ours])
                 os.close(ours)
             pid = os.fork()
-        except OSError:  # of a process too many, say; nobody else is to suffer for it
+        except OSError:  # such as one process too many: only this request fails
             status.close()
         else:
             if pid == 0:
@@ -124,7 +123,7 @@ class _FirstProcess:
         self._poll.unregister(descriptor)
 
     def _reap(self) -> None:
-        """Take leave of all that have ended: our children, and the orphans of the whole sandbox."""
+        """Reap all that have ended: our children, and the orphans of the whole sandbox."""
         while True:
             try:
                 pid, how = os.waitpid(-1, os.WNOHANG)
@@ -139,7 +138,7 @@ class _FirstProcess:
 
 
 def _tell(status: socket.socket, code: int) -> None:
-    with status, contextlib.suppress(OSError):  # of one that nobody waits for
+    with status, contextlib.suppress(OSError):  # its stream may be closed
         status.send(str(code).encode())
 
 
@@ -154,7 +153,7 @@ def _become(argv: list[bytes], streams: list[int]) -> NoReturn:
             os.setsid()
             for target, descriptor in enumerate(streams):
                 os.dup2(descriptor, target)
-        os.execvp(argv[0], argv)  # noqa: S606 - a program with its arguments is what is asked for
+        os.execvp(argv[0], argv)  # noqa: S606 - a request is a program with its arguments
     except OSError as error:
         os.write(2, argv[0] + f": {error.strerror}\n".encode())
     finally:

@@ -1,8 +1,7 @@
-"""What of this machine is seen in a sandbox: paths and variables.
+"""Paths and variables of this machine that are seen in a sandbox.
 
-Nothing but what is named here: the system's directories, read-only; the interpreters that are in use, read-only; the
-working directory, and what the settings name. Home, `/tmp` and `/run` are empty directories in memory. What is not
-thought of is not there.
+These are the system's directories, read-only; the interpreters in use, read-only; the working directory, and the paths
+that the settings name. Home, `/tmp` and `/run` are empty directories in memory. No other path exists there.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from environments.settings import EnvironmentSettings, hermes_home
 SYSTEM = tuple(
     map(Path, "/bin /sbin /lib /lib32 /lib64 /libx32 /usr /etc /opt /snap /nix/store /gnu/store".split())  # noqa: SIM905
 )
-"""What programs are made of, and what every user may read of a machine. It is seen read-only."""
+"""Programs, libraries, and files that every user may read. They are seen read-only."""
 IN_MEMORY = tuple(map(Path, ("/run", "/tmp", "/var/tmp")))  # noqa: S108 - the sandbox's own
 """Where a sandbox has empty directories of its own, in place of those with the sockets of services."""
 _PROC = Path("/proc")
 PRIVATE = (Path("/dev"), _PROC, *IN_MEMORY)
 VERSION_MANAGERS = (".pyenv", ".rbenv", ".nodenv", ".nvm", ".asdf", ".rustup", ".volta", ".sdkman")
-"""Directories of a home that hold programs and no secrets: what is on PATH there calls what lies beside it."""
+"""Directories of a home that hold programs and no secrets: programs on PATH there call others beside them."""
 _RESOLVER = Path("/etc/resolv.conf")
 
 _Entries = dict[Path, list[str]]
@@ -58,7 +57,7 @@ class SharedPath:
         """Look up where a path leads.
 
         Raises:
-            SettingsError: It is not absolute, or with it the sandbox would show what it is there to hide.
+            SettingsError: It is not absolute, or holds a path that the sandbox has to hide.
         """
         try:
             given = Path(os.path.normpath(Path(path).expanduser()))
@@ -96,14 +95,14 @@ class SharedPath:
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
-    """What is seen in one sandbox."""
+    """The mounts of one sandbox."""
 
     home: Path
     """The home within."""
     cwd: SharedPath
     """The working directory."""
     writable: tuple[SharedPath, ...]
-    """It, and what else may be written."""
+    """It, and other paths that may be written."""
     read_only: tuple[SharedPath, ...]
     network: bool
 
@@ -122,7 +121,7 @@ class Mounts:
             cwd,
             (cwd, *(SharedPath.of("bubblewrap_paths", path) for path in own.paths)),
             tuple(SharedPath.of("bubblewrap_read_only_paths", path) for path in own.read_only_paths),
-            own.network,
+            own.network == "full",
         )
 
     def options(self) -> list[str]:
@@ -133,7 +132,7 @@ class Mounts:
         """
         for shown in (*self.writable, *self.read_only):
             shown.check()
-        # A path has one entry, the last one; what lies within another comes behind it, whoever named it.
+        # A path has one entry, the last one. One within another is mounted behind it.
         entries = {**_system(), **self._in_memory()}
         links: dict[Path, Path] = {}
         for path in self._interpreters():
@@ -242,12 +241,12 @@ def homes() -> list[Path]:
 
 
 def settings_home() -> Path:
-    """Return `HERMES_HOME`, whose files decide what is allowed, without links."""
+    """Return `HERMES_HOME`, without links. Its files decide what is allowed."""
     return real(hermes_home())
 
 
 def real(path: Path) -> Path:
-    """Return a path without links. What is not there, or cannot be looked at, stays as it is."""
+    """Return a path without links. Parts that do not exist, or may not be read, stay as they are."""
     return Path(os.path.realpath(path))
 
 

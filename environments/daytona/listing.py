@@ -1,33 +1,41 @@
-"""Our sandboxes, whoever has them: those that run, and those that are kept."""
+"""Our sandboxes and snapshots, made by any process."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from environments.claim import Claim
-from environments.daytona.sandbox import claim_name, end, state_of
+from environments.daytona.sandbox import end, state_of
 from environments.daytona.service import connect, has_credentials, reported, retried, sdk
-from environments.found_target import KEPT, OWNER, TASK, FoundTarget, Use, refuse_use, unclaimed, use_of_kept
+from environments.daytona.settings import FORK
+from environments.daytona.snapshots import all_snapshots, delete
+from environments.found_target import KEPT, OWNER, TASK, FoundTarget, owner_of
 from environments.loop import run
-from environments.owner import standing_of_mark
+from environments.owner import UNKNOWN, Owner
+from environments.short_commands.sandbox import claim_name
+
+if TYPE_CHECKING:
+    from daytona_api_client import SnapshotDto
 
 
-def our_sandboxes() -> list[sdk.AsyncSandbox]:
-    """Return all sandboxes that are ours. Without credentials there are none.
+def list_targets() -> Iterator[FoundTarget]:
+    """Go through our sandboxes and snapshots. Without credentials there are none.
 
     Raises:
         EnvironmentStartError: The service does not answer.
     """
-    if not has_credentials():
-        return []
-    found = run(lambda _: _listed())
-    return [sandbox for sandbox in found if OWNER in sandbox.labels]
+    if has_credentials():
+        for sandbox in run(lambda _: _all()):
+            if OWNER in sandbox.labels:
+                yield _target(sandbox)
+        for snapshot in run(lambda _: _all_snapshots()):
+            yield _snapshot(snapshot)
 
 
-async def _listed() -> list[sdk.AsyncSandbox]:
+async def _all() -> list[sdk.AsyncSandbox]:
     service = await connect()
     with reported("sandboxes cannot be listed"):
         return await retried(partial(listed, service), "sandboxes cannot be listed")
@@ -38,39 +46,45 @@ async def listed(service: sdk.AsyncDaytona, query: sdk.ListSandboxesQuery | None
     return [sandbox async for sandbox in service.list(query)]
 
 
-def find_targets() -> Iterator[FoundTarget]:
-    """Go through our sandboxes.
-
-    Raises:
-        EnvironmentStartError: The service does not answer.
-    """
-    for sandbox in our_sandboxes():
-        labels, runs = sandbox.labels, state_of(sandbox) == "started"
-        use = _use(sandbox, runs=runs)
-        pid = standing_of_mark(f"{labels[OWNER]}-")[1] if use == "live" else None
-        yield FoundTarget(
-            "sandbox",
-            sandbox.id,
-            "running" if runs else "stopped",
-            use,
-            partial(_delete, sandbox),
-            task=labels.get(TASK, ""),
-            name=sandbox.name or "",
-            pid=pid,
-            created=_time(sandbox.created_at),
-        )
+def _target(sandbox: sdk.AsyncSandbox) -> FoundTarget:
+    labels = sandbox.labels
+    key = labels.get(KEPT)
+    return FoundTarget(
+        "sandbox",
+        sandbox.id,
+        "running" if state_of(sandbox) == "started" else "stopped",
+        partial(_end, sandbox, kept=False),
+        owner=owner_of(labels),
+        claim=Claim(claim_name("daytona", key)) if key else None,
+        set_aside=partial(_end, sandbox, kept=True) if key else None,
+        task=labels.get(TASK, ""),
+        name=sandbox.name or "",
+        created=_time(sandbox.created_at),
+    )
 
 
-def _use(sandbox: sdk.AsyncSandbox, *, runs: bool) -> Use:
-    standing, _ = standing_of_mark(f"{sandbox.labels[OWNER]}-")
-    claim = _claim(sandbox)
-    return use_of_kept(standing, claim, runs=runs) if claim else standing
+async def _all_snapshots() -> list[SnapshotDto]:
+    service = await connect()
+    with reported("snapshots cannot be listed"):
+        return [snapshot async for snapshot in all_snapshots(service)]
 
 
-def _claim(sandbox: sdk.AsyncSandbox) -> Claim | None:
-    """Return the claim on a sandbox that is kept; None if it is not."""
-    key = sandbox.labels.get(KEPT)
-    return Claim(claim_name(key)) if key else None
+def _snapshot(snapshot: SnapshotDto) -> FoundTarget:
+    name = snapshot.name
+    owner = (Owner.in_name(name.removeprefix(FORK)) or UNKNOWN) if name.startswith(FORK) else None
+    created = snapshot.created_at.timestamp()
+    delete = partial(_delete, snapshot.id)
+    return FoundTarget("snapshot", snapshot.id, "kept", delete, owner=owner, name=name, created=created)
+
+
+def _delete(snapshot: str) -> None:
+    run(lambda _: _deleted(snapshot))
+
+
+async def _deleted(snapshot: str) -> None:
+    service = await connect()
+    with reported(f"snapshot {snapshot} cannot be deleted"):
+        await delete(service, snapshot)
 
 
 def _time(text: str | None) -> float | None:
@@ -80,14 +94,6 @@ def _time(text: str | None) -> float | None:
         return None
 
 
-def _delete(sandbox: sdk.AsyncSandbox, force: bool) -> None:
-    what = f"backend 'daytona': sandbox {sandbox.id}"
-    standing, _ = standing_of_mark(f"{sandbox.labels[OWNER]}-")
-    with contextlib.ExitStack() as held:
-        claim = _claim(sandbox)
-        if claim and standing != "elsewhere":
-            held.enter_context(unclaimed(claim, what, force))
-        else:
-            refuse_use(what, standing, force)
-        with reported(f"sandbox {sandbox.id} cannot be deleted"):
-            run(lambda _: end(sandbox, kept=False))
+def _end(sandbox: sdk.AsyncSandbox, *, kept: bool) -> None:
+    with reported(f"sandbox {sandbox.id} cannot be ended"):
+        run(lambda _: end(sandbox, kept=kept))

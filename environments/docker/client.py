@@ -1,4 +1,4 @@
-"""A client of the engine, and the connections that it speaks over: to a socket here, or to one of another machine."""
+"""A client of the engine over connections that are dialled here: to a socket, or to the engine of another machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from docker import APIClient
+from docker.errors import DockerException
 from docker.transport.basehttpadapter import BaseHTTPAdapter
+from requests.exceptions import RequestException
 from urllib3 import HTTPConnectionPool
 from urllib3.connection import HTTPConnection
 
@@ -34,41 +36,41 @@ if TYPE_CHECKING:
     from requests.adapters import BaseAdapter
     from urllib3.response import HTTPResponse
 
-
+ENGINE_ERRORS = (DockerException, RequestException, OSError)
+"""All that docker-py raises: its own errors, and those of the HTTP library under it."""
 Dial = Callable[[], socket.socket]
 
+ENGINE_TIMEOUT = 60
+"""Seconds the engine may take to answer one request; making a container takes it 0.1 s where it is not loaded."""
 SPARE = 8
-"""Dialled connections that may wait for a request: one for each process that is being started at the same time."""
+"""Connections that may wait for a request: one for each process that is being started at the same time."""
 _ANY_SOCKET = "unix:///docker.sock"
-"""What docker-py is told of an engine that it does not connect to by itself."""
+"""The address that docker-py is given. It does not connect there."""
 _PAUSE = 0.1
 """Seconds until a socket is tried again that too many wait for."""
+_SEND_BUFFER = 1024 * 1024
+"""Bytes that a Unix socket may hold of what is sent. It counts as writable once three quarters are read, and the usual
+208 KB are then gone before more is there."""
+_KEEPALIVE_IDLE = 30
+"""Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
 _versions: dict[str, str] = {}
 """The versions of the interface that engines have answered to, by address, so that each is asked once."""
 
 
 class BreakableClient(APIClient):
-    """Knows the connections under its requests, so that an answer that never comes need not be waited for.
+    """A client whose requests can be broken off from another thread, for which docker-py has no way.
 
     What it asks for while an environment starts, also while it is made itself, ends when that start is stopped.
 
     Args:
         engine: Where the engine is, for people, and for the programs that take such an address.
-        dial: Connects to it; None leaves that to docker-py.
-        options: As for `APIClient`.
+        dial: Connects to it. docker-py would connect anew for each request to a Unix socket.
     """
 
-    def __init__(
-        self,
-        engine: str,
-        dial: Dial | None = None,
-        **options: Any,  # noqa: ANN401 - they are those of docker-py
-    ) -> None:
+    def __init__(self, engine: str, dial: Dial) -> None:
         self.engine = engine
-        self._lock = threading.Lock()
-        self._connections: weakref.WeakSet[HTTPConnection] = weakref.WeakSet()
-        self._dialling = _DiallingAdapter(dial) if dial else None
-        super().__init__(**{**options, "base_url": _ANY_SOCKET} if dial else options)
+        self._adapter = _Adapter(dial)
+        super().__init__(_ANY_SOCKET, version="auto", timeout=ENGINE_TIMEOUT)
 
     def _retrieve_server_version(self) -> str:
         """Ask for the version of the interface, see `APIClient`, in the way that costs an engine least.
@@ -84,24 +86,7 @@ class BreakableClient(APIClient):
 
     def get_adapter(self, url: str) -> BaseAdapter:
         """Return what sends requests to a URL, see `requests.Session`."""
-        adapter: BaseAdapter = self._dialling or super().get_adapter(url)
-        own = vars(adapter)
-        if "get_connection_with_tls_context" not in own:
-            find = adapter.get_connection_with_tls_context  # type: ignore[attr-defined]
-            own["get_connection_with_tls_context"] = lambda *args, **named: self._watched(find(*args, **named))
-        return adapter
-
-    def _watched(self, pool: HTTPConnectionPool) -> HTTPConnectionPool:
-        """Have a pool tell of each connection that it makes."""
-        own = vars(pool)
-        if "_new_conn" not in own:
-            own["_new_conn"] = lambda make=pool._new_conn: self._noted(make())
-        return pool
-
-    def _noted(self, connection: HTTPConnection) -> HTTPConnection:
-        with self._lock:
-            self._connections.add(connection)
-        return connection
+        return self._adapter
 
     def send(self, request: PreparedRequest, **how: Any) -> Response:  # noqa: ANN401 - as in requests
         """Send a request, see `requests.Session`."""
@@ -110,30 +95,29 @@ class BreakableClient(APIClient):
 
     def break_off(self) -> None:
         """Have all requests that are under way fail."""
-        with self._lock:
-            connections = list(self._connections)
-        for connection in connections:
-            if wire := connection.sock:
-                with contextlib.suppress(OSError):
-                    wire.shutdown(socket.SHUT_RDWR)
+        self._adapter.pool.break_off()
 
     def close(self) -> None:
         """Close the connections that wait for the next request, see `requests.Session`."""
         super().close()
-        if self._dialling:
-            self._dialling.close()
+        self._adapter.close()
 
 
-class _DiallingAdapter(BaseHTTPAdapter):
-    """Sends requests over connections that are dialled, in place of docker-py's own adapters."""
+def forget_versions() -> None:
+    """Have each engine asked anew which version of the interface it has."""
+    _versions.clear()
+
+
+class _Adapter(BaseHTTPAdapter):
+    """Sends requests over the connections of one pool."""
 
     def __init__(self, dial: Dial) -> None:
         super().__init__()
-        self._pool = _DiallingPool(dial)
+        self.pool = _Pool(dial)
 
     def get_connection_with_tls_context(self, *_: object, **__: object) -> HTTPConnectionPool:
         """Return the one pool there is, see `requests.adapters.HTTPAdapter`."""
-        return self._pool
+        return self.pool
 
     def request_url(self, request: PreparedRequest, proxies: object) -> str:
         """Return the path alone: no proxy of this machine leads there."""
@@ -142,11 +126,11 @@ class _DiallingAdapter(BaseHTTPAdapter):
     def close(self) -> None:
         """Close the connections that wait for the next request."""
         super().close()
-        self._pool.close()
+        self.pool.close()
 
 
-class _DiallingPool(HTTPConnectionPool):
-    """Keeps few connections for further requests, as each takes a session of the host's SSH server.
+class _Pool(HTTPConnectionPool):
+    """Keeps few connections for further requests, as each takes a session of the SSH server of a host.
 
     A process that is started takes over the connection that the last request before went over.
     """
@@ -155,15 +139,29 @@ class _DiallingPool(HTTPConnectionPool):
         super().__init__("localhost", maxsize=SPARE)
         self._dial = dial
         self._closed = False
+        self._lock = threading.Lock()
+        self._made: weakref.WeakSet[_Connection] = weakref.WeakSet()
 
     def _new_conn(self) -> HTTPConnection:
-        return _DialledConnection(self._dial)
+        made = _Connection(self._dial)
+        with self._lock:
+            self._made.add(made)
+        return made
 
     def _put_conn(self, conn: Any) -> None:  # noqa: ANN401 - as in urllib3
         if conn and (self._closed or self.pool is None or self.pool.full()):
             conn.close()
         else:
             super()._put_conn(conn)
+
+    def break_off(self) -> None:
+        """Shut all connections down."""
+        with self._lock:
+            made = list(self._made)
+        for connection in made:
+            if wire := connection.sock:
+                with contextlib.suppress(OSError):
+                    wire.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connections that wait for the next request. A request behind that has one for itself."""
@@ -174,11 +172,11 @@ class _DiallingPool(HTTPConnectionPool):
                     waiting.close()
 
 
-class _DialledConnection(HTTPConnection):
+class _Connection(HTTPConnection):
     """A connection that is dialled when it is first used."""
 
-    def __init__(self, dial: Dial, timeout: float | None = None) -> None:
-        super().__init__("localhost", timeout=timeout)
+    def __init__(self, dial: Dial) -> None:
+        super().__init__("localhost")
         self._dial = dial
 
     def connect(self) -> None:
@@ -200,22 +198,15 @@ class _DialledConnection(HTTPConnection):
             raise
 
 
-def forget_versions() -> None:
-    """Have each engine asked anew which version of the interface it has."""
-    _versions.clear()
+# Dialling.
 
 
-def dial_unix(path: str, timeout: float) -> socket.socket:
-    """Connect to a Unix socket, and wait where too many wait for the engine already.
-
-    Args:
-        path: The socket.
-        timeout: Seconds until it must have been connected to.
-    """
+def dial_unix(path: str) -> socket.socket:
+    """Connect to a Unix socket, and wait where too many wait for the engine already."""
     raw = socket.socket(socket.AF_UNIX)
     try:
         raw.setblocking(False)
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + ENGINE_TIMEOUT
         while True:
             try:
                 raw.connect(path)
@@ -224,10 +215,21 @@ def dial_unix(path: str, timeout: float) -> socket.socket:
                 if time.monotonic() > deadline:
                     raise
             current_start().pause(_PAUSE)
-        raw.settimeout(timeout)
+        raw.settimeout(ENGINE_TIMEOUT)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     except BaseException:
         raw.close()
         raise
+    return raw
+
+
+def dial_tcp(host: str, port: int) -> socket.socket:
+    """Connect to a TCP port."""
+    raw = socket.create_connection((host, port), timeout=ENGINE_TIMEOUT)
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE)
     return raw
 
 
@@ -303,6 +305,7 @@ async def _dialled(host: RemoteHost) -> DialledSocket:
     stream = await opened(host.open_stream, ["/bin/sh", "-c", _DIAL])
     ours, theirs = socket.socketpair()
     dialled = DialledSocket(fileno=theirs.detach())
+    dialled.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     dialled.joint = _Joint(host, stream, ours)
     return dialled
 

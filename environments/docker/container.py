@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import NotFound
 
+from environments.docker.client import ENGINE_ERRORS
 from environments.docker.creation import container_options
 from environments.docker.engine import Engine, reason, reported, visited
 from environments.docker.settings import DockerSettings
-from environments.docker.stream import ENGINE_ERRORS, ExecStream
+from environments.docker.stream import ExecStream
 from environments.docker.target import container_address, container_target
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
@@ -116,7 +117,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
             self._api = api  # also when it was closed while this went on, so that it is closed once more
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process in the container, see `StreamOpener`. Its environment holds what `docker_env` says."""
+        """Start a process in the container, see `StreamOpener`. Its environment holds what `env` says."""
         return self._opened(argv, terminal, self._user)
 
     def find_user(self, user: str) -> TargetUser:

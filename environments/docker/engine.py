@@ -10,51 +10,59 @@ import pwd
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from docker.errors import APIError, DockerException, TLSParameterError
 from docker.utils import kwargs_from_env, parse_host
 from docker.utils.config import load_general_config
 from requests.exceptions import RequestException
 
-from environments.docker.client import BreakableClient, dial, dial_error, dial_unix, forget_versions
-from environments.docker.stream import ENGINE_ERRORS
-from environments.errors import EnvironmentStartError, SettingsError
+from environments.docker.client import (
+    ENGINE_ERRORS,
+    BreakableClient,
+    Dial,
+    dial,
+    dial_error,
+    dial_tcp,
+    dial_unix,
+    forget_versions,
+)
+from environments.errors import EnvironmentStartError, SettingsError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.host import RemoteHost, host_of
 
-ENGINE_TIMEOUT = 60
-"""Seconds the engine may take to answer one request; making a container takes it 0.1 s where it is not loaded."""
+UNIX = "unix://"
+SSH = "ssh"
+_ROOTLESS = ("docker.sock", "podman/podman.sock")
+"""Where a user's own engine listens, below XDG_RUNTIME_DIR."""
+TCP_PORT = 2375
 
 
 class Engine:
     """The engine that the settings, or DOCKER_HOST and its companions, lead to.
 
     Args:
-        settings: May say that it is on another machine.
+        settings: May say that it is on another machine; None is the engine of DOCKER_HOST, without a login.
 
     Raises:
         SettingsError: They, or DOCKER_HOST, cannot be understood.
         MissingExtraError: The client library is missing of what leads to that machine.
     """
 
-    def __init__(self, settings: EnvironmentSettings) -> None:
-        self._over = settings.over
-        self._host = host_of(settings, engine_host())
-
-    @property
-    def host(self) -> RemoteHost | None:
+    def __init__(self, settings: EnvironmentSettings | None) -> None:
+        self._over = settings.over if settings else None
+        self.host: RemoteHost | None = host_of(settings, engine_host()) if settings else None
         """The machine that it is on, if that is reached by another backend."""
-        return self._host
 
     @property
     def is_here(self) -> bool:
         """Whether it is reached by a socket of this machine."""
-        return self._host is None and engine_address().startswith(UNIX)
+        return self.host is None and engine_address().startswith(UNIX)
 
     @property
     def max_streams(self) -> int | None:
         """How many streams there should be at once; None is as many as are asked for."""
-        return self._host.max_streams if self._host else None
+        return self.host.max_streams if self.host else None
 
     @property
     def address(self) -> str:
@@ -63,12 +71,12 @@ class Engine:
         Raises:
             SettingsError: What says so cannot be understood.
         """
-        return f"{self._over or SSH}://{self._host.place}" if self._host else engine_address()
+        return f"{self._over or SSH}://{self.host.place}" if self.host else engine_address()
 
     @property
     def identity(self) -> str:
         """What tells engines apart that settings lead to; empty for that of DOCKER_HOST alone."""
-        return self.address if self._host else ""
+        return self.address if self.host else ""
 
     def client(self, earlier: BreakableClient | None = None) -> BreakableClient:
         """Return a client of the engine, connected anew where there is none, or its host was lost.
@@ -80,41 +88,41 @@ class Engine:
             EnvironmentStartError: It cannot be reached.
             SettingsError: DOCKER_HOST or the settings cannot be understood.
         """
-        host = self._host
-        if host is None:
-            return earlier or connect()
-        if earlier and not host.target_loss():
+        host, address = self.host, self.address
+        if earlier and not (host and host.target_loss()):
             return earlier
         if earlier:
             earlier.close()
-        host.start_target()
+        if host:
+            host.start_target()
         with reported("the Docker engine cannot be used"):
-            return BreakableClient(self.address, partial(dial, host), version="auto", timeout=ENGINE_TIMEOUT)
+            return BreakableClient(address, partial(dial, host) if host else _dial_to(address))
 
     def loss(self) -> str | None:
         """Say why the host that it is on cannot be reached any more; None while it can, or if that is this machine."""
-        return self._host.target_loss() if self._host else None
+        return self.host.target_loss() if self.host else None
 
     def leave(self) -> None:
         """Disconnect from its host, for good."""
-        if self._host:
-            self._host.stop_target()
+        if self.host:
+            self.host.stop_target()
 
 
-def connect() -> BreakableClient:
-    """Connect to the engine that DOCKER_HOST and its companions name, without a host in between.
+def _dial_to(address: str) -> Dial:
+    """Return what connects to an engine that no login leads to.
 
     Raises:
-        EnvironmentStartError: It cannot be reached.
-        SettingsError: DOCKER_HOST cannot be understood.
+        UnsupportedError: It is reached by TLS, whose sockets cannot be shared with what reads a process's output.
     """
-    address = engine_address()
-    with reported("the Docker engine cannot be used"):
-        if address.startswith(UNIX):
-            # docker-py would connect anew for each request, and leave what does not answer to the garbage collector.
-            dial = partial(dial_unix, address.removeprefix(UNIX), ENGINE_TIMEOUT)
-            return BreakableClient(address, dial, version="auto", timeout=ENGINE_TIMEOUT)
-        return BreakableClient(address, version="auto", timeout=ENGINE_TIMEOUT, **kwargs_from_env())
+    if address.startswith(UNIX):
+        return partial(dial_unix, address.removeprefix(UNIX))
+    parts = urlsplit(address)
+    if parts.scheme != "tcp" or not parts.hostname:
+        raise UnsupportedError(
+            "backend 'docker' reaches an engine through a Unix socket, plain TCP or SSH, not through TLS; set "
+            "DOCKER_HOST=ssh://user@host, or over=ssh (TERMINAL_OVER) and ssh_host"
+        )
+    return partial(dial_tcp, parts.hostname, parts.port or TCP_PORT)
 
 
 @contextlib.contextmanager
@@ -122,19 +130,18 @@ def visited(settings: EnvironmentSettings | None) -> Iterator[BreakableClient]:
     """Have a client of an engine for as long as the block lasts.
 
     Args:
-        settings: Lead to the engine; None is the one of DOCKER_HOST, as `connect` finds it.
+        settings: Lead to the engine; None is the one of DOCKER_HOST.
 
     Raises:
         EnvironmentStartError: It cannot be reached.
         SettingsError: What leads there cannot be understood.
     """
-    engine = Engine(settings) if settings else None
+    engine = Engine(settings)
     try:
-        with contextlib.closing(engine.client() if engine else connect()) as api:
+        with contextlib.closing(engine.client()) as api:
             yield api
     finally:
-        if engine:
-            engine.leave()
+        engine.leave()
 
 
 @contextlib.contextmanager
@@ -167,12 +174,6 @@ def reason(error: Exception) -> str:
     return str(error)
 
 
-UNIX = "unix://"
-SSH = "ssh"
-_ROOTLESS = ("docker.sock", "podman/podman.sock")
-"""Where a user's own engine listens, below XDG_RUNTIME_DIR."""
-
-
 def engine_address() -> str:
     """Return where the engine is: DOCKER_HOST, or this machine's usual socket.
 
@@ -181,7 +182,9 @@ def engine_address() -> str:
     """
     host = os.environ.get("DOCKER_HOST")
     try:
-        return str(parse_host(kwargs_from_env().get("base_url"))).removeprefix("http+")
+        given = kwargs_from_env()
+        address = str(parse_host(given.get("base_url"), tls=bool(given.get("tls"))))
+        return address.removeprefix("http+").replace("http://", "tcp://", 1)
     except TLSParameterError as error:
         raise SettingsError(
             "backend 'docker': DOCKER_TLS_VERIFY is set, and DOCKER_CERT_PATH leads to no certificate; unset it, or "

@@ -11,21 +11,20 @@ from docker.errors import ImageNotFound, NotFound
 
 from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
+from environments.docker.client import ENGINE_ERRORS
 from environments.docker.container import ContainerEnvironment, paused
 from environments.docker.creation import Creation, memory_limit
 from environments.docker.engine import reason, reported, visited
-from environments.docker.garbage import find_orphans
 from environments.docker.image import Build, commit, ensure_built, ensure_image, remove_snapshot
 from environments.docker.joined import JoinedEnvironment
 from environments.docker.labels import RUNNING, claim_name, kept_filter
-from environments.docker.listing import find_targets
+from environments.docker.listing import list_targets
 from environments.docker.settings import DockerSettings
-from environments.docker.stream import ENGINE_ERRORS, WaitingShell
+from environments.docker.stream import WaitingShell
 from environments.docker.target import Memory, make_working_directory, remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
-from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.memory import counting_kills
 from environments.sources import load_settings
@@ -47,13 +46,14 @@ log = logger(__name__)
 class DockerEnvironment(ContainerEnvironment):
     """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
 
-    has_rescuer = has_other_way = has_snapshots = True
+    has_rescuer = has_other_way = has_snapshots = proxies_network = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         if self._own.container:
             raise SettingsError(
-                "DockerEnvironment makes a container, and docker_container names one that runs already; make it with "
+                "DockerEnvironment makes a container, and the setting container names one that runs already; make "
+                "it with "
                 "create_environment"
             )
         self._build = Build.of(self._own.build) if self._own.build else None
@@ -89,14 +89,9 @@ class DockerEnvironment(ContainerEnvironment):
         return frozenset({name for name in limits if getattr(self.settings, name) != 0} | disk)
 
     @classmethod
-    def find_orphans(cls) -> Iterable[Orphan]:
-        """Go through our containers whose owner has ended, see `BaseEnvironment`."""
-        return find_orphans(load_settings("docker"))
-
-    @classmethod
-    def find_targets(cls) -> Iterable[FoundTarget]:
+    def list_targets(cls) -> Iterable[FoundTarget]:
         """Go through our containers, see `BaseEnvironment`."""
-        return find_targets(load_settings("docker"))
+        return list_targets(load_settings("docker"))
 
     def ready_container(self, api: BreakableClient) -> str:
         """Return the container there was, one that was kept, or a new one, see `ContainerEnvironment`."""
@@ -246,7 +241,7 @@ class DockerEnvironment(ContainerEnvironment):
         """The limit, by the name under which it can be changed."""
         megabytes, flag = memory_limit(self.settings), self._options.host.get("mem_limit")
         if flag and flag != f"{megabytes}m":
-            return f"--memory of docker_extra_args is {flag}"
+            return f"--memory of extra_args is {flag}"
         limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
         return f"container_memory is {limit}"
 

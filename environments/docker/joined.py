@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from docker.errors import APIError, NotFound
 
+from environments.docker.client import ENGINE_ERRORS
 from environments.docker.container import SETTLING, SETTLING_PAUSE, ContainerEnvironment, paused
 from environments.docker.engine import reason
-from environments.docker.stream import ENGINE_ERRORS
 from environments.docker.target import now_there, ran_out
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.settings import EnvironmentSettings
@@ -84,7 +84,8 @@ class JoinedEnvironment(ContainerEnvironment):
             if "multiple ids" not in reason(error).lower():
                 raise
             raise EnvironmentStartError(
-                f"backend 'docker': the ids of several containers begin with {self._name}; give docker_container more "
+                f"backend 'docker': the ids of several containers begin with {self._name}; give the setting "
+                "container more "
                 "of the one that is meant"
             ) from None
         if trouble := self._trouble(about["State"]):

@@ -1,25 +1,33 @@
-"""Our containers, whoever has them: those that run, and those that are kept."""
+"""Our containers and snapshots, made by any process."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from docker.errors import NotFound
 
 from environments.claim import Claim
 from environments.docker.engine import Engine, reported, visited
+from environments.docker.image import FORK_OF, SNAPSHOT, remove_snapshot
 from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_where
 from environments.docker.target import remove
 from environments.errors import EnvironmentStartError
-from environments.found_target import FoundTarget, Use, refuse_use, unclaimed, use_of_kept
-from environments.owner import Owner
+from environments.found_target import FoundTarget
+from environments.owner import UNKNOWN, Owner
 from environments.settings import EnvironmentSettings
 
+if TYPE_CHECKING:
+    from docker import APIClient
 
-def find_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
-    """Go through our containers.
+
+def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
+    """Go through our containers, and then through our snapshots, which containers may need.
 
     Args:
         settings: May name an engine on another machine, where they are looked for too. This one then need not have any.
@@ -37,51 +45,81 @@ def _targets(settings: EnvironmentSettings | None, place: str) -> Iterator[Found
     with visited(settings) as api, reported("the containers cannot be listed"):
         found = api.containers(all=True, size=True, filters={"label": [OWNER]})
     for about in found:
-        yield _target(settings, place, about)
+        if about["Labels"][OWNER]:  # else a user has made it from a snapshot
+            yield _target(settings, place, about)
+    with visited(settings) as api, reported("the snapshots cannot be listed"):
+        snapshots = [_snapshot(api, settings, place, about) for about in api.images(filters={"label": [SNAPSHOT]})]
+    yield from snapshots
 
 
 def _target(settings: EnvironmentSettings | None, place: str, about: Mapping[str, Any]) -> FoundTarget:
-    container, labels = str(about["Id"]), about["Labels"]
-    owner, runs = Owner.parse(labels[OWNER]), about["State"] in RUNNING
-    use = _use(labels, owner, runs=runs)
-    return FoundTarget(
+    container = str(about["Id"])
+    labels = {key: value for key, value in about["Labels"].items() if value}  # one of a snapshot inherits empty ones
+    owner, runs = Owner.parse(labels[OWNER]) or UNKNOWN, about["State"] in RUNNING
+    claim = _claim(labels, runs=runs)
+    found = FoundTarget(
         "container",
         container,
         "running" if runs else "stopped",
-        use,
-        partial(_remove, settings, container, labels),
+        partial(_remove, settings, container),
+        owner=UNKNOWN if KEPT in labels else owner,
+        set_aside=partial(_stop, settings, container) if KEPT in labels else None,
         task=labels.get(TASK, ""),
         name=str((about.get("Names") or [""])[0]).lstrip("/"),
         place=place,
-        pid=owner.pid if owner and use == owner.standing == "live" else None,
         created=float(about["Created"]),
         size=int(about.get("SizeRw") or 0),
     )
+    if claim is None:
+        return found
+    found = replace(found, owner=None, claim=claim)
+    # The label names the process that made it, which need not be the one that uses it now, but mostly is.
+    return replace(found, owner=owner) if found.use == owner.standing == "live" else found
 
 
-def _use(labels: Mapping[str, str], owner: Owner | None, *, runs: bool) -> Use:
+def _snapshot(
+    api: APIClient, settings: EnvironmentSettings | None, place: str, about: Mapping[str, Any]
+) -> FoundTarget:
+    labels = {key: unquote(value) for key, value in about["Labels"].items()}
+    tag = next(iter(about.get("RepoTags") or ()), "")
+    size = int(about["Size"])
+    with contextlib.suppress(NotFound):
+        size -= int(api.inspect_image(about["ParentId"])["Size"]) if about.get("ParentId") else 0  # type: ignore[no-untyped-call]
+    return FoundTarget(
+        "snapshot",
+        str(about["Id"]).removeprefix("sha256:"),
+        "kept",
+        partial(_remove_snapshot, settings, tag or str(about["Id"])),
+        owner=(Owner.parse(labels[FORK_OF]) or UNKNOWN) if FORK_OF in labels else None,
+        task=labels[SNAPSHOT],
+        name=tag.rpartition("/")[2],
+        place=place,
+        created=float(about["Created"]),
+        size=size,
+    )
+
+
+def _claim(labels: Mapping[str, str], *, runs: bool) -> Claim | None:
+    """Return the claim on a container that is kept; None if it is not, or its claim cannot be seen from here."""
     if KEPT not in labels:
-        return owner.standing if owner else "elsewhere"
-    claim = _claim(labels)
-    return use_of_kept("live", claim, runs=runs) if claim else "elsewhere"
-
-
-def _claim(labels: Mapping[str, str]) -> Claim | None:
-    """Return the claim on a container that is kept; None if those of another machine have it."""
+        return None
     host, home = kept_where(labels[KEPT])
-    if host != Owner.this_process().host:
+    if host != Owner.this_process().host or (runs and not Path(home).is_dir()):
         return None
     return Claim(claim_name(labels.get(TASK, ""), labels.get(FINGERPRINT, "")), Path(home))
 
 
-def _remove(settings: EnvironmentSettings | None, container: str, labels: Mapping[str, str], force: bool) -> None:
-    what = f"backend 'docker': container {container[:12]}"
-    claim = _claim(labels) if KEPT in labels else None
-    with contextlib.ExitStack() as held:
-        if claim:
-            held.enter_context(unclaimed(claim, what, force))
-        else:
-            refuse_use(what, _use(labels, Owner.parse(labels[OWNER]), runs=True), force)
-        api = held.enter_context(visited(settings))
-        with reported(f"container {container[:12]} cannot be removed"):
-            remove(api, container)
+def _stop(settings: EnvironmentSettings | None, container: str) -> None:
+    failure = reported(f"container {container[:12]} cannot be stopped")
+    with visited(settings) as api, failure, contextlib.suppress(NotFound):
+        api.stop(container, timeout=0)  # no error if it has stopped since it was found
+
+
+def _remove(settings: EnvironmentSettings | None, container: str) -> None:
+    with visited(settings) as api, reported(f"container {container[:12]} cannot be removed"):
+        remove(api, container)
+
+
+def _remove_snapshot(settings: EnvironmentSettings | None, snapshot: str) -> None:
+    with visited(settings) as api, reported(f"snapshot {snapshot} cannot be removed"):
+        remove_snapshot(api, snapshot)

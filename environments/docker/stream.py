@@ -12,11 +12,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from docker.errors import DockerException
-from requests.exceptions import RequestException
-
-from environments.docker.client import DialledSocket
-from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.docker.client import ENGINE_ERRORS, DialledSocket
+from environments.errors import EnvironmentStartError
 from environments.loop import in_worker
 from environments.output import Channel
 from environments.shell.socket_stream import SocketStream
@@ -28,15 +25,12 @@ if TYPE_CHECKING:
 
 RESIZE_LIMIT = 5.0
 """Seconds for a new terminal to exist: the engine answers before it has started the process."""
+WAITING_LIMIT = 3.0
+"""Seconds for it to run a text of builtins."""
+WAKE_AGAIN = 0.05
+"""Seconds behind which it is let go on once more, as it may have been stopped again."""
+READ_SIZE = 65536
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.005, 0.1
-_SEND_BUFFER = 1024 * 1024
-"""Bytes that a Unix socket to the engine may hold of what is sent. It counts as writable once three quarters are read,
-and the usual 208 KB are then gone before more is there."""
-_KEEPALIVE_IDLE = 30
-"""Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
-
-ENGINE_ERRORS = (DockerException, RequestException, OSError)
-"""All that docker-py raises: its own errors, and those of the HTTP library under it."""
 
 
 class FrameDecoder:
@@ -169,37 +163,13 @@ def take_over(connection: object) -> tuple[socket.socket, bytes, Callable[[], No
         for owner in owners:
             owner.close()
 
-    if type(raw) not in (socket.socket, DialledSocket) or response is None:
-        free()
-        raise UnsupportedError(
-            "backend 'docker' reaches an engine through a Unix socket, plain TCP or SSH, not through TLS; set "
-            "DOCKER_HOST=ssh://user@host, or over=ssh (TERMINAL_OVER) and ssh_host"
-        )
     try:
         raw.setblocking(False)
         early: bytes = response.raw._fp.fp.peek()
-        _tune(raw)
     except BaseException:  # of a client whose requests were broken off meanwhile
         free()
         raise
     return raw, early, free
-
-
-def _tune(connected: socket.socket) -> None:
-    if connected.family == socket.AF_UNIX:
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-        return
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE)
-
-
-LIMIT = 3.0
-"""Seconds for it to run a text of builtins."""
-WAKE_AGAIN = 0.05
-"""Seconds behind which it is let go on once more, as it may have been stopped again."""
-_READ_SIZE = 65536
 
 
 class WaitingShell:
@@ -230,7 +200,7 @@ class WaitingShell:
         """
         word, output = os.urandom(8).hex(), b""
         self._socket.sendall(f"{text}\necho {word}\n".encode())
-        deadline = time.monotonic() + LIMIT
+        deadline = time.monotonic() + WAITING_LIMIT
         data, self._early = self._early, b""
         while time.monotonic() < deadline:
             output += b"".join(chunk.data for chunk in self._decoder.feed(data) if chunk.channel is Channel.STDOUT)
@@ -240,7 +210,7 @@ class WaitingShell:
             data = b""
             if not select.select([self._socket], [], [], WAKE_AGAIN)[0]:
                 self._api.kill(self.container, "CONT")
-            elif not (data := self._socket.recv(_READ_SIZE)):
+            elif not (data := self._socket.recv(READ_SIZE)):
                 raise EnvironmentStartError("backend 'docker': the container has ended")
         return None
 

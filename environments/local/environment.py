@@ -20,7 +20,6 @@ from environments.sources import load_settings
 if TYPE_CHECKING:
     from environments.found_target import FoundTarget
     from environments.local.files import LocalFiles
-    from environments.owner import Orphan
     from environments.target import Address, Target
 
 
@@ -34,19 +33,11 @@ class LocalEnvironment(PersistentShellEnvironment):
     can_hunt = True
 
     @classmethod
-    def find_orphans(cls) -> Iterator[Orphan]:
-        """Find what environments, of any backend, have left on this machine outside of containers."""
-        from environments.shell.garbage import orphans_in  # most never look
-
-        with LocalEnvironment(load_settings("local", sandbox="none")) as env:
-            yield from orphans_in(env)
-
-    @classmethod
-    def find_targets(cls) -> Iterator[FoundTarget]:
+    def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through what environments, of any backend, have on this machine outside of containers."""
-        from environments.shell.garbage import environments_on  # most never look
+        from environments.shell.listing import list_environments  # most never look
 
-        return environments_on(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
+        return list_environments(lambda: LocalEnvironment(load_settings("local", sandbox="none")))
 
     async def start_target(self) -> None:
         """Do nothing: this machine is up."""

@@ -1,4 +1,4 @@
-"""Our sandboxes, whoever has them, and the snapshots that are kept here by their ids."""
+"""Our sandboxes, made by any process, and the snapshots whose ids are noted here."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ from functools import partial
 import modal
 from modal import exception
 
-from environments.found_target import CREATED, KEPT, OWNER, TASK, FoundTarget, Use, refuse_use, unclaimed
+from environments.found_target import CREATED, KEPT, OWNER, TASK, FoundTarget, owner_of
 from environments.loop import run
-from environments.modal.kept import Kept, all_kept
+from environments.modal.sandbox import KEPT_TTL, take_snapshot
 from environments.modal.service import connect, has_credentials, reported
 from environments.modal.settings import ModalSettings
-from environments.owner import standing_of_mark
+from environments.modal.snapshots import Snapshot, all_snapshots, delete_image
 from environments.sources import load_settings
 
 
-def our_sandboxes() -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
-    """Return the running sandboxes of our app that are ours, with their tags. Without credentials there are none.
+def list_targets() -> Iterator[FoundTarget]:
+    """Go through our snapshots, and through the running sandboxes of our app. Without credentials there is none of
+    these.
 
     Raises:
-        EnvironmentStartError: The service does not answer.
+        EnvironmentStartError: The service does not answer. The snapshots have been gone through.
     """
-    if not has_credentials():
-        return []
-    found = run(lambda _: _running(ModalSettings.of(load_settings("modal")).app))
-    return [(sandbox, tags) for sandbox, tags in found if OWNER in tags]
+    for note in all_snapshots():
+        if image := note.image:
+            yield _snapshot(note, image)
+    if has_credentials():
+        for sandbox, tags in run(lambda _: _running(ModalSettings.of(load_settings("modal")).app)):
+            if OWNER in tags:
+                yield _sandbox(sandbox.object_id, tags)
 
 
 async def _running(name: str) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
@@ -41,67 +45,60 @@ async def _running(name: str) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
         return [(sandbox, await sandbox.get_tags.aio()) async for sandbox in running]
 
 
-def find_targets() -> Iterator[FoundTarget]:
-    """Go through our sandboxes and snapshots.
+def _snapshot(note: Snapshot, image: str) -> FoundTarget:
+    return FoundTarget(
+        "snapshot",
+        image,
+        "kept",
+        partial(_delete, note, image),
+        owner=note.owner,
+        claim=note.claim,
+        task=note.task,
+        name=note.name,
+        created=note.created,
+    )
 
-    Raises:
-        EnvironmentStartError: The service does not answer. The snapshots have been gone through.
-    """
-    for kept in all_kept():
-        if image := kept.image:
-            yield _snapshot(kept, image)
-    for sandbox, tags in our_sandboxes():
-        yield _sandbox(sandbox, tags)
 
-
-def _sandbox(sandbox: modal.Sandbox, tags: Mapping[str, str]) -> FoundTarget:
-    standing, pid = standing_of_mark(f"{tags[OWNER]}-")
-    created = tags.get(CREATED, "")
+def _sandbox(sandbox: str, tags: Mapping[str, str]) -> FoundTarget:
+    kept = Snapshot(tags[KEPT]) if KEPT in tags else None
+    task, created = tags.get(TASK, ""), tags.get(CREATED, "")
     return FoundTarget(
         "sandbox",
-        sandbox.object_id,
+        sandbox,
         "running",
-        standing,
-        partial(_terminate, sandbox.object_id, tags),
-        task=tags.get(TASK, ""),
-        pid=pid,
+        lambda: run(lambda _: _terminate(sandbox)),
+        owner=owner_of(tags),
+        claim=kept.claim if kept else None,
+        set_aside=partial(_keep, sandbox, kept, task) if kept else None,
+        task=task,
         created=float(created) if created.isdigit() else None,
     )
 
 
-def _snapshot(kept: Kept, image: str) -> FoundTarget:
-    use: Use = "live" if kept.is_taken else "free"
-    remove = partial(_delete, kept)
-    return FoundTarget("snapshot", image, "kept", use, remove, task=kept.task, name=kept.key, created=kept.created)
+def _keep(sandbox: str, kept: Snapshot, task: str) -> None:
+    """Terminate a sandbox whose files are to be kept, behind a snapshot of them."""
+    if image := run(lambda _: _image_of(sandbox)):
+        kept.note(image, task)
+        run(lambda _: _terminate(sandbox))
 
 
-def _terminate(sandbox: str, tags: Mapping[str, str], force: bool) -> None:
-    what = f"backend 'modal': sandbox {sandbox}"
-    refuse_use(what, standing_of_mark(f"{tags[OWNER]}-")[0], force)
-    with contextlib.ExitStack() as held:
-        if KEPT in tags:  # an environment may be about to take it up
-            held.enter_context(unclaimed(Kept(tags[KEPT]).claim, what, force))
-        run(lambda _: _end(sandbox))
+async def _image_of(sandbox: str) -> str | None:
+    """Return a snapshot of a sandbox; None if that is gone."""
+    client = await connect()
+    with reported(f"the files of sandbox {sandbox} cannot be kept"), contextlib.suppress(exception.NotFoundError):
+        found = await modal.Sandbox.from_id.aio(sandbox, client=client)
+        return (await take_snapshot(found, KEPT_TTL)).object_id
+    return None
 
 
-async def _end(sandbox: str) -> None:
+async def _terminate(sandbox: str) -> None:
     client = await connect()
     with reported(f"sandbox {sandbox} cannot be terminated"), contextlib.suppress(exception.NotFoundError):
         found = await modal.Sandbox.from_id.aio(sandbox, client=client)
         await found.terminate.aio()
 
 
-def _delete(kept: Kept, force: bool) -> None:
-    with unclaimed(kept.claim, f"backend 'modal': snapshot {kept.image}", force):
-        image = kept.image
-        if image:
-            run(lambda _: _delete_image(image))
-        kept.forget()
-
-
-async def _delete_image(image: str) -> None:
-    from modal.experimental import image_delete  # which the client says may be somewhere else in a later version
-
-    client = await connect()
-    with reported(f"snapshot {image} cannot be deleted"), contextlib.suppress(exception.NotFoundError):
-        await image_delete.aio(image, client=client)
+def _delete(note: Snapshot, image: str) -> None:
+    run(lambda _: delete_image(image))
+    if note.image == image:
+        note.forget()

@@ -35,7 +35,7 @@ class Outcome:
 
     ok: bool
     text: str
-    """What it printed, its standard output first."""
+    """Its output, with standard output first."""
 
     @property
     def reason(self) -> str:
@@ -125,10 +125,10 @@ def resolve_image(client: Client, image: str | None) -> str:
     return str(path)
 
 
-def claim_name(machine: Machine, what: str) -> str:
+def claim_name(machine: Machine, name: str) -> str:
     """Return the name of a claim of this machine's processes on something of a machine."""
     where = f"{hashlib.sha256(machine.place.encode()).hexdigest()[:8]}-" if machine.place else ""
-    return f"singularity-{where}{what}"
+    return f"singularity-{where}{name}"
 
 
 def _pulled(client: Client, uri: str) -> PurePosixPath:

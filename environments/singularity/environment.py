@@ -11,14 +11,13 @@ from environments.claim import SharedClaim
 from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.found_target import FoundTarget
 from environments.legacy import UnheldLimitsError, going_without
-from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
 from environments.singularity.client import Client, claim_name, resolve_image
 from environments.singularity.instance import Instance, orphans, records, remove
-from environments.singularity.listing import find_targets
-from environments.singularity.machine import THIS_MACHINE, Machine, machine_of, reached
+from environments.singularity.listing import list_targets
+from environments.singularity.machine import THIS_MACHINE, machine_of, reached
 from environments.singularity.options import kept_key, limits, start_options
 from environments.singularity.settings import SingularitySettings
 from environments.sources import load_settings
@@ -37,6 +36,8 @@ class SingularityEnvironment(PersistentShellEnvironment):
     backend = "singularity"
     settings_class = SingularitySettings
     ends_with_program = True
+
+    proxies_network = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._machine = machine_of(settings)
@@ -63,22 +64,13 @@ class SingularityEnvironment(PersistentShellEnvironment):
             return f"{client.run('--version').text.strip()} at {client.program}{machine.where}"
 
     @classmethod
-    def find_orphans(cls) -> Iterator[Orphan]:
-        """Find the instances whose owner has ended, see `BaseEnvironment`."""
-        settings = load_settings("singularity")
-        if settings.over:
-            with reached(settings) as machine:
-                yield from _orphans(machine)
-        yield from _orphans(THIS_MACHINE)
-
-    @classmethod
-    def find_targets(cls) -> Iterator[FoundTarget]:
+    def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through the instances, and what is kept of earlier ones, see `BaseEnvironment`."""
         settings = load_settings("singularity")
         if settings.over:
             with reached(settings) as machine:
-                yield from find_targets(machine, partial(reached, settings))
-        yield from find_targets(THIS_MACHINE, partial(reached, replace(settings, over=None, own_over=None)))
+                yield from list_targets(machine, partial(reached, settings))
+        yield from list_targets(THIS_MACHINE, partial(reached, replace(settings, over=None, own_over=None)))
 
     # Properties of the target.
 
@@ -258,10 +250,5 @@ class SingularityEnvironment(PersistentShellEnvironment):
             return self._machine.address(instance.record.ip, port)
         raise UnsupportedError(
             f"backend 'singularity': instance {instance.name} has no network that its machine is on, so that no port "
-            "of it can be reached; leave singularity_network on"
+            "of it can be reached; leave network on"
         )
-
-
-def _orphans(machine: Machine) -> Iterator[Orphan]:
-    for name in orphans(machine):
-        yield Orphan(f"instance {name} ended", partial(remove, name, machine))

@@ -2,7 +2,7 @@
 
 `instance stop` takes 1 to 3 seconds. KILL to the instance's first process ends everything in it at once, as that is
 the init of a process namespace; the engine's process above it, the monitor, then removes the record, the cgroup and,
-where an image had to be unpacked, the copy. What that leaves is the log files.
+where an image had to be unpacked, the copy. Only the log files are left.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, TerminalError
 from environments.found_target import readable
-from environments.owner import Owner, mark_is_orphaned
+from environments.owner import UNKNOWN, Owner
 from environments.settings import EnvironmentSettings
 from environments.shell.memory import kills
 from environments.shell.stream import Stream, Terminal
@@ -102,7 +102,7 @@ exec "$@"
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the engine has written down about an instance."""
+    """The engine's record of an instance."""
 
     name: str
     pid: int
@@ -138,7 +138,9 @@ def orphans(machine: Machine = THIS_MACHINE) -> list[str]:
         client = Client.found(machine)
     except EnvironmentStartError:
         return []
-    return [record.name for record in records(client) if _is_orphan(record.name)]
+    return [
+        record.name for record in records(client) if record.name.startswith(PREFIX) and owner_of(record.name).is_gone
+    ]
 
 
 def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
@@ -152,8 +154,9 @@ def remove(name: str, machine: Machine = THIS_MACHINE) -> None:
         Instance.of(client, record).end(client)
 
 
-def _is_orphan(name: str) -> bool:
-    return name.startswith(PREFIX) and mark_is_orphaned(name.removeprefix(PREFIX))
+def owner_of(name: str) -> Owner:
+    """Return the owner of an instance of ours by its name. One that cannot be read is elsewhere."""
+    return Owner.in_name(name.removeprefix(PREFIX)) or UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +249,7 @@ class Instance:
         return 0
 
     def end(self, client: Client) -> None:
-        """End all its processes, and wait until the engine has freed what it held.
+        """End all its processes, and wait until the engine has freed its resources.
 
         Raises:
             TerminalError: They did not end.

@@ -1,4 +1,4 @@
-"""Our instances on a machine, whoever has them, and the files that are kept for the next ones."""
+"""Our instances on a machine, made by any process, and the files that are kept for the next ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pathlib import PurePosixPath
 
 from environments.claim import Claim
 from environments.errors import EnvironmentStartError, TerminalError
-from environments.found_target import FoundTarget, refuse_use, unclaimed, use_of_claim
-from environments.owner import standing_of_mark
+from environments.found_target import FoundTarget
 from environments.singularity.client import Client, claim_name
-from environments.singularity.instance import PREFIX, Record, orphans, records, remove
+from environments.singularity.instance import PREFIX, Record, orphans, owner_of, records, remove
 from environments.singularity.machine import Machine
 from environments.singularity.options import ABOUT, About, kept_folder
 
@@ -28,7 +27,7 @@ Reach = Callable[[], AbstractContextManager[Machine]]
 """Leads to a machine once more, for as long as a block lasts."""
 
 
-def find_targets(machine: Machine, reach: Reach) -> Iterator[FoundTarget]:
+def list_targets(machine: Machine, reach: Reach) -> Iterator[FoundTarget]:
     """Go through instances and kept files.
 
     Args:
@@ -48,18 +47,16 @@ def find_targets(machine: Machine, reach: Reach) -> Iterator[FoundTarget]:
 
 
 def _instance(machine: Machine, reach: Reach, record: Record) -> FoundTarget:
-    standing, pid = standing_of_mark(record.name.removeprefix(PREFIX))
     said = _NAME.search(record.name)
     return FoundTarget(
         "instance",
         said["id"] if said else record.name,
         "running",
-        standing,
         partial(_end, reach, record.name),
+        owner=owner_of(record.name),
         task=(said["task"] or "") if said else "",
         name=record.name,
         place=machine.place,
-        pid=pid,
         created=_started(machine, record.pid),
     )
 
@@ -71,9 +68,7 @@ def _started(machine: Machine, pid: int) -> float | None:
     return time.time() - float(uptime[0]) + int(stat[19]) / _TICKS if len(stat) > 19 and uptime else None
 
 
-def _end(reach: Reach, name: str, force: bool) -> None:
-    standing, _ = standing_of_mark(name.removeprefix(PREFIX))
-    refuse_use(f"backend 'singularity': instance {name}", standing, force)
+def _end(reach: Reach, name: str) -> None:
     with reach() as machine:
         remove(name, machine)
 
@@ -85,8 +80,8 @@ def _kept(machine: Machine, reach: Reach, key: str) -> FoundTarget:
         "files",
         key,
         "kept",
-        use_of_claim(Claim(claim_name(machine, key))),
         partial(_remove_kept, reach, key),
+        claim=Claim(claim_name(machine, key)),
         task=about.task,
         place=machine.place,
         created=about.created,
@@ -94,14 +89,15 @@ def _kept(machine: Machine, reach: Reach, key: str) -> FoundTarget:
     )
 
 
-def _remove_kept(reach: Reach, key: str, force: bool) -> None:
+def _remove_kept(reach: Reach, key: str) -> None:
     with reach() as machine:
-        what = f"backend 'singularity': what is kept as {key}"
-        with unclaimed(Claim(claim_name(machine, key)), what, force):
-            with contextlib.suppress(EnvironmentStartError):
-                for orphan in orphans(machine):  # one of them may have the files open
-                    remove(orphan, machine)
-            place = kept_folder(machine) / key
-            machine.remove(place)
-            if machine.kind(place):
-                raise TerminalError(f"{what} could not be removed whole; remove {place} as the user it belongs to")
+        with contextlib.suppress(EnvironmentStartError):
+            for orphan in orphans(machine):  # one of them may have the files open
+                remove(orphan, machine)
+        place = kept_folder(machine) / key
+        machine.remove(place)
+        if machine.kind(place):
+            raise TerminalError(
+                f"backend 'singularity': what is kept as {key} could not be removed whole; remove {place} as the user "
+                "it belongs to"
+            )

@@ -165,7 +165,7 @@ class Machine:
     def run(
         self, argv: Sequence[str], *, whole_environment: bool, on_line: Callable[[str], object] | None
     ) -> tuple[int, str]:
-        """Run a program, and return its exit code and what it printed, its standard output first.
+        """Run a program, and return its exit code and its output, with standard output first.
 
         When the start of the current thread is stopped, the program is ended with all that it has started.
 

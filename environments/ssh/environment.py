@@ -12,10 +12,9 @@ import paramiko
 from environments.errors import CLEANED_UP, EnvironmentStartError
 from environments.found_target import FoundTarget
 from environments.loop import done_within, in_worker, run, spawn
-from environments.owner import Orphan
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
-from environments.shell.garbage import environments_on, orphans_in
+from environments.shell.listing import list_environments
 from environments.shell.rescue import printed
 from environments.shell.stream import Stream, Terminal
 from environments.shell.transfer import Runner
@@ -37,7 +36,7 @@ RECONNECT_LIMIT = 2.0
 
 
 class SSHEnvironment(PersistentShellEnvironment):
-    """Runs commands on the host that `ssh_host` names, as the user that `ssh_user` names.
+    """Runs commands on the host that `host` names, as the user that `user` names.
 
     All shells are channels of one connection. Another one is opened only when the server allows no more channels on
     it (its `MaxSessions`), as a command must not wait for a background process that may never end.
@@ -79,22 +78,14 @@ class SSHEnvironment(PersistentShellEnvironment):
         return f"to log in at {resolve(SSHSettings.of(settings))}"
 
     @classmethod
-    def find_orphans(cls) -> Iterator[Orphan]:
-        """Find what is left on the host of the settings, see `BaseEnvironment`; without a host, nothing."""
-        settings = load_settings("ssh")
-        if SSHSettings.of(settings).host:
-            with SSHEnvironment(settings) as env:
-                yield from orphans_in(env)
-
-    @classmethod
-    def find_targets(cls) -> Iterator[FoundTarget]:
+    def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through what environments have on the host of the settings, see `BaseEnvironment`; without one, nothing.
 
         Those of other machines are among them. Whether these are in use cannot be seen.
         """
         settings = load_settings("ssh")
         if host := SSHSettings.of(settings).host:
-            yield from environments_on(lambda: SSHEnvironment(settings), host)
+            yield from list_environments(lambda: SSHEnvironment(settings), host)
 
     @property
     def place(self) -> str:

@@ -17,8 +17,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from environments import BackendSettings, EnvironmentSettings, EnvironmentStartError, Target, TerminalError
-from environments.found_target import FoundTarget, State, refuse_use
-from environments.owner import Orphan, mark_is_orphaned, standing_of_mark
+from environments.found_target import FoundTarget, State
+from environments.owner import UNKNOWN, Owner
 from environments.secrets import SAFE_NAMES
 from environments.shell.child_stream import ChildStream
 from environments.shell.environment import PersistentShellEnvironment
@@ -67,22 +67,14 @@ class SlurmEnvironment(PersistentShellEnvironment):
         self._job = ""
 
     @classmethod
-    def find_orphans(cls) -> Iterator[Orphan]:
-        """Find the jobs whose owner has ended, see `BaseEnvironment`."""
-        for line in _asked("squeue", "--me", "--noheader", "--format=%i %j").splitlines():
-            job, _, name = line.strip().partition(" ")
-            if name.startswith(PREFIX) and mark_is_orphaned(name.removeprefix(PREFIX)):
-                yield Orphan(f"job {job} ({name}) is cancelled", partial(_asked, "scancel", job))
-
-    @classmethod
-    def find_targets(cls) -> Iterator[FoundTarget]:
+    def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through our jobs, see `BaseEnvironment`. One that waits in the queue has no process yet."""
         for line in _asked("squeue", "--me", "--noheader", "--format=%i %j %T").splitlines():
             job, name, state = [*line.split(), "", ""][:3]
             if name.startswith(PREFIX):
-                use, pid = standing_of_mark(name.removeprefix(PREFIX))
                 runs: State = "running" if state == "RUNNING" else "stopped"
-                yield FoundTarget("job", job, runs, use, partial(_cancel, job, name), name=name, pid=pid)
+                owner = Owner.in_name(name.removeprefix(PREFIX)) or UNKNOWN
+                yield FoundTarget("job", job, runs, partial(_asked, "scancel", job), owner=owner, name=name)
 
     def start_target(self) -> None:
         """Allocate a job, which may wait in the queue for long, see `PersistentShellEnvironment`."""
@@ -140,11 +132,6 @@ class SlurmEnvironment(PersistentShellEnvironment):
         job, self._job = self._job, ""
         if job:
             _asked("scancel", job)
-
-
-def _cancel(job: str, name: str, force: bool) -> None:
-    refuse_use(f"backend 'slurm': job {job}", standing_of_mark(name.removeprefix(PREFIX))[0], force)
-    _asked("scancel", job)
 
 
 def _salloc(own: SlurmSettings) -> list[str]:

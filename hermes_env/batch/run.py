@@ -9,11 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from environments.cancellation import ended_in_scope
+from environments.errors import CallCancelledError
+from environments.inventory import collect_garbage
 from environments.options import check_count, check_seconds
 from hermes_env.batch.arguments import (
     Retry,
@@ -28,7 +30,6 @@ from hermes_env.batch.driver import Driver
 from hermes_env.batch.engine import Engine, Plan, Settings, Work, make_engine
 from hermes_env.batch.journal import Journal
 from hermes_env.batch.kinds import Kinds
-from hermes_env.batch.leftovers import remove_leftovers
 from hermes_env.batch.limits import Waiting
 from hermes_env.batch.memory_journal import MemoryJournal
 from hermes_env.batch.result import Result, Status
@@ -147,7 +148,8 @@ class _Batch:
             journal = MemoryJournal(keeps=self.on_result is None) if self.out is None else Journal(self.out)
             stack.callback(journal.close)
             if journal.follows_a_kill:
-                remove_leftovers(kinds.backends)
+                with suppress(CallCancelledError):  # the driver ends by that, too
+                    collect_garbage(kinds.backends)
             journal.resume(self.statuses, source.ids)
             earlier = Counter(journal.done[name] for name in source.ids or () if name in journal.done)
             others = 0 if source.ids is None else len(journal.done) - earlier.total()

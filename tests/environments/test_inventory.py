@@ -26,7 +26,7 @@ def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_
         env.internal.execute("cat", stdin="x" * 200_000)  # which goes by a file
         process = env.start(f"sleep {nap}")
         assert isinstance(env, LocalEnvironment)
-        (found,) = [each for each in LocalEnvironment.find_targets() if each.name == env.id]
+        (found,) = [each for each in LocalEnvironment.list_targets() if each.name == env.id]
         assert (found.kind, found.id, found.state) == ("environment", env.id[-8:], "running")
         assert (found.use, found.pid) == ("live", os.getpid())
         assert found.created is not None and abs(time.time() - found.created) < 600
@@ -37,7 +37,7 @@ def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_
         found.remove(True)
         assert not having(nap)
         assert process.wait(60) != 0
-        assert env.id not in [each.name for each in LocalEnvironment.find_targets()]
+        assert env.id not in [each.name for each in LocalEnvironment.list_targets()]
 
 
 def _without_modal(name: str) -> type[BaseEnvironment]:

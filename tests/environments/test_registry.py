@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
 import re
 import sys
@@ -20,7 +21,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from environments import BackendSettings, BaseEnvironment, SettingsError
-from environments.owner import Orphan
+from environments.found_target import FoundTarget
+from environments.owner import Owner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxSettings(BackendSettings):
@@ -37,12 +39,14 @@ class BoxSettings(BackendSettings):
 class Box(BaseEnvironment):
     backend = "box"
     settings_class = BoxSettings
-    left_behind = ["a box"]
+    left_behind = ["b-1"]
 
     @classmethod
-    def find_orphans(cls):
+    def list_targets(cls):
+        here = Owner.this_process()
         for box in list(cls.left_behind):
-            yield Orphan(f"unpacked {box}", lambda: cls.left_behind.remove(box))
+            ended = Owner(here.host, here.pid, "earlier")
+            yield FoundTarget("box", box, "stopped", lambda: cls.left_behind.remove(box), owner=ended)
 
 Box.__abstractmethods__ = frozenset()
 """
@@ -163,8 +167,9 @@ def test_what_an_installed_backend_left_behind_is_collected_too(
     installed_box: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("environments.inventory.backend_names", lambda: [installed_box])  # no engine is asked
-    assert f"{installed_box}: unpacked a box" in collect_garbage()
-    assert f"{installed_box}: unpacked a box" not in collect_garbage()
+    line = f"{installed_box}: removed box b-1, whose process {os.getpid()} has ended"
+    assert line in collect_garbage()
+    assert line not in collect_garbage()
 
 
 def test_a_configured_backend_known_by_its_path_alone_is_collected_too(
@@ -172,7 +177,7 @@ def test_a_configured_backend_known_by_its_path_alone_is_collected_too(
 ) -> None:
     monkeypatch.setattr("environments.inventory.backend_names", list)
     monkeypatch.setenv("TERMINAL_ENV", "box_module:Box")
-    assert collect_garbage() == ["box_module:Box: unpacked a box"]
+    assert collect_garbage() == [f"box_module:Box: removed box b-1, whose process {os.getpid()} has ended"]
 
 
 def test_a_dotted_path_leads_to_a_class(installed_box: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ SHELF = ["-b", shelf.NAME]
 
 def test_a_line_says_what_whose_how_old_and_how_large_each_is(hermes_env, things) -> None:
     now = time.time()
-    things.put("aaaa-first", task="build", state="running", use="live", pid=4711, created=now - 11_000, size=1_234_567)
+    things.put("aaaa-first", task="build", state="running", use="live", created=now - 11_000, size=1_234_567)
     things.put("bbbb-second", use="orphan", created=now - 130, size=999)
     things.put("c" * 40, task="other", use="elsewhere", kind="snapshot", created=now - 30 * 86400, size=12_500_000_000)
     done = hermes_env("ls", *SHELF)
@@ -22,13 +23,13 @@ def test_a_line_says_what_whose_how_old_and_how_large_each_is(hermes_env, things
     assert heading.split() == ["BACKEND", "KIND", "ID", "TASK", "STATE", "USE", "AGE", "SIZE"]
     assert [line.split() for line in lines] == [
         [shelf.NAME, "snapshot", "c" * 12, "other", "kept", "elsewhere", "30", "d", "12", "GB"],
-        [shelf.NAME, "sandbox", "aaaa-first", "build", "running", "process", "4711", "3", "h", "1.2", "MB"],
+        [shelf.NAME, "sandbox", "aaaa-first", "build", "running", "process", str(os.getpid()), "3", "h", "1.2", "MB"],
         [shelf.NAME, "sandbox", "bbbb-second", "kept", "orphan", "2", "min", "999", "B"],
     ]
 
 
 def test_json_is_a_list_with_all_that_is_known(hermes_env, things) -> None:
-    things.put("d" * 40, name="called", place="far", task="build", use="live", pid=4711, created=1000, size=7)
+    things.put("d" * 40, name="called", place="far", task="build", use="live", created=1000, size=7)
     things.put("nothing-known")
     done = hermes_env("ls", *SHELF, "--json")
     unknown, known = json.loads(done.stdout)
@@ -42,7 +43,7 @@ def test_json_is_a_list_with_all_that_is_known(hermes_env, things) -> None:
         "task": "build",
         "state": "kept",
         "use": "live",
-        "pid": 4711,
+        "pid": os.getpid(),
         "created": 1000,
         "size_bytes": 7,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from targets import shelf
 from targets.command_line import At
 
@@ -35,10 +37,10 @@ def test_a_name_that_means_nothing_or_too_much_is_an_error_and_nothing_is_remove
 
 
 def test_what_is_in_use_is_refused_by_name_and_removed_by_force(hermes_env, things) -> None:
-    things.put("busy", use="live", pid=4711)
+    things.put("busy", use="live")
     things.put("theirs", use="elsewhere")
     things.put("idle")
-    for name, who in (("busy", "process 4711 uses it"), ("theirs", "it belongs to another machine")):
+    for name, who in (("busy", f"process {os.getpid()} uses it"), ("theirs", "it belongs to another machine")):
         done = hermes_env("rm", *SHELF, "idle", name)
         assert (done.stdout, done.returncode) == ("", 125)
         assert f"{name} is not removed: {who}" in done.stderr and "--force" in done.stderr

@@ -26,7 +26,7 @@ def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
 
 
 FOR_BACKENDS = {
-    "create", "probe", "settings_class", "find_orphans", "find_targets", "start_limits", "files", "prepare", "address",
+    "create", "probe", "settings_class", "list_targets", "start_limits", "files", "prepare", "address",
     "run_beside", "run_in_background", "run_in_session", "known_cwd", "observed_by",
 }  # fmt: skip
 """Names that a backend or a room above uses, or that no call of a user's can be cut short in."""

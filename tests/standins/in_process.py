@@ -70,7 +70,7 @@ def environments_of(backend: str) -> Iterator[Make]:
         env.cleanup()
 
 
-def use_and_be_killed(backend: str, task: str, how: str, nap: str) -> None:
+def use_and_be_killed(backend: str, task: str, how: str, nap: str) -> int:
     """Have another process make a file and start a process in a sandbox, and kill it.
 
     Args:
@@ -78,11 +78,15 @@ def use_and_be_killed(backend: str, task: str, how: str, nap: str) -> None:
         task: What the sandbox is for.
         how: `kept` for one whose files are to be kept.
         nap: What the process in the sandbox sleeps for.
+
+    Returns:
+        The id of the process that was killed.
     """
     words = [sys.executable, "-c", _USE, backend, task, how, nap]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
         assert process.stdout and process.stdout.readline() == b"ready\n"
         process.kill()
+    return process.pid
 
 
 def use_and_leave(backend: str) -> None:

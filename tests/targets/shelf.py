@@ -11,6 +11,7 @@ from pathlib import Path
 
 from environments import BaseEnvironment, TerminalError
 from environments.found_target import FoundTarget
+from environments.owner import Owner
 
 FOLDER = "TEST_SHELF"
 """The variable that names it."""
@@ -39,16 +40,25 @@ class Shelf(BaseEnvironment):
     backend = "shelf"
 
     @classmethod
-    def find_targets(cls) -> Iterator[FoundTarget]:
+    def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through it; a file of the name `broken` is where it breaks."""
         for file in sorted(Path(os.environ[FOLDER]).iterdir()):
             if file.name == "broken":
                 raise ValueError("the shelf has come down")
-            about = {"kind": "sandbox", "id": file.name, "state": "kept", "use": "free", **json.loads(file.read_text())}
-            yield FoundTarget(**about, remove=partial(_remove, file))
+            about = {"kind": "sandbox", "id": file.name, "state": "kept", **json.loads(file.read_text())}
+            owner = _owner(about.pop("use", "free"))
+            aside = partial(file.rename, f"{file}.stopped") if about.get("name") == "kept-aside" else None
+            yield FoundTarget(**about, owner=owner, delete=partial(_remove, file), set_aside=aside)
 
 
-def _remove(file: Path, force: bool) -> None:
+def _owner(use: str) -> Owner | None:
+    """Return an owner whose things are used in this way; the live one is this process."""
+    here = Owner.this_process()
+    owners = {"live": here, "orphan": here._replace(started="earlier"), "elsewhere": here._replace(host="another")}
+    return owners.get(use)
+
+
+def _remove(file: Path) -> None:
     if "glued" in file.name:
         raise TerminalError(f"{file.name} is glued to the shelf; use a hammer")
     file.unlink(missing_ok=True)

@@ -239,7 +239,7 @@ class Trial:
             gc.collect()
             now = _held()
             left[:] = [f"{name}: {before[name]} before, {now[name]} now" for name in now if now[name] > before[name]]
-            found = type(self._new()).find_targets()
+            found = type(self._new()).list_targets()
             left.extend(f"{target.kind} {target.id}" for target in found if target.task == self._word)
             return not left
 

@@ -43,12 +43,12 @@ def test_nothing_is_left_of_a_script_whose_owner_was_killed(backend: str, transp
     argv = [sys.executable, "-c", OWNER, backend, transport, nap, PYTHON_IMAGE]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, env=variables, text=True) as owner:
         assert owner.stdout
-        name, place = owner.stdout.readline().split()
+        _, place = owner.stdout.readline().split()
         assert len(having(nap)) >= 2
         owner.kill()
     environment = DockerEnvironment if backend == "docker" else LocalEnvironment
-    for orphan in environment.find_orphans():
-        if name.rpartition("-")[0] in orphan.description or name.split("-")[1] in orphan.description:
-            orphan.remove()
+    for target in environment.list_targets():
+        if target.pid == owner.pid and target.use == "orphan":
+            target.collect()
     assert wait_until(lambda: having(nap) == [], 30)
     assert not Path(place).exists() or backend == "docker"

@@ -143,7 +143,7 @@ def test_a_start_that_waits_in_the_queue_can_be_stopped(cluster: Path) -> None:
 def test_a_job_is_found_with_whose_it_is_and_cancelled_only_by_force(cluster: Path) -> None:
     with create_environment("slurm") as env:
         env.execute("true")
-        (job,) = [job for job in backend_class("slurm").find_targets() if job.id == env.target.id]
+        (job,) = [job for job in backend_class("slurm").list_targets() if job.id == env.target.id]
         assert (job.kind, job.state, job.use) == ("job", "running", "live")
         assert (job.name, job.pid) == (env.target.name, os.getpid())
         with pytest.raises(TerminalError, match="a process still uses it"):
@@ -165,7 +165,7 @@ def test_a_job_whose_owner_was_killed_is_collected(cluster: Path) -> None:
     owner.stdout.close()
     owner.wait()
     assert (cluster / "jobs" / job / "state").read_text() == "RUNNING (None)"
-    (orphan,) = backend_class("slurm").find_orphans()
-    assert orphan.description.startswith(f"job {job} ")
-    orphan.remove()
+    (orphan,) = backend_class("slurm").list_targets()
+    assert (orphan.use, orphan.id, orphan.pid) == ("orphan", job, owner.pid)
+    assert orphan.collect()
     assert (cluster / "jobs" / job / "state").read_text() == "CANCELLED (None)"

@@ -28,7 +28,7 @@ def test_nothing_of_ours_is_left_and_the_sandbox_runs_on(sandbox, make: Make, na
     env.start(f"sleep {nap}")
     assert other.execute('cat ~/file; echo "$MINE"').output == "kept\ntoo\n"
     assert not (env.is_alone or env.stop_ends_all or env.capabilities.enforced_limits)
-    assert not list(ModalEnvironment.find_orphans())
+    assert sandbox.object_id not in [target.id for target in ModalEnvironment.list_targets()]
     env.cleanup()
     assert not having(nap)
     assert other.execute("ls ~").output == "file\n"
@@ -58,5 +58,5 @@ def test_the_target_is_told_by_its_id_and_a_port_by_the_tunnel_of_the_sandbox(sa
         address = env.address(8000)
         assert str(address) == f"{env.target.id}-8000.tunnel.invalid:443"
         assert address.url == f"https://{address.host}"
-        with pytest.raises(UnsupportedError, match=r"without a tunnel to port 80; .*(modal_ports|encrypted_ports)"):
+        with pytest.raises(UnsupportedError, match=r"without a tunnel to port 80; .*(ports|encrypted_ports)"):
             env.address(80)

@@ -12,11 +12,11 @@ from standins.in_process import use_and_be_killed
 from environments import TerminalError
 from environments.found_target import FoundTarget
 from environments.modal import ModalEnvironment
-from environments.modal.kept import Kept
+from environments.modal.snapshots import Snapshot
 
 
 def of_task(task: str) -> list[FoundTarget]:
-    return [target for target in ModalEnvironment.find_targets() if target.task == task]
+    return [target for target in ModalEnvironment.list_targets() if target.task == task]
 
 
 def running(service: StandIn, task: str) -> list[dict]:
@@ -38,7 +38,7 @@ def test_a_sandbox_is_found_with_its_owner_and_removed_only_by_force(service, ma
     )
     assert found.created is not None and abs(time.time() - found.created) < 600
 
-    with pytest.raises(TerminalError, match=f"sandbox {found.id} is not removed, as a process still uses it"):
+    with pytest.raises(TerminalError, match=f"sandbox {found.short_id} is not removed, as a process still uses it"):
         found.remove(False)
     found.remove(True)
     assert running(service, "a_task") == []
@@ -54,7 +54,7 @@ def test_a_snapshot_is_found_by_its_task_and_deleted_at_the_service(service, mak
     (found,) = of_task("snapped")
     assert (found.kind, found.state, found.use) == ("snapshot", "kept", "free")
     assert found.created is not None and abs(time.time() - found.created) < 600
-    assert Kept(found.name).image == found.id
+    assert Snapshot(found.name).image == found.id
     busy = make(task_id="snapped", container_persistent=True)
     busy.execute("true")
     (live,) = [each for each in of_task("snapped") if each.kind == "snapshot"]
@@ -74,7 +74,7 @@ def test_a_snapshot_is_found_by_its_task_and_deleted_at_the_service(service, mak
 def test_a_snapshot_that_an_earlier_version_noted_is_found_without_its_task(service, home) -> None:
     (home / "modal-snapshots").mkdir()
     (home / "modal-snapshots" / f"{7:032x}").write_text("im-before\n")
-    (found,) = [each for each in ModalEnvironment.find_targets() if each.kind == "snapshot"]
+    (found,) = [each for each in ModalEnvironment.list_targets() if each.kind == "snapshot"]
     assert (found.id, found.task) == ("im-before", "")
     found.remove(False)
     assert list((home / "modal-snapshots").iterdir()) == []
@@ -82,8 +82,8 @@ def test_a_snapshot_that_an_earlier_version_noted_is_found_without_its_task(serv
 
 @pytest.mark.alone("garbage")
 def test_the_sandbox_of_a_killed_process_is_an_orphan_with_the_age_that_it_has(service, nap) -> None:
-    use_and_be_killed("modal", "orphan-listed", "kept", nap)
+    pid = use_and_be_killed("modal", "orphan-listed", "kept", nap)
     (found,) = of_task("orphan-listed")
-    assert (found.use, found.pid) == ("orphan", None)
+    assert (found.use, found.pid) == ("orphan", pid)
     found.remove(False)
     assert running(service, "orphan-listed") == []

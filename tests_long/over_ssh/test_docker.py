@@ -204,11 +204,7 @@ def test_gc_removes_what_a_killed_process_has_left_there(
         assert process.stdout and process.stdout.readline() == b"ready\n"
         process.send_signal(signal.SIGKILL)
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/docker.sock")  # this machine has no engine
-    (line,) = [_removed(orphan) for orphan in DockerEnvironment.find_orphans() if task in orphan.description]
-    assert "has ended" in line
+    (orphan,) = [target for target in DockerEnvironment.list_targets() if target.task == task]
+    assert orphan.use == "orphan"
+    assert orphan.collect()
     assert not containers_of(engine, task)
-
-
-def _removed(orphan) -> str:
-    orphan.remove()
-    return orphan.description

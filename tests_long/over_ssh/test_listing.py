@@ -24,7 +24,7 @@ def configured(server: SSHServer, monkeypatch: pytest.MonkeyPatch, tmp_path) -> 
 
 def found(backend: str) -> list[FoundTarget]:
     """What this process has there."""
-    return [target for target in backend_class(backend).find_targets() if target.pid == os.getpid()]
+    return [target for target in backend_class(backend).list_targets() if target.pid == os.getpid()]
 
 
 def test_an_environment_there_is_found_and_its_processes_are_ended_by_force(nap: str) -> None:
@@ -67,5 +67,5 @@ def test_an_instance_there_and_what_it_keeps_are_found_and_removed(monkeypatch) 
 
 
 def _kept_there() -> list[FoundTarget]:
-    targets = backend_class("singularity").find_targets()
+    targets = backend_class("singularity").list_targets()
     return [target for target in targets if target.kind == "files" and target.place and target.task == "far away"]

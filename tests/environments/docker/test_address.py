@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from environments import EnvironmentStartError, SettingsError, create_environment
+from environments import EnvironmentStartError, SettingsError, UnsupportedError, create_environment
 
 NOBODY = pwd.getpwnam("nobody")
 
@@ -87,7 +87,8 @@ def test_an_engine_of_the_users_own_is_named(folder: Path, monkeypatch: pytest.M
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     with listening(folder / "docker.sock"):
-        assert f"There is one at unix://{folder}/docker.sock" in error_of_start()
+        error = error_of_start()
+    assert f"There is one at unix://{folder}/docker.sock" in error and "the engine at tcp://127.0.0.1:1 " in error
 
 
 def test_the_context_of_the_docker_program_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,3 +117,13 @@ def test_certificates_that_are_missing_are_named(folder: Path, monkeypatch: pyte
     monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
     monkeypatch.setenv("DOCKER_CERT_PATH", "")
     assert "DOCKER_CERT_PATH" in error_of_start()
+
+
+def test_an_engine_behind_tls_is_refused_with_another_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (folder / name).touch()
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    monkeypatch.setenv("DOCKER_CERT_PATH", str(folder))
+    with pytest.raises(UnsupportedError, match="over=ssh"), create_environment("docker") as env:
+        env.execute("true")

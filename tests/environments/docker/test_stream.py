@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import socket
-import ssl
 import struct
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from environments import UnsupportedError
-from environments.docker.stream import FrameDecoder, take_over
+from environments.docker.stream import FrameDecoder
 from environments.output import Channel
 
 
@@ -25,14 +21,3 @@ def test_frames_cut_anywhere_come_out_whole_and_in_order(frames, step):
         assert b"".join(chunk.data for chunk in chunks if chunk.channel is channel) == sent
     order = [channel for channel, data in frames for _ in data]
     assert [chunk.channel for chunk in chunks for _ in chunk.data] == order
-
-
-def test_an_engine_behind_tls_is_refused_with_another_way():
-    ours, theirs = socket.socketpair()
-    with (
-        theirs,
-        ssl.create_default_context().wrap_socket(ours, server_hostname="x", do_handshake_on_connect=False) as raw,
-    ):
-        connection = type("Answer", (), {"_sock": raw, "_response": ours, "close": lambda self: None})()
-        with pytest.raises(UnsupportedError, match="over=ssh"):
-            take_over(connection)

@@ -13,7 +13,7 @@ from code_execution import PythonSession, execute_code
 from environments import BaseEnvironment, EnvironmentSession, Process, create_environment
 from hermes_env.aio import AsyncEnvironment, AsyncProcess, AsyncPythonSession, AsyncSession, aexecute_code
 
-FOR_BACKENDS = {"create", "find_orphans", "find_targets", "probe", "settings_class"}
+FOR_BACKENDS = {"create", "list_targets", "probe", "settings_class"}
 """What a backend answers."""
 FOR_POOLS = {"close_sessions", "is_ready", "renew", "start_limits"}
 """What a pool asks of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections import defaultdict
@@ -10,15 +11,15 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from environments.files import removing
-from environments.found_target import FoundTarget, refuse_use
-from environments.owner import Orphan, mark_is_orphaned, standing_of_mark
+from environments.found_target import FoundTarget
+from environments.owner import Owner
 from environments.shell.cleanup import end_processes_of
 from environments.shell.dialect.commands import THERE_NOW
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.process_table import TICKS, is_number
 
-# A host and a process, when that was started, as Linux says it or others do, and what is the environment's own.
-_ID = re.compile(r"([0-9a-f]{8}-[0-9]+-(?:[0-9a-f]{8}-[0-9]+|[A-Z][\w:-]+-[0-9]{4})-[0-9a-f]{8})(?:-.*)?")
+# A host, a process, its start as Linux or other systems say it, and the part that is the environment's own.
+_ID = re.compile(r"([0-9a-f]{8}-[0-9]+-(?:(?:[0-9a-f]{8})?-[0-9]+|[A-Z][\w.-]+-[0-9]{4})-[0-9a-f]{8})(?:-.*)?")
 
 Open = Callable[[], PersistentShellEnvironment]
 """Makes an environment that runs its commands there."""
@@ -36,40 +37,58 @@ class _Seen:
     """Bytes in its directories."""
 
 
-def orphans_in(env: PersistentShellEnvironment) -> Iterator[Orphan]:
-    """Find what environments, of any backend, have left where `env` runs its commands, and whose process was killed."""
-    for name, found in sorted(_look(env).items()):
-        if not mark_is_orphaned(name):
-            continue
-        if found.processes:
-            yield Orphan(f"ended the processes of {name}", partial(end_processes_of, env, name))
-        for directory in found.directories:
-            yield Orphan(f"removed {directory}", partial(env.run_control, removing(directory)))
+class _Way:
+    """The way to a machine: one environment for as long as the machine is looked at, then one each time.
+
+    Args:
+        open_there: Makes an environment there.
+    """
+
+    def __init__(self, open_there: Open) -> None:
+        self._open = open_there
+        self._env: PersistentShellEnvironment | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[PersistentShellEnvironment]:
+        """Return an environment there, which `reached` returns as well until the block is left."""
+        with self._open() as env:
+            self._env = env
+            try:
+                yield env
+            finally:
+                self._env = None
+
+    @contextlib.contextmanager
+    def reached(self) -> Iterator[PersistentShellEnvironment]:
+        """Return an environment there."""
+        if self._env:
+            yield self._env
+        else:
+            with self._open() as env:
+                yield env
 
 
-def environments_on(open_there: Open, place: str = "") -> Iterator[FoundTarget]:
-    """Go through the environments that have something on a machine, without those that are asked with.
+def list_environments(open_there: Open, place: str = "") -> Iterator[FoundTarget]:
+    """Go through the environments, of any backend, that have something on a machine, without those that are asked with.
 
     Args:
         open_there: Leads there, now and when something is to be removed.
-        place: What the machine is called; empty if it is this one.
+        place: The name of the machine; empty if it is this one.
     """
-    with open_there() as env:
-        seen = _look(env)
-    for name, found in sorted(seen.items()):
-        standing, pid = standing_of_mark(name)
-        yield FoundTarget(
-            "environment",
-            name.rpartition("-")[2],
-            "running" if found.processes else "kept",
-            standing,
-            partial(_end, open_there, name),
-            name=name,
-            place=place,
-            pid=pid,
-            created=time.time() - found.age if found.processes else None,
-            size=found.size,
-        )
+    way = _Way(open_there)
+    with way.held() as env:
+        for name, found in sorted(_look(env).items()):
+            yield FoundTarget(
+                "environment",
+                name.rpartition("-")[2],
+                "running" if found.processes else "kept",
+                partial(_end, way, name),
+                owner=Owner.in_name(name),
+                name=name,
+                place=place,
+                created=time.time() - found.age if found.processes else None,
+                size=found.size,
+            )
 
 
 def _look(env: PersistentShellEnvironment) -> dict[str, _Seen]:
@@ -101,11 +120,9 @@ def _add(seen: _Seen, kind: str, words: str, before: str, uptime: float) -> None
             seen.age = max(seen.age, uptime - int(fields[19]) / TICKS)
 
 
-def _end(open_there: Open, name: str, force: bool) -> None:
+def _end(way: _Way, name: str) -> None:
     """End the processes of an environment, and remove its directories."""
-    with open_there() as env:
-        what = f"backend {env.settings.env!r}: environment {name.rpartition('-')[2]}"
-        refuse_use(what, standing_of_mark(name)[0], force)
+    with way.reached() as env:
         end_processes_of(env, name)
         if seen := _look(env).get(name):
             for directory in seen.directories:
