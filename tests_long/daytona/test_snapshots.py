@@ -101,6 +101,8 @@ def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(mak
     assert left not in snapshots() and {named, beneath} <= set(snapshots())
     found.remove()
     assert named not in snapshots() and listed(named) is None
+    fork.cleanup()
+    assert listed(beneath) is None
 
 
 def test_a_snapshot_whose_answer_got_lost_is_taken_once(service: StandIn, make: Make):

@@ -99,6 +99,8 @@ def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(ser
     assert left not in snapshots(service) and {named, beneath} <= set(snapshots(service))
     found.remove()
     assert named not in snapshots(service) and listed(named) is None
+    fork.cleanup()
+    assert listed(beneath) is None
 
 
 def test_a_snapshot_that_the_service_refuses_is_an_error(service: StandIn, make: Make):
