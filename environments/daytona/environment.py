@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from environments.daytona import snapshots
 from environments.daytona.listing import list_targets, listed
-from environments.daytona.sandbox import END_TIMEOUT, create, end, join, key_of, make_ready, state_of
+from environments.daytona.sandbox import END_TIMEOUT, create, end, join, key_of, make_ready, settled_state, state_of
 from environments.daytona.service import connect, sdk, service, service_host
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import open_terminal
@@ -110,6 +110,8 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
         """Return why a sandbox is lost, see `SandboxEnvironment`."""
         await service.retried(sandbox.refresh_data, "the state of a sandbox is unknown")
         state = state_of(sandbox)
+        if state == "snapshotting":  # which it leaves for the state that it had
+            state = await settled_state(sandbox)
         return None if state == "started" else f"sandbox {sandbox.id} is {state}"
 
     def kept_key(self) -> str:

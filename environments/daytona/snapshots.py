@@ -40,17 +40,17 @@ async def take(client: sdk.AsyncDaytona, sandbox: sdk.AsyncSandbox, name: str | 
     own = f"{NAMED}{name}" if name else f"{FORK}{Owner.this_process().mark}-{secrets.token_hex(6)}"
     if name:
         await delete(client, own)
-    known = False
+    has_failed = False
 
     async def create() -> None:
-        nonlocal known
+        nonlocal has_failed
         try:
             await sandbox.create_snapshot(own, timeout=SNAPSHOT_TIMEOUT)
         except sdk.DaytonaConflictError:
-            if not known:  # else the answer of an earlier attempt got lost
+            if not has_failed:  # else the answer to an earlier attempt got lost
                 raise
         except service.errors:
-            known = True
+            has_failed = True
             raise
 
     await service.retried(create, "no snapshot can be taken")
