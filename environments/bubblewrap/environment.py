@@ -28,6 +28,8 @@ class BubblewrapEnvironment(PersistentShellEnvironment):
 
     backend = "bubblewrap"
     settings_class = BubblewrapSettings
+    proxies_network = True
+    more_pythons = (sys.executable,)
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._mounts = Mounts.of(settings)

@@ -106,7 +106,7 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
         "mounts": [],
         "tmpfs": {},
     }
-    if not own.network:
+    if own.network != "full":
         options.host["network_mode"] = "none"
     _set_limits(options, settings, own.gpus)
     _set_user(options, own)

@@ -46,7 +46,7 @@ log = logger(__name__)
 class DockerEnvironment(ContainerEnvironment):
     """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
 
-    has_rescuer = has_other_way = has_snapshots = True
+    has_rescuer = has_other_way = has_snapshots = proxies_network = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.network.setting import Network
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target
 
@@ -88,8 +89,8 @@ class DockerSettings(BackendSettings):
     """Whether to mount this process's working directory at `/workspace`, and start there."""
     run_as_host_user: bool = False
     """Whether commands run under this process's user and group id."""
-    network: bool = True
-    """Whether the container has a network."""
+    network: Network = "full"
+    """`full` is the engine's usual network, `none` is none, and a list has the hosts that alone can be reached."""
     user: str | None = None
     """User, or `uid:gid`, that commands run under; the image's own if not set."""
     tmp_size: NonNegativeInt | None = None

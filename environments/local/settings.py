@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.network.setting import Network
 from environments.settings import BackendSettings, EnvironmentSettings
 
 
@@ -22,7 +23,7 @@ class LocalSettings(BackendSettings):
     """Another name for `bubblewrap_paths`."""
     sandbox_read_only_paths: tuple[str, ...] = ()
     """Another name for `bubblewrap_read_only_paths`."""
-    sandbox_network: bool = False
+    sandbox_network: Network = "none"
     """Another name for `bubblewrap_network`."""
 
     def leads_to(self) -> tuple[str, Mapping[str, object]] | None:
@@ -43,7 +44,7 @@ class LocalSettings(BackendSettings):
                 f"create_environment make the settings, or take backend {self.sandbox!r}"
             )
         for name in ("sandbox_paths", "sandbox_read_only_paths", "sandbox_network"):
-            if getattr(self, name):
+            if getattr(self, name) not in ((), "none"):
                 raise SettingsError(
                     f"local_{name} is set, and there is no sandbox; take backend bubblewrap (TERMINAL_ENV), or leave "
                     f"local_{name} unset"

@@ -25,6 +25,7 @@ from environments.loop import in_worker
 from environments.modal.listing import list_targets
 from environments.modal.sandbox import (
     KEPT_TTL,
+    allowed,
     create,
     detach,
     image,
@@ -40,6 +41,7 @@ from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.snapshots import Snapshot, delete_image
 from environments.modal.stream import ModalStream
+from environments.network.setting import Network
 from environments.owner import MARKER_VARIABLE
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
@@ -172,6 +174,13 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             name = self._own.app
             find = partial(modal.App.lookup.aio, name, create_if_missing=True, client=self._client)
             self._app = await service.retried(find, f"app {name} cannot be found")
+
+    async def change_network(self, sandbox: modal.Sandbox, network: Network) -> None:
+        """Have a sandbox reach other hosts, see `SandboxEnvironment`."""
+        networks, names = allowed(() if network == "none" else network)
+        change = sandbox._experimental_set_outbound_network_policy.aio
+        lists = {"outbound_cidr_allowlist": networks, "outbound_domain_allowlist": names}
+        await service.retried(partial(change, **lists), "the network of a sandbox cannot be changed")
 
     async def create_sandbox(self, key: str | None) -> modal.Sandbox:
         """Create a sandbox, from the snapshot of the files that are kept if there is one, see `SandboxEnvironment`."""

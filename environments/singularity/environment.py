@@ -37,6 +37,8 @@ class SingularityEnvironment(PersistentShellEnvironment):
     settings_class = SingularitySettings
     ends_with_program = True
 
+    proxies_network = True
+
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._machine = machine_of(settings)
         self.max_streams = self._machine.max_streams

@@ -58,7 +58,7 @@ def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
         if not kind:
             raise SettingsError(f"singularity_binds: {bind!r}: there is no {path}{machine.where or ' here'}")
         options += ["--bind", ":".join([str(path), *rest])]
-    if not own.network:
+    if own.network != "full":
         options += ["--net", "--network", "none"]
     if own.gpu:
         if not machine.look(_GPU_DRIVER)[0][1]:  # the engine would only warn, and go on without
@@ -90,7 +90,7 @@ def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> 
     elif settings.container_disk and ("loop device" in low or "fuse" in low):
         names = ["container_disk"]
         why = "the engine cannot mount a file system of fixed size: " + _line_with(text, "loop device", "fuse")
-    elif not SingularitySettings.of(settings).network and "network" in low:
+    elif SingularitySettings.of(settings).network != "full" and "network" in low:
         names = ["singularity_network"]
         why = _line_with(text, "network")
     if not names:

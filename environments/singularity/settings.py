@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from environments.errors import SettingsError
+from environments.network.setting import Network
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 
 _INSTANCE = re.compile(r"[a-zA-Z0-9_.-]+")
@@ -34,8 +35,8 @@ class SingularitySettings(BackendSettings):
     cannot be given along with it."""
     binds: tuple[str, ...] = ()
     """Mounts, each `host_path:/container_path` or with `:ro` behind it."""
-    network: bool = True
-    """Whether the instance shares its machine's network; if not, there is none."""
+    network: Network = "full"
+    """`full` shares the machine's network, `none` has none, and a list has the hosts that alone can be reached."""
     gpu: bool = False
     """Whether the instance has its machine's NVIDIA GPUs."""
     read_only: bool = False

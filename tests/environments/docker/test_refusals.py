@@ -40,7 +40,7 @@ def test_a_container_that_an_argument_names_overrides_what_is_configured_for_new
     monkeypatch.setenv("TERMINAL_DOCKER_NETWORK", "false")
     with create_environment("docker", container="one") as env:
         settings = env.settings
-    assert (settings.docker.image, settings.docker.network) == (None, True)
+    assert (settings.docker.image, settings.docker.network) == (None, "full")
     assert (settings.container_persistent, settings.container_memory) == (False, None)
     monkeypatch.setenv("TERMINAL_DOCKER_CONTAINER", "web")
     assert load_settings("docker").docker.container == "web"
