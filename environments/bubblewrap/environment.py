@@ -77,7 +77,7 @@ class BubblewrapEnvironment(PersistentShellEnvironment):
         if not self._mounts.network:
             raise UnsupportedError(
                 f"backend 'bubblewrap': the sandbox has no network, so that its port {port} cannot be reached; set "
-                "bubblewrap_network (TERMINAL_BUBBLEWRAP_NETWORK)"
+                "network (TERMINAL_BUBBLEWRAP_NETWORK)"
             )
         return Address("127.0.0.1", port)
 

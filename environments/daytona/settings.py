@@ -81,8 +81,10 @@ class DaytonaSettings(BackendSettings):
         """Refuse what cannot be, see `BackendSettings`."""
         if self.sandbox is not None:
             if not _SANDBOX.fullmatch(self.sandbox):
-                raise SettingsError(f"daytona_sandbox is {self.sandbox!r}; give the id or the name of one sandbox")
-            refuse_beside(settings, "daytona_sandbox", _OF_NEW)
+                raise SettingsError(
+                    f"backend 'daytona': sandbox is {self.sandbox!r}; give the id or name of one sandbox"
+                )
+            refuse_beside(settings, "sandbox", _OF_NEW)
         if self.image and self.snapshot:
             raise SettingsError("daytona_image and daytona_snapshot are both set; keep one")
         service_lists("daytona_network", self.network)
@@ -91,7 +93,7 @@ class DaytonaSettings(BackendSettings):
         if self.source and limits:
             raise UnsupportedError(
                 f"backend 'daytona' cannot enforce {', '.join(limits)} on a snapshot, whose limits are its own; set "
-                "daytona_image in place of daytona_snapshot, or leave them unset"
+                "image in place of snapshot, or leave them unset"
             )
         for name, value in limits.items():
             unit = 1 if name == "container_cpu" else 1024

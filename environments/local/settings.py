@@ -20,7 +20,7 @@ class LocalSettings(BackendSettings):
     sandbox: Literal["none", "bubblewrap"] = "none"
     """`bubblewrap` is another name for the backend `bubblewrap`; `none` lets commands do what this user may do."""
     sandbox_paths: tuple[str, ...] = ()
-    """Another name for `bubblewrap_paths`."""
+    """`paths` of backend `bubblewrap`."""
     sandbox_read_only_paths: tuple[str, ...] = ()
     """Another name for `bubblewrap_read_only_paths`."""
     sandbox_network: Network = "none"
@@ -40,7 +40,7 @@ class LocalSettings(BackendSettings):
         """Refuse what would have no effect, see `BackendSettings`."""
         if self.sandbox != "none":
             raise UnsupportedError(
-                "backend 'local' has no sandbox, and local_sandbox asks for one; let load_settings or "
+                "backend 'local' has no sandbox, and sandbox asks for one; let load_settings or "
                 f"create_environment make the settings, or take backend {self.sandbox!r}"
             )
         for name in ("sandbox_paths", "sandbox_read_only_paths", "sandbox_network"):

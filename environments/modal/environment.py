@@ -294,9 +294,9 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return f"sandbox {sandbox.object_id} has ended ({code}){why}"
 
     def _limits_of_life(self) -> str:
-        limit = f"modal_sandbox_timeout of {self._own.sandbox_timeout} s"
+        limit = f"sandbox_timeout of {self._own.sandbox_timeout} s"
         idle = self._own.idle_timeout
-        return f"{limit} and its modal_idle_timeout of {idle} s" if idle else limit
+        return f"{limit} and its idle_timeout of {idle} s" if idle else limit
 
     def kept_key(self) -> str:
         """Return the key of the task's kept files, see `SandboxEnvironment`."""
@@ -317,7 +317,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             remedy = (
                 f"create it with encrypted_ports=[{port}]"
                 if self._joined
-                else f"have {port} among modal_ports (TERMINAL_MODAL_PORTS)"
+                else f"have {port} among ports (TERMINAL_MODAL_PORTS)"
             )
             raise UnsupportedError(
                 f"backend 'modal': sandbox {sandbox.object_id} was created without a tunnel to port {port}; {remedy}"

@@ -73,7 +73,7 @@ class ModalSettings(BackendSettings):
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""
-        check_names("modal_env and modal_forward_env", (*self.env, *self.forward_env))
+        check_names("env and forward_env of backend 'modal'", (*self.env, *self.forward_env))
         if self.sandbox is not None:
             if not _SANDBOX.fullmatch(self.sandbox):
                 raise SettingsError(f"modal_sandbox is {self.sandbox!r}; give the id of one sandbox, such as sb-abc123")
@@ -84,7 +84,7 @@ class ModalSettings(BackendSettings):
         for volume in self.volumes:
             name, path, mode = volume_parts(volume)
             if not name or not path.startswith("/") or mode not in ("", "ro"):
-                raise SettingsError(f"modal_volumes: {volume!r} should be `name:/path` or `name:/path:ro`")
+                raise SettingsError(f"backend 'modal': volumes: {volume!r} should be `name:/path` or `name:/path:ro`")
 
 
 def volume_parts(text: str) -> tuple[str, str, str]:

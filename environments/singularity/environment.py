@@ -250,5 +250,5 @@ class SingularityEnvironment(PersistentShellEnvironment):
             return self._machine.address(instance.record.ip, port)
         raise UnsupportedError(
             f"backend 'singularity': instance {instance.name} has no network that its machine is on, so that no port "
-            "of it can be reached; leave singularity_network on"
+            "of it can be reached; leave network on"
         )

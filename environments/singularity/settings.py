@@ -55,13 +55,15 @@ class SingularitySettings(BackendSettings):
         """Refuse names and mounts of a wrong form, see `BackendSettings`."""
         if self.instance is not None:
             if not _INSTANCE.fullmatch(self.instance):
-                raise SettingsError(f"singularity_instance is {self.instance!r}; give the name of one instance")
-            refuse_beside(settings, "singularity_instance", _OF_NEW)
+                raise SettingsError(
+                    f"backend 'singularity': instance is {self.instance!r}; give the name of one instance"
+                )
+            refuse_beside(settings, "instance", _OF_NEW)
         for bind in self.binds:
             parts = bind.split(":")
             wrong = not 2 <= len(parts) <= 3 or not parts[1].startswith("/") or parts[2:] not in ([], ["ro"], ["rw"])
             if wrong or "," in bind:  # a comma would make it two mounts
                 raise SettingsError(
-                    f"singularity_binds: {bind!r} should be host_path:/container_path, or "
+                    f"backend 'singularity': binds: {bind!r} should be host_path:/container_path, or "
                     "host_path:/container_path:ro, without a comma"
                 )
