@@ -113,9 +113,10 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
             await snapshots.delete(self._client, snapshot)
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
-        """Return settings with a snapshot as the image, whose limits hold, see `PersistentShellEnvironment`."""
-        own = replace(DaytonaSettings.of(self.settings), image=snapshot, snapshot=None, sandbox=None)
-        return replace(self.settings, own=own, container_cpu=None, container_memory=None, container_disk=None)
+        """Return settings with a snapshot as the image, whose own limits hold."""
+        settings = super().settings_on(snapshot)
+        own = replace(DaytonaSettings.of(settings), snapshot=None)
+        return replace(settings, own=own, container_cpu=None, container_memory=None, container_disk=None)
 
     def id_of(self, sandbox: sdk.AsyncSandbox) -> str:
         """Return the id of a sandbox, see `SandboxEnvironment`."""
