@@ -263,7 +263,8 @@ class PersistentShellEnvironment(BaseEnvironment):
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
         """Return the settings of this environment with a snapshot as the image of its target."""
         own: Any = self.settings.own
-        return replace(self.settings, own=replace(own, image=snapshot))
+        hosts = {"network": self.network.hosts} if self.network else {}
+        return replace(self.settings, own=replace(own, image=snapshot, **hosts))
 
     @property
     def enforced_limits(self) -> frozenset[str]:
@@ -365,11 +366,6 @@ class PersistentShellEnvironment(BaseEnvironment):
             )
         else:
             super().set_network(hosts)
-
-    def take_network(self, env: PersistentShellEnvironment) -> None:
-        """Have the list of hosts of an environment that this is a fork of."""
-        if self.network and env.network:
-            self.network.set(env.network.hosts)
 
     def renew(self) -> None:
         """End all that was started, and have the next command begin a new session, see `BaseEnvironment`."""

@@ -43,7 +43,6 @@ async def fork(env: PersistentShellEnvironment, call: Call[BaseEnvironment] | No
         spawn(_drop(env, snapshot))
         raise
     made.forked_from = snapshot
-    made.take_network(env)
     if call:
         call.undo = lambda _: made.close()
     return made

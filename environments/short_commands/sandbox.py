@@ -6,6 +6,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from environments.claim import SharedClaim
@@ -15,7 +16,6 @@ from environments.network.rules import service_lists
 from environments.network.setting import Network, network_argument
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings, hermes_home
-from environments.shell.environment import PersistentShellEnvironment
 from environments.short_commands.environment import PerCommandEnvironment
 from environments.short_commands.service import Service
 from environments.starting import current_start
@@ -180,10 +180,12 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
             await self.change_network(self.sandbox, hosts)
         self._network = hosts
 
-    def take_network(self, env: PersistentShellEnvironment) -> None:
-        """Have the list of hosts of an environment that this is a fork of, see `PersistentShellEnvironment`."""
-        if isinstance(env, SandboxEnvironment):
-            self._network = env._network
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return settings for a sandbox of its own on a snapshot, see `PersistentShellEnvironment`."""
+        settings = super().settings_on(snapshot)
+        own: Any = settings.own
+        network = own.network if self._network is None else self._network
+        return replace(settings, own=replace(own, sandbox=None, network=network))
 
     def renew(self) -> None:
         """End all that was started, and bring back the network of the settings, see `BaseEnvironment`."""
