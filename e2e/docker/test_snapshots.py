@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from targets.engines import PYTHON_IMAGE
 
 from environments import UnsupportedError, create_environment
+from environments.docker import DockerEnvironment
 from environments.docker.image import FORK_OF, SNAPSHOT, SNAPSHOTS
 from hermes_env.aio import AsyncEnvironment
 
@@ -132,3 +135,50 @@ async def test_both_can_be_awaited(docker_api: docker.APIClient, task: str) -> N
         async with await env.fork() as fork:
             assert (await fork.execute("cat /opt/file")).output == "here\n"
     assert [each["RepoTags"] for each in _of(docker_api, task)] == [[f"{SNAPSHOTS}:{task}"]]
+
+
+def test_they_are_listed_with_their_task_and_removed_by_their_name(docker_api: docker.APIClient, task: str) -> None:
+    with _env(task) as env:
+        env.execute("head -c 3000000 /dev/urandom > /opt/file")
+        image = env.snapshot(task)
+        with env.fork() as fork:
+            found = [each for each in DockerEnvironment.list_targets() if each.task == task and each.kind == "snapshot"]
+            assert {each.name: (each.use, each.state) for each in found} == {
+                image: ("free", "kept"),
+                fork.forked_from: ("live", "kept"),
+            }
+            assert all(each.size and 3_000_000 <= each.size < 30_000_000 for each in found)
+    (named,) = [each for each in DockerEnvironment.list_targets() if each.task == task]
+    named.remove()
+    named.remove()
+    assert _of(docker_api, task) == []
+
+
+def test_a_container_that_a_user_makes_of_one_is_not_taken_for_ours(docker_api: docker.APIClient, task: str) -> None:
+    with _env(task) as env:
+        image = env.snapshot(task)
+    container = docker_api.create_container(image, ["true"])["Id"]
+    assert container not in {each.id for each in DockerEnvironment.list_targets()}
+    docker_api.remove_container(container)
+
+
+FORKS = """
+import os, signal, sys
+from environments import create_environment
+env = create_environment("docker", image=sys.argv[1], task_id=sys.argv[2])
+fork = env.fork()
+fork.prepare()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_gc_removes_the_snapshot_of_a_fork_whose_process_was_killed(docker_api: docker.APIClient, task: str) -> None:
+    subprocess.run([sys.executable, "-c", FORKS, PYTHON_IMAGE, task], check=False)
+    kinds = []
+    for each in DockerEnvironment.list_targets():
+        if each.task == task:
+            assert each.use == "orphan"
+            each.collect()
+            kinds.append(each.kind)
+    assert kinds == ["container", "container", "snapshot"]
+    assert _of(docker_api, task) == []

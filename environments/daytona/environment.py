@@ -17,12 +17,13 @@ from urllib.parse import urlsplit
 
 from environments.daytona import snapshots
 from environments.daytona.listing import list_targets, listed
-from environments.daytona.sandbox import END_TIMEOUT, create, end, join, key_of, make_ready, state_of
+from environments.daytona.sandbox import END_TIMEOUT, change_network, create, end, join, key_of, make_ready, state_of
 from environments.daytona.service import connect, sdk, service, service_host
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import open_terminal
 from environments.found_target import KEPT, FoundTarget, sandbox_labels
 from environments.log import logger
+from environments.network.setting import Network
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
@@ -58,6 +59,10 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
     async def create_sandbox(self, key: str | None) -> sdk.AsyncSandbox:
         """Create a sandbox, see `SandboxEnvironment`."""
         return await create(self._client, self.settings, key)
+
+    async def change_network(self, sandbox: sdk.AsyncSandbox, network: Network) -> None:
+        """Have a sandbox reach other hosts, see `SandboxEnvironment`."""
+        await change_network(sandbox, network)
 
     async def find_kept(self, key: str) -> sdk.AsyncSandbox | None:
         """Return the sandbox that was kept for a key, see `SandboxEnvironment`."""

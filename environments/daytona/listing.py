@@ -1,20 +1,28 @@
-"""Our sandboxes, made by any process: those that run, and those that are kept."""
+"""Our sandboxes and snapshots, made by any process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from environments.claim import Claim
-from environments.daytona.sandbox import claim_name, end, state_of
+from environments.daytona.sandbox import end, state_of
 from environments.daytona.service import connect, has_credentials, reported, retried, sdk
+from environments.daytona.settings import FORK
+from environments.daytona.snapshots import all_snapshots, delete
 from environments.found_target import KEPT, OWNER, TASK, FoundTarget, owner_of
 from environments.loop import run
+from environments.owner import UNKNOWN, Owner
+from environments.short_commands.sandbox import claim_name
+
+if TYPE_CHECKING:
+    from daytona_api_client import SnapshotDto
 
 
 def list_targets() -> Iterator[FoundTarget]:
-    """Go through our sandboxes. Without credentials there are none.
+    """Go through our sandboxes and snapshots. Without credentials there are none.
 
     Raises:
         EnvironmentStartError: The service does not answer.
@@ -23,6 +31,8 @@ def list_targets() -> Iterator[FoundTarget]:
         for sandbox in run(lambda _: _all()):
             if OWNER in sandbox.labels:
                 yield _target(sandbox)
+        for snapshot in run(lambda _: _all_snapshots()):
+            yield _snapshot(snapshot)
 
 
 async def _all() -> list[sdk.AsyncSandbox]:
@@ -45,12 +55,36 @@ def _target(sandbox: sdk.AsyncSandbox) -> FoundTarget:
         "running" if state_of(sandbox) == "started" else "stopped",
         partial(_end, sandbox, kept=False),
         owner=owner_of(labels),
-        claim=Claim(claim_name(key)) if key else None,
+        claim=Claim(claim_name("daytona", key)) if key else None,
         set_aside=partial(_end, sandbox, kept=True) if key else None,
         task=labels.get(TASK, ""),
         name=sandbox.name or "",
         created=_time(sandbox.created_at),
     )
+
+
+async def _all_snapshots() -> list[SnapshotDto]:
+    service = await connect()
+    with reported("snapshots cannot be listed"):
+        return [snapshot async for snapshot in all_snapshots(service)]
+
+
+def _snapshot(snapshot: SnapshotDto) -> FoundTarget:
+    name = snapshot.name
+    owner = (Owner.in_name(name.removeprefix(FORK)) or UNKNOWN) if name.startswith(FORK) else None
+    created = snapshot.created_at.timestamp()
+    delete = partial(_delete, snapshot.id)
+    return FoundTarget("snapshot", snapshot.id, "kept", delete, owner=owner, name=name, created=created)
+
+
+def _delete(snapshot: str) -> None:
+    run(lambda _: _deleted(snapshot))
+
+
+async def _deleted(snapshot: str) -> None:
+    service = await connect()
+    with reported(f"snapshot {snapshot} cannot be deleted"):
+        await delete(service, snapshot)
 
 
 def _time(text: str | None) -> float | None:

@@ -117,7 +117,7 @@ def _dial_to(address: str) -> Dial:
     if address.startswith(UNIX):
         return partial(dial_unix, address.removeprefix(UNIX))
     parts = urlsplit(address)
-    if parts.scheme != "http" or not parts.hostname:
+    if parts.scheme != "tcp" or not parts.hostname:
         raise UnsupportedError(
             "backend 'docker' reaches an engine through a Unix socket, plain TCP or SSH, not through TLS; set "
             "DOCKER_HOST=ssh://user@host, or over=ssh (TERMINAL_OVER) and ssh_host"
@@ -183,7 +183,8 @@ def engine_address() -> str:
     host = os.environ.get("DOCKER_HOST")
     try:
         given = kwargs_from_env()
-        return str(parse_host(given.get("base_url"), tls=bool(given.get("tls")))).removeprefix("http+")
+        address = str(parse_host(given.get("base_url"), tls=bool(given.get("tls"))))
+        return address.removeprefix("http+").replace("http://", "tcp://", 1)
     except TLSParameterError as error:
         raise SettingsError(
             "backend 'docker': DOCKER_TLS_VERIFY is set, and DOCKER_CERT_PATH leads to no certificate; unset it, or "

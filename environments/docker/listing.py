@@ -1,4 +1,4 @@
-"""Our containers, made by any process: those that run, and those that are kept."""
+"""Our containers and snapshots, made by any process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from docker.errors import NotFound
 
 from environments.claim import Claim
 from environments.docker.engine import Engine, reported, visited
+from environments.docker.image import FORK_OF, SNAPSHOT, remove_snapshot
 from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_where
 from environments.docker.target import remove
 from environments.errors import EnvironmentStartError
@@ -20,9 +22,12 @@ from environments.found_target import FoundTarget
 from environments.owner import UNKNOWN, Owner
 from environments.settings import EnvironmentSettings
 
+if TYPE_CHECKING:
+    from docker import APIClient
+
 
 def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
-    """Go through our containers.
+    """Go through our containers, and then through our snapshots, which containers may need.
 
     Args:
         settings: May name an engine on another machine, where they are looked for too. This one then need not have any.
@@ -40,11 +45,16 @@ def _targets(settings: EnvironmentSettings | None, place: str) -> Iterator[Found
     with visited(settings) as api, reported("the containers cannot be listed"):
         found = api.containers(all=True, size=True, filters={"label": [OWNER]})
     for about in found:
-        yield _target(settings, place, about)
+        if about["Labels"][OWNER]:  # else a user has made it from a snapshot
+            yield _target(settings, place, about)
+    with visited(settings) as api, reported("the snapshots cannot be listed"):
+        snapshots = [_snapshot(api, settings, place, about) for about in api.images(filters={"label": [SNAPSHOT]})]
+    yield from snapshots
 
 
 def _target(settings: EnvironmentSettings | None, place: str, about: Mapping[str, Any]) -> FoundTarget:
-    container, labels = str(about["Id"]), about["Labels"]
+    container = str(about["Id"])
+    labels = {key: value for key, value in about["Labels"].items() if value}  # one of a snapshot inherits empty ones
     owner, runs = Owner.parse(labels[OWNER]) or UNKNOWN, about["State"] in RUNNING
     claim = _claim(labels, runs=runs)
     found = FoundTarget(
@@ -67,6 +77,28 @@ def _target(settings: EnvironmentSettings | None, place: str, about: Mapping[str
     return replace(found, owner=owner) if found.use == owner.standing == "live" else found
 
 
+def _snapshot(
+    api: APIClient, settings: EnvironmentSettings | None, place: str, about: Mapping[str, Any]
+) -> FoundTarget:
+    labels = {key: unquote(value) for key, value in about["Labels"].items()}
+    tag = next(iter(about.get("RepoTags") or ()), "")
+    size = int(about["Size"])
+    with contextlib.suppress(NotFound):
+        size -= int(api.inspect_image(about["ParentId"])["Size"]) if about.get("ParentId") else 0  # type: ignore[no-untyped-call]
+    return FoundTarget(
+        "snapshot",
+        str(about["Id"]).removeprefix("sha256:"),
+        "kept",
+        partial(_remove_snapshot, settings, tag or str(about["Id"])),
+        owner=(Owner.parse(labels[FORK_OF]) or UNKNOWN) if FORK_OF in labels else None,
+        task=labels[SNAPSHOT],
+        name=tag.rpartition("/")[2],
+        place=place,
+        created=float(about["Created"]),
+        size=size,
+    )
+
+
 def _claim(labels: Mapping[str, str], *, runs: bool) -> Claim | None:
     """Return the claim on a container that is kept; None if it is not, or its claim cannot be seen from here."""
     if KEPT not in labels:
@@ -86,3 +118,8 @@ def _stop(settings: EnvironmentSettings | None, container: str) -> None:
 def _remove(settings: EnvironmentSettings | None, container: str) -> None:
     with visited(settings) as api, reported(f"container {container[:12]} cannot be removed"):
         remove(api, container)
+
+
+def _remove_snapshot(settings: EnvironmentSettings | None, snapshot: str) -> None:
+    with visited(settings) as api, reported(f"snapshot {snapshot} cannot be removed"):
+        remove_snapshot(api, snapshot)

@@ -22,14 +22,15 @@ from environments.errors import TerminalError, UnsupportedError
 from environments.found_target import CREATED, KEPT, OWNER, FoundTarget, readable
 from environments.log import logger
 from environments.loop import in_worker
-from environments.modal.kept import Kept, key_of
 from environments.modal.listing import list_targets
 from environments.modal.sandbox import (
     KEPT_TTL,
+    allowed,
     create,
     detach,
     image,
     join,
+    key_of,
     still_runs,
     tags,
     take_snapshot,
@@ -40,6 +41,7 @@ from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.snapshots import Snapshot, delete_image
 from environments.modal.stream import ModalStream
+from environments.network.setting import Network
 from environments.owner import MARKER_VARIABLE
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
@@ -173,9 +175,16 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             find = partial(modal.App.lookup.aio, name, create_if_missing=True, client=self._client)
             self._app = await service.retried(find, f"app {name} cannot be found")
 
+    async def change_network(self, sandbox: modal.Sandbox, network: Network) -> None:
+        """Have a sandbox reach other hosts, see `SandboxEnvironment`."""
+        networks, names = allowed(() if network == "none" else network)
+        change = sandbox._experimental_set_outbound_network_policy.aio
+        lists = {"outbound_cidr_allowlist": networks, "outbound_domain_allowlist": names}
+        await service.retried(partial(change, **lists), "the network of a sandbox cannot be changed")
+
     async def create_sandbox(self, key: str | None) -> modal.Sandbox:
         """Create a sandbox, from the snapshot of the files that are kept if there is one, see `SandboxEnvironment`."""
-        kept = Kept(key) if key else None
+        kept = Snapshot(key) if key else None
         if kept and (snapshot := kept.image):
             try:
                 return await self._create(modal.Image.from_id(snapshot, client=self._client), key)
@@ -222,12 +231,12 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
     async def end_sandbox(self, sandbox: modal.Sandbox, key: str | None) -> None:
         """Terminate a sandbox, after a snapshot if its files are to be kept, see `SandboxEnvironment`."""
         try:
-            if key is None or await self._keep_files(Kept(key), sandbox):
+            if key is None or await self._keep_files(Snapshot(key), sandbox):
                 await terminate(sandbox)
         finally:
             await detach(sandbox)
 
-    async def _keep_files(self, kept: Kept, sandbox: modal.Sandbox) -> bool:
+    async def _keep_files(self, kept: Snapshot, sandbox: modal.Sandbox) -> bool:
         """Take a snapshot, and return whether the sandbox is needed no more."""
         try:
             if await still_runs(sandbox):
@@ -285,9 +294,9 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return f"sandbox {sandbox.object_id} has ended ({code}){why}"
 
     def _limits_of_life(self) -> str:
-        limit = f"modal_sandbox_timeout of {self._own.sandbox_timeout} s"
+        limit = f"sandbox_timeout of {self._own.sandbox_timeout} s"
         idle = self._own.idle_timeout
-        return f"{limit} and its modal_idle_timeout of {idle} s" if idle else limit
+        return f"{limit} and its idle_timeout of {idle} s" if idle else limit
 
     def kept_key(self) -> str:
         """Return the key of the task's kept files, see `SandboxEnvironment`."""
@@ -308,7 +317,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             remedy = (
                 f"create it with encrypted_ports=[{port}]"
                 if self._joined
-                else f"have {port} among modal_ports (TERMINAL_MODAL_PORTS)"
+                else f"have {port} among ports (TERMINAL_MODAL_PORTS)"
             )
             raise UnsupportedError(
                 f"backend 'modal': sandbox {sandbox.object_id} was created without a tunnel to port {port}; {remedy}"

@@ -11,11 +11,10 @@ from modal import exception
 
 from environments.found_target import CREATED, KEPT, OWNER, TASK, FoundTarget, owner_of
 from environments.loop import run
-from environments.modal.kept import Kept, all_kept
 from environments.modal.sandbox import KEPT_TTL, take_snapshot
 from environments.modal.service import connect, has_credentials, reported
 from environments.modal.settings import ModalSettings
-from environments.modal.snapshots import delete_image
+from environments.modal.snapshots import Snapshot, all_snapshots, delete_image
 from environments.sources import load_settings
 
 
@@ -26,9 +25,9 @@ def list_targets() -> Iterator[FoundTarget]:
     Raises:
         EnvironmentStartError: The service does not answer. The snapshots have been gone through.
     """
-    for kept in all_kept():
-        if image := kept.image:
-            yield _snapshot(kept, image)
+    for note in all_snapshots():
+        if image := note.image:
+            yield _snapshot(note, image)
     if has_credentials():
         for sandbox, tags in run(lambda _: _running(ModalSettings.of(load_settings("modal")).app)):
             if OWNER in tags:
@@ -46,15 +45,22 @@ async def _running(name: str) -> list[tuple[modal.Sandbox, Mapping[str, str]]]:
         return [(sandbox, await sandbox.get_tags.aio()) async for sandbox in running]
 
 
-def _snapshot(kept: Kept, image: str) -> FoundTarget:
-    delete = partial(_delete, kept, image)
+def _snapshot(note: Snapshot, image: str) -> FoundTarget:
     return FoundTarget(
-        "snapshot", image, "kept", delete, claim=kept.claim, task=kept.task, name=kept.key, created=kept.created
+        "snapshot",
+        image,
+        "kept",
+        partial(_delete, note, image),
+        owner=note.owner,
+        claim=note.claim,
+        task=note.task,
+        name=note.name,
+        created=note.created,
     )
 
 
 def _sandbox(sandbox: str, tags: Mapping[str, str]) -> FoundTarget:
-    kept = Kept(tags[KEPT]) if KEPT in tags else None
+    kept = Snapshot(tags[KEPT]) if KEPT in tags else None
     task, created = tags.get(TASK, ""), tags.get(CREATED, "")
     return FoundTarget(
         "sandbox",
@@ -69,7 +75,7 @@ def _sandbox(sandbox: str, tags: Mapping[str, str]) -> FoundTarget:
     )
 
 
-def _keep(sandbox: str, kept: Kept, task: str) -> None:
+def _keep(sandbox: str, kept: Snapshot, task: str) -> None:
     """Terminate a sandbox whose files are to be kept, behind a snapshot of them."""
     if image := run(lambda _: _image_of(sandbox)):
         kept.note(image, task)
@@ -92,7 +98,7 @@ async def _terminate(sandbox: str) -> None:
         await found.terminate.aio()
 
 
-def _delete(kept: Kept, image: str) -> None:
+def _delete(note: Snapshot, image: str) -> None:
     run(lambda _: delete_image(image))
-    if kept.image == image:
-        kept.forget()
+    if note.image == image:
+        note.forget()

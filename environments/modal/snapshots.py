@@ -1,33 +1,37 @@
-"""Snapshots that a user takes, and those beneath forks.
+"""Snapshots: of a task's kept files, those that a user takes, and those beneath forks.
 
 A snapshot is an image of Modal, which other machines can use by its id. Modal does not list images, so that ours are
-noted under this `HERMES_HOME`: those of users by their names, those of forks by the process that they are for.
+noted under this `HERMES_HOME`: by the key of a task's files, by a user's name, or by the process of a fork.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import modal
 from modal import exception
 
+from environments.claim import Claim
 from environments.errors import TerminalError
 from environments.local_files import replace_file
 from environments.modal.service import connect, service
-from environments.owner import Owner
+from environments.owner import UNKNOWN, Owner
 from environments.settings import hermes_home
+from environments.short_commands.sandbox import claim_name
 
-NAMED, FORK = "named-", "fork-"
 _FOLDER = "modal-snapshots"
+_NAMED, _FORK = "named-", "fork-"
+_KEY = re.compile("[0-9a-f]{32}")
 
 
 class Snapshot:
     """The note of one snapshot.
 
     Args:
-        key: The name of the note: a prefix, and the snapshot's name, or the mark of its process and its image.
+        key: The name of the note: the key of a task's kept files, or what `named` and `of_fork` make.
     """
 
     def __init__(self, key: str) -> None:
@@ -37,22 +41,27 @@ class Snapshot:
     @classmethod
     def named(cls, name: str) -> Snapshot:
         """Return the note of a user's snapshot."""
-        return cls(f"{NAMED}{name}")
+        return cls(f"{_NAMED}{name}")
 
     @classmethod
     def of_fork(cls, image: str) -> Snapshot:
         """Return the note of the snapshot beneath a fork of this process."""
-        return cls(f"{FORK}{Owner.this_process().mark}-{image}")
+        return cls(f"{_FORK}{Owner.this_process().mark}-{image}")
 
     @property
     def name(self) -> str:
-        """The name that a user has given; empty for that of a fork."""
-        return self.key.removeprefix(NAMED) if self.key.startswith(NAMED) else ""
+        """The name that a user has given; else that of the note."""
+        return self.key.removeprefix(_NAMED)
 
     @property
-    def owner_mark(self) -> str:
-        """Text that begins with the mark of the process that it is for; empty for a user's."""
-        return self.key.removeprefix(FORK) if self.key.startswith(FORK) else ""
+    def owner(self) -> Owner | None:
+        """The process of the fork that it is for; None if it is to outlive its process."""
+        return (Owner.in_name(self.key.removeprefix(_FORK)) or UNKNOWN) if self.key.startswith(_FORK) else None
+
+    @property
+    def claim(self) -> Claim | None:
+        """The claim on a task's kept files; None on another snapshot."""
+        return Claim(claim_name("modal", self.key)) if _KEY.fullmatch(self.key) else None
 
     @property
     def image(self) -> str | None:

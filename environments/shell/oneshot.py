@@ -189,7 +189,7 @@ class OneshotRunner:
             kept = {*command.env, *(IDENTITY if user else ())}
             text = exported.taken_up_by(command.text, kept)
             return command._replace(text=text, cwd=cwd, env={**exported.due, **command.env})
-        given = {} if command.is_own else env.passthrough.values()
+        given = {} if command.is_own else env.passthrough.all_values()
         return command._replace(cwd=cwd, env={**given, **command.env})
 
     async def _directory(self, command: Command) -> str:

@@ -104,7 +104,8 @@ class Shells:
         """The kind of shell the target has, once one has been opened."""
         self.home = ""
         """The home directory of the target's user."""
-        self._slots = asyncio.Semaphore(env.max_streams - 1) if env.max_streams else None
+        ours = 2 if env.network else 1  # for commands of our own, and the network's proxy
+        self._slots = asyncio.Semaphore(env.max_streams - ours) if env.max_streams else None
         self.pool = Pool(self, None, self._slots)
         self._of_users: dict[TargetUser, Pool] = {}
         self.control = Control(self, None)

@@ -20,7 +20,7 @@ from paramiko.packet import Packetizer
 from environments.errors import EnvironmentStartError
 from environments.loop import current, done_within, in_worker, spawn
 from environments.ssh.config import Route
-from environments.ssh.login import CONNECT_TIMEOUT, Login, check_host_keys, explained, lookup_name, lookup_port
+from environments.ssh.login import CONNECT_TIMEOUT, Login, check_host_keys, explained, log_in
 from environments.ssh.stream import LINK_ERRORS, WINDOW
 from environments.starting import current_start
 
@@ -38,7 +38,7 @@ CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 
-class _Packets(Packetizer):
+class _CountingPacketizer(Packetizer):
     """Counts messages, and tells the channel when a signal ended its process, of which paramiko takes no note."""
 
     count = 0
@@ -67,16 +67,16 @@ def _exit_status(channel: int, name: str) -> paramiko.Message:
 
 
 class _Transport(paramiko.Transport):
-    """Opens channels on which nothing follows what closes them, see `_Order`."""
+    """Opens channels on which nothing follows what closes them, see `_ChannelSender`."""
 
     def open_channel(self, *args: Any, **options: Any) -> paramiko.Channel:  # noqa: ANN401
         """Open a channel, see `paramiko.Transport`."""
         channel = super().open_channel(*args, **options)
-        channel.transport = cast("paramiko.Transport", _Order(self, channel))
+        channel.transport = cast("paramiko.Transport", _ChannelSender(self, channel))
         return channel
 
 
-class _Order:
+class _ChannelSender:
     """Sends the messages of one channel, in place of the transport: one after another, and none behind CLOSE.
 
     A paramiko channel puts a message together under its lock and sends it behind that, so that another thread's CLOSE
@@ -123,7 +123,7 @@ class Link:
         with contextlib.ExitStack() as opened:
             self.transport = self._connect(route, login, opened)
             self._opened = opened.pop_all()
-        assert isinstance(self.transport.packetizer, _Packets)
+        assert isinstance(self.transport.packetizer, _CountingPacketizer)
         self._packets = self.transport.packetizer
         current().soon(current().loop.call_later, KEEPALIVE, self._watch, self._packets.count)
 
@@ -170,11 +170,11 @@ class Link:
             opened.callback(wire.close)
             opened.callback(_disconnect, client)
             with self._breakable():
-                _log_in(client, route, login, wire)
+                log_in(client, route, login, wire, _transport)
         except (*LINK_ERRORS, ValueError) as error:
             tried = client.get_transport()
-            met = tried is not None and tried.initial_kex_done
-            raise EnvironmentStartError(explained(route, login, error, met=met)) from error
+            had_keys = tried is not None and tried.initial_kex_done
+            raise EnvironmentStartError(explained(route, login, error, had_keys=had_keys)) from error
         transport = client.get_transport()
         assert transport
         return transport
@@ -225,25 +225,6 @@ class Link:
             self.transport.global_request("keepalive@openssh.com", wait=True)
 
 
-def _log_in(client: paramiko.SSHClient, route: Route, login: Login, wire: socket.socket | paramiko.Channel) -> None:
-    """Exchange keys with the server at the end of a wire, and log in."""
-    client.connect(
-        lookup_name(route),
-        lookup_port(route),
-        route.user,
-        login.password.get_secret_value() if login.password else None,
-        key_filename=[str(path) for path in route.key_files],  # type: ignore[arg-type]  # a list may be given
-        passphrase=login.passphrase.get_secret_value() if login.passphrase else None,
-        allow_agent=route.other_keys,
-        look_for_keys=not route.key_files,
-        sock=wire,
-        timeout=CONNECT_TIMEOUT,
-        banner_timeout=CONNECT_TIMEOUT,
-        auth_timeout=CONNECT_TIMEOUT,
-        transport_factory=_transport,
-    )
-
-
 def _disconnect(client: paramiko.SSHClient) -> None:
     transport = client.get_transport()
     client.close()
@@ -252,7 +233,7 @@ def _disconnect(client: paramiko.SSHClient) -> None:
 
 
 def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
-    transport = _Transport(sock, packetizer_class=_Packets)
+    transport = _Transport(sock, packetizer_class=_CountingPacketizer)
     options = transport.get_security_options()
     options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
     return transport

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from environments.log import logger
-from environments.ssh.config import Route
+from environments.ssh.config import DEFAULT_PORT, Route
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
@@ -26,10 +26,10 @@ log = logger(__name__)
 
 CONNECT_TIMEOUT = 20.0
 """Seconds for each of: a TCP connection, the key exchange, the login, and the opening of a channel."""
-USUAL_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
+_USUAL_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 """Names of keys in ~/.ssh that are offered where none is configured."""
 _PUBLIC = re.compile(rb"(ssh|ecdsa|sk-\w+)-\S+ AAAA|---- BEGIN SSH2 PUBLIC KEY")
-_SHOWS_KEY = "Tell where the private key is by ssh_key (TERMINAL_SSH_KEY)"
+_SHOWS_KEY = "Tell where the private key is by key (TERMINAL_SSH_KEY)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +40,58 @@ class Login:
     passphrase: SecretStr | None = None
 
 
-def explained(route: Route, login: Login, error: Exception, *, met: bool) -> str:
+def log_in(
+    client: paramiko.SSHClient,
+    route: Route,
+    login: Login,
+    wire: socket.socket | paramiko.Channel,
+    transport: Callable[..., paramiko.Transport],
+) -> None:
+    """Exchange keys with the server at the end of a wire, and log in.
+
+    Args:
+        client: The client, which checks the host's key.
+        route: The route to the host.
+        login: The secrets for it.
+        wire: The connection.
+        transport: Makes the transport over it.
+    """
+    name, port = route.known_as
+    client.connect(
+        name,
+        port,
+        route.user,
+        login.password.get_secret_value() if login.password else None,
+        key_filename=[str(path) for path in route.key_files],  # type: ignore[arg-type]  # a list may be given
+        passphrase=login.passphrase.get_secret_value() if login.passphrase else None,
+        allow_agent=route.other_keys,
+        look_for_keys=not route.key_files,
+        sock=wire,
+        timeout=CONNECT_TIMEOUT,
+        banner_timeout=CONNECT_TIMEOUT,
+        auth_timeout=CONNECT_TIMEOUT,
+        transport_factory=transport,
+    )
+
+
+def explained(route: Route, login: Login, error: Exception, *, had_keys: bool) -> str:
     """Return a message for a connection that failed, with the reason and the remedy.
 
     Args:
         route: Its route.
         login: Its secrets.
         error: The exception.
-        met: Whether the key exchange was done by then, so that logging in was next.
+        had_keys: Whether the key exchange was done by then, so that logging in was next.
     """
-    return f"backend 'ssh' cannot connect to {route}: {_why(route, login, error, met)}"
+    return f"backend 'ssh' cannot connect to {route}: {_why(route, login, error, had_keys)}"
 
 
-def _why(route: Route, login: Login, error: Exception, met: bool) -> str:
+def _why(route: Route, login: Login, error: Exception, had_keys: bool) -> str:
     if isinstance(error, paramiko.BadHostKeyException):
-        return changed_key(route, error)
+        return _changed_key(route, error)
     if why := _why_not_reached(route, error):
         return why
-    if met or isinstance(error, paramiko.AuthenticationException):
+    if had_keys or isinstance(error, paramiko.AuthenticationException):
         return _refused(route, login, error)
     return f"{error or 'the connection was closed'}; check that an SSH server answers there, and its log"
 
@@ -80,7 +114,7 @@ def _why_not_reached(route: Route, error: Exception) -> str | None:
 
 def _refused(route: Route, login: Login, error: Exception) -> str:
     """Return why the login failed: the keys that cannot be used, or else all that was offered."""
-    usual = () if route.key_files else (Path("~/.ssh", name).expanduser() for name in USUAL_KEYS)
+    usual = () if route.key_files else (Path("~/.ssh", name).expanduser() for name in _USUAL_KEYS)
     keys = [*route.key_files, *(path for path in usual if path.is_file())]
     problems = [problem for path in keys if (problem := _problem(path, login))]
     offered = [f"the key {path}" for path in keys if not _problem(path, login)]
@@ -104,7 +138,7 @@ def _problem(path: Path, login: Login) -> str | None:
     except OSError as error:
         return f"the key {path} cannot be read: {error.strerror}"
     if _PUBLIC.match(data):
-        return public_key(path)
+        return _public_key(path)
     try:
         paramiko.PKey.from_path(path)
     except (TypeError, paramiko.PasswordRequiredException):
@@ -127,12 +161,12 @@ def _locked(path: Path, login: Login) -> str | None:
     return None
 
 
-def public_key(path: Path) -> str:
+def _public_key(path: Path) -> str:
     """Return a message that a file is the public half of a key, with the path of the private one."""
     private = path.with_suffix("")
     found = path.suffix == ".pub" and private.is_file()
     return (
-        f"{path} is the public half of a key, which is for the server; set ssh_key (TERMINAL_SSH_KEY) to the private "
+        f"{path} is the public half of a key, which is for the server; set key (TERMINAL_SSH_KEY) to the private "
         f"one{f', {private}' if found else ''}"
     )
 
@@ -177,7 +211,7 @@ class AcceptNew(paramiko.MissingHostKeyPolicy):
         """Append one line for the host, see `paramiko.MissingHostKeyPolicy`."""
         if key.get_base64() in self._revoked:
             raise paramiko.SSHException(
-                f"the server shows the key {fingerprint(key)}, which known_hosts has as revoked"
+                f"the server shows the key {_fingerprint(key)}, which known_hosts has as revoked"
             )
         entry = f"{hostname} {key.get_name()} {key.get_base64()}"
         if self._file is None:
@@ -191,7 +225,7 @@ class AcceptNew(paramiko.MissingHostKeyPolicy):
         if entry not in _accepted:
             _accepted.add(entry)
             log.warning(
-                "backend 'ssh': accepted the key of unknown host %s: %s; %s", hostname, fingerprint(key), outcome
+                "backend 'ssh': accepted the key of unknown host %s: %s; %s", hostname, _fingerprint(key), outcome
             )
 
 
@@ -239,28 +273,18 @@ def _is_understood(line: str) -> bool:
         return False
 
 
-def changed_key(route: Route, error: paramiko.BadHostKeyException) -> str:
+def _changed_key(route: Route, error: paramiko.BadHostKeyException) -> str:
     """Return a message that the host shows another key than the known one, and the remedy."""
-    name = lookup_name(route)
-    named = name if lookup_port(route) == 22 else f"[{name}]:{route.port}"
+    name, port = route.known_as
+    named = name if port == DEFAULT_PORT else f"[{name}]:{port}"
     return (
-        f"the host key of {named} has changed: known is {fingerprint(error.expected_key)}, the server shows "
-        f"{fingerprint(error.key)}. Another machine may be posing as the server, so nothing was sent to it. If it was "
+        f"the host key of {named} has changed: known is {_fingerprint(error.expected_key)}, the server shows "
+        f"{_fingerprint(error.key)}. Another machine may be posing as the server, so nothing was sent to it. If it was "
         f"set up anew, remove the old key: {_removal(route, named)}"
     )
 
 
-def lookup_name(route: Route) -> str:
-    """Return the name under which a host's key is known."""
-    return route.host_key_name or route.host
-
-
-def lookup_port(route: Route) -> int:
-    """Return the port that is part of that name; with an alias, none is."""
-    return 22 if route.host_key_name else route.port
-
-
-def fingerprint(key: paramiko.PKey) -> str:
+def _fingerprint(key: paramiko.PKey) -> str:
     """Return a key's kind and fingerprint in the form that OpenSSH shows."""
     digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
     return f"{key.get_name()} SHA256:{digest}"

@@ -10,8 +10,9 @@ from standins.in_process import use_and_be_killed
 from environments import TerminalError
 from environments.claim import Claim
 from environments.daytona import DaytonaEnvironment
-from environments.daytona.sandbox import claim_name, key_of
+from environments.daytona.sandbox import key_of
 from environments.found_target import FoundTarget
+from environments.short_commands.sandbox import claim_name
 
 
 def of_task(task: str) -> list[FoundTarget]:
@@ -37,7 +38,7 @@ def test_a_sandbox_that_is_kept_is_free_until_it_is_taken_up(make) -> None:
     env.cleanup()
     (found,) = of_task("kept")
     assert (found.state, found.use, found.pid) == ("stopped", "free", None)
-    claim = Claim(claim_name(key_of(env.settings)))  # as an environment takes it up just now
+    claim = Claim(claim_name("daytona", key_of(env.settings)))  # as an environment takes it up just now
     assert claim.take()
     with pytest.raises(TerminalError, match="a process still uses it"):
         found.remove(False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from standins.control import StandIn
 from standins.daytona_client import client
@@ -9,6 +11,10 @@ from standins.faults import Fault
 from standins.in_process import Make
 
 from environments import Pool, TerminalError, UnsupportedError, load_settings
+from environments.daytona import DaytonaEnvironment
+from environments.found_target import FoundTarget
+from environments.inventory import collect_garbage
+from environments.owner import Owner
 
 
 def snapshots() -> list[str]:
@@ -72,6 +78,29 @@ def test_a_fork_of_a_kept_sandbox_is_not_kept(make: Make):
     left = {sandbox.id for sandbox in client().list()}
     assert own not in left and kept in left
     client().get(kept).delete()
+
+
+def listed(image: str) -> FoundTarget | None:
+    return next((found for found in DaytonaEnvironment.list_targets() if found.name == image), None)
+
+
+@pytest.mark.alone("garbage")
+def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(make: Make):
+    env = make()
+    fork = env.fork()
+    named, beneath = env.snapshot("for-ls"), fork.forked_from
+    found, of_fork = listed(named), listed(beneath)
+    assert found and of_fork
+    assert (found.kind, found.use) == ("snapshot", "free")
+    assert (of_fork.use, of_fork.pid) == ("live", os.getpid())
+    host, pid, _ = Owner.this_process().mark.split("-", 2)
+    left = f"hermes-fork-{host}-{pid}-0-0-left"  # as of a process of that id before
+    client().get(env.target.id).create_snapshot(left)
+    orphan = listed(left)
+    assert orphan and [line for line in collect_garbage() if orphan.short_id in line]
+    assert left not in snapshots() and {named, beneath} <= set(snapshots())
+    found.remove()
+    assert named not in snapshots() and listed(named) is None
 
 
 def test_a_snapshot_whose_answer_got_lost_is_taken_once(service: StandIn, make: Make):

@@ -12,7 +12,7 @@ from standins.in_process import use_and_be_killed
 from environments import TerminalError
 from environments.found_target import FoundTarget
 from environments.modal import ModalEnvironment
-from environments.modal.kept import Kept
+from environments.modal.snapshots import Snapshot
 
 
 def of_task(task: str) -> list[FoundTarget]:
@@ -54,7 +54,7 @@ def test_a_snapshot_is_found_by_its_task_and_deleted_at_the_service(service, mak
     (found,) = of_task("snapped")
     assert (found.kind, found.state, found.use) == ("snapshot", "kept", "free")
     assert found.created is not None and abs(time.time() - found.created) < 600
-    assert Kept(found.name).image == found.id
+    assert Snapshot(found.name).image == found.id
     busy = make(task_id="snapped", container_persistent=True)
     busy.execute("true")
     (live,) = [each for each in of_task("snapped") if each.kind == "snapshot"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,11 @@ from standins.faults import Fault
 from standins.in_process import Make
 
 from environments import Pool, TerminalError, load_settings
+from environments.found_target import FoundTarget
+from environments.inventory import collect_garbage
+from environments.modal import ModalEnvironment
+from environments.modal.snapshots import Snapshot
+from environments.owner import Owner
 
 
 def snapshots(service: StandIn) -> list[str]:
@@ -70,6 +76,29 @@ def test_a_sandbox_that_was_joined_can_be_forked_too(make: Make):
     with make(sandbox=env.target.id).fork() as fork:
         assert fork.execute("cat ~/file").output == "theirs\n"
         assert fork.target.id != env.target.id
+
+
+def listed(image: str) -> FoundTarget | None:
+    return next((found for found in ModalEnvironment.list_targets() if found.id == image), None)
+
+
+@pytest.mark.alone("garbage")
+def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(service: StandIn, make: Make):
+    env = make(task_id="listed")
+    fork = env.fork()
+    named, beneath = env.snapshot("for-ls"), fork.forked_from
+    found, of_fork = listed(named), listed(beneath)
+    assert found and of_fork
+    assert (found.kind, found.name, found.use, found.task) == ("snapshot", "for-ls", "free", "listed")
+    assert (of_fork.use, of_fork.pid) == ("live", os.getpid())
+    left = env.snapshot("left")
+    host, pid, _ = Owner.this_process().mark.split("-", 2)
+    Snapshot.named("left").forget()
+    Snapshot(f"fork-{host}-{pid}-0-0-{left}").note(left, "listed")  # as of a process of that id before
+    assert [line for line in collect_garbage() if left in line]
+    assert left not in snapshots(service) and {named, beneath} <= set(snapshots(service))
+    found.remove()
+    assert named not in snapshots(service) and listed(named) is None
 
 
 def test_a_snapshot_that_the_service_refuses_is_an_error(service: StandIn, make: Make):

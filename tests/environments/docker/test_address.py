@@ -87,7 +87,8 @@ def test_an_engine_of_the_users_own_is_named(folder: Path, monkeypatch: pytest.M
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:1")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     with listening(folder / "docker.sock"):
-        assert f"There is one at unix://{folder}/docker.sock" in error_of_start()
+        error = error_of_start()
+    assert f"There is one at unix://{folder}/docker.sock" in error and "the engine at tcp://127.0.0.1:1 " in error
 
 
 def test_the_context_of_the_docker_program_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
