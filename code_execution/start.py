@@ -95,7 +95,7 @@ class PythonProcess:
             words = await in_worker(self._staging.here, files, mode, arguments)
         allowed = env.passthrough
         exported = allowed.names if limits.session_env else None
-        command = script_command(words, self.directory, allowed.values(), self._session, exported)
+        command = script_command(words, self.directory, allowed.all_values(), self._session, exported)
         self._before.now("")
         cwd = ("/" if self.is_kept else self.directory) if mode == "strict" else None
         options: dict[str, Any] = {"cwd": cwd, "stdin": "consumed" if given else "none"}

@@ -34,6 +34,7 @@ MOVING = Path(__file__).with_name("moving-from-hermes-agent.md")
 HEAD = "| setting | variable | type | default | what it does |\n|---|---|---|---|---|\n"
 SECTION_HEAD = "| key | type | default | what it does |\n|---|---|---|---|\n"
 KINDS = {
+    "Network": "`full`, `none` or a list",
     "bool": "true/false",
     "tuple": "list",
     "Mapping": "mapping",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeVar, Unpack
@@ -215,6 +215,24 @@ class BaseEnvironment(ABC):
         Raises:
             TerminalError: Something could not be ended, or the target is lost.
         """
+
+    def set_network(self, network: str | Sequence[str]) -> None:
+        """Change the list of hosts that the target can reach, see docs/network.md.
+
+        Connections to hosts that are not in the new list are closed. `renew` brings back the list of the settings.
+
+        Args:
+            network: Hosts, as in the setting `network`; `none` is an empty list. `full` is for backends that hold the
+                list by their own service.
+
+        Raises:
+            UnsupportedError: The backend cannot do it, or the environment was not made with a list.
+            SettingsError: An entry cannot be understood.
+        """
+        raise UnsupportedError(
+            f"backend {self.settings.env!r} cannot hold what runs in it to a list of hosts; use docker, bubblewrap or "
+            "singularity, and make the environment with a list"
+        )
 
     @abstractmethod
     def cleanup(self) -> None:

@@ -21,8 +21,8 @@ def missing_library(who: str, library: str, extra: str) -> MissingExtraError:
         extra: The pip extra that brings it.
     """
     install = f"pip install '{DISTRIBUTION}[{extra}]'"
-    if libraries := _requirements(extra):
-        install += f", or from a checkout: pip install {' '.join(libraries)}"
+    if libraries := requirements(extra):
+        install += f", or from a checkout: pip install {' '.join(map(repr, libraries))}"
     if place := _found_at(library):
         return MissingExtraError(
             f"{who} needs the {library} package, and {place} is found in its place: rename that if it is another "
@@ -31,8 +31,8 @@ def missing_library(who: str, library: str, extra: str) -> MissingExtraError:
     return MissingExtraError(f"{who} needs the {library} package: {install}")
 
 
-def _requirements(extra: str) -> list[str]:
-    """Return what the extra brings, quoted for a shell; nothing where this package was not installed."""
+def requirements(extra: str) -> list[str]:
+    """Return the requirements of an extra; none where this package was not installed."""
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
@@ -40,7 +40,7 @@ def _requirements(extra: str) -> list[str]:
     except PackageNotFoundError:
         return []
     split = (line.partition(";") for line in lines)
-    return [f"'{what.strip()}'" for what, _, marker in split if marker.translate(_BARE).endswith(f"extra=={extra}")]
+    return [what.strip() for what, _, marker in split if marker.translate(_BARE).endswith(f"extra=={extra}")]
 
 
 _BARE = str.maketrans("", "", " '\"")

@@ -90,8 +90,8 @@ def create_environment(  # type: ignore[misc]  # the second form lets values of 
         on_progress: Told how far a start, an upload or a download is, see `environments.starting.Progress`. It is
             called of a transfer in the thread that waits for it, and of a start in a thread of ours. What it raises is
             logged and stops nothing.
-        settings: Any field of `EnvironmentSettings` or of the backend's own settings. The backend's own prefix may be
-            left out: beside `"docker"`, `image="x"` is `docker_image`.
+        settings: Any field of `EnvironmentSettings` or of the backend's own settings, such as `image="x"` beside
+            `"docker"`.
 
     Raises:
         SettingsError: A setting or the backend is unknown, or a value is not allowed.

@@ -71,7 +71,7 @@ class BackendSettings:
     """The settings of one backend alone. A backend derives its own class, and names it as its `settings_class`.
 
     That is a frozen dataclass of keyword-only fields, each with a default, a docstring and a type that pydantic can
-    check. With the prefix `docker_`, a field `image` is `docker_image` in `config.yaml` and as an argument,
+    check. With the prefix `docker_`, a field `image` is `image` or `docker_image` in `config.yaml` and as an argument,
     `TERMINAL_DOCKER_IMAGE` as a variable, and `settings.docker.image` to read. Hide from the repr what may be secret.
     """
 
@@ -180,7 +180,7 @@ class EnvironmentSettings:
     here. A session that changes or unsets one keeps its own."""
     scrub_env: bool = False
     """Whether commands see, of all other variables of the target (on this machine: of this process), only those that
-    are known to be harmless, and what settings such as `docker_env` set. Scripts always do."""
+    are known to be harmless, and those of a setting `env`. Scripts always do."""
     login_shell: bool = False
     """Whether a session begins with what a login shell of the target's user has: `/etc/profile`, and then
     `~/.bash_profile`, `~/.bash_login` or `~/.profile` are sourced, as for `module`, `conda` or `nvm`."""
@@ -272,11 +272,12 @@ def refuse_beside(settings: EnvironmentSettings, joined: str, names: Iterable[st
         )
     own = settings.own
     usual = type(own)()
-    given = [f"{own.prefix}{name}" for name in names if getattr(own, name) != getattr(usual, name)]
+    given = [name for name in names if getattr(own, name) != getattr(usual, name)]
     given += ["container_persistent"] if settings.container_persistent else []
     if given:
         are, them = ("is", "it") if len(given) == 1 else ("are", "them")
         raise SettingsError(
-            f"{joined} names a target that runs already, and {', '.join(given)} {are} for a new one; unset {them}, or "
+            f"backend {settings.env!r}: {joined} names a target that runs already, and {', '.join(given)} {are} for "
+            f"a new one; unset {them}, or "
             f"{joined}"
         )

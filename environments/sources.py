@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from environments.errors import SettingsError, UnsupportedError
+from environments.errors import SettingsError, TerminalError, UnsupportedError
 from environments.registry import BUILT_IN, backend_names, backend_settings_class, check_backend_name
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, config_path
 from environments.validation import (
@@ -438,7 +438,7 @@ class _Names:
             if name in self._known:
                 kept[name] = from_file(given, self._default(name))
             elif hint := _elsewhere(name) or self._hint(name, NEAR):
-                raise self._unknown(given, hint)
+                raise self._unknown(given, hint, name)
             else:
                 _pass_over(given)
         for own in (self._own_class, self._over_class):
@@ -492,7 +492,7 @@ class _Names:
                 raise SettingsError(f"argument env: the backend is already given as {self.backend!r}; keep one")
             given = Given(os.fspath(value) if isinstance(value, os.PathLike) else value, f"argument {key}")
             if name not in self._known and not self._is_foreign(name):
-                raise self._unknown(given, _elsewhere(name) or self._hint(name, 0.6) or self._by_word(name))
+                raise self._unknown(given, _elsewhere(name) or self._hint(name, 0.6) or self._by_word(name), name)
             layer[name] = given
         return layer
 
@@ -584,7 +584,12 @@ class _Names:
         """Return a hint at a setting whose name is a word of another name, as `key` is of `key_file`."""
         return next((f" (did you mean {own!r}?)" for own in self._own.values() if own in name.split("_")), "")
 
-    def _unknown(self, given: Given, hint: str) -> SettingsError:
+    def _unknown(self, given: Given, hint: str, name: str = "") -> TerminalError:
+        if name == "network":
+            return UnsupportedError(
+                f"{given.where}: backend {self.backend!r} cannot keep what runs in it from the network; use "
+                "bubblewrap, docker, singularity, modal or daytona, or leave it unset"
+            )
         allowed = [*sorted(GENERAL), *self._own.values(), *self._of_over]
         return SettingsError(
             f"{given.where}: no such setting of backend {self.backend!r}{hint}; allowed: {', '.join(allowed)}"

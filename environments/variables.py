@@ -55,6 +55,8 @@ class Passthrough:
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
+        self.fixed: Mapping[str, str] = {}
+        """Variables with values that are no secrets and go before those of this process."""
         self._first = self._names = dict.fromkeys(check_names("terminal.env_passthrough", names))
 
     def allow(self, names: Iterable[object]) -> tuple[str, ...]:
@@ -81,3 +83,7 @@ class Passthrough:
     def values(self) -> dict[str, str]:
         """Return the variables that are allowed and set here, with their values."""
         return {name: os.environ[name] for name in self._names if name in os.environ}
+
+    def all_values(self) -> dict[str, str]:
+        """Return what commands and scripts are given: the same, and the fixed variables."""
+        return {**self.values(), **self.fixed}

@@ -1,66 +1,118 @@
-"""`hermes-env doctor`: which backends are ready, and what the others need."""
+"""`hermes-env doctor`: which backends are ready, what the others need, and what is left behind."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from environments.model_view import plain
+from hermes_env.ls_command import USES, reason, shown_look
 from hermes_env.options import Backend, Cwd, Settings, Verbose, settings_from
 
-State = Literal["ready", "found", "unset", "missing", "failed"]
-COLOURS: dict[State, str] = {
-    "ready": "green",
-    "found": "cyan",
-    "unset": "yellow",
-    "missing": "yellow",
+if TYPE_CHECKING:
+    from environments.found_target import Use
+
+State = Literal["works", "found, not tried", "missing extra", "not set up", "not found", "failed"]
+COLOURS: Mapping[State, str] = {
+    "works": "green",
+    "found, not tried": "cyan",
+    "missing extra": "yellow",
+    "not set up": "yellow",
+    "not found": "yellow",
     "failed": "red",
 }
 TRIAL_SECONDS = 60.0
+_REMEDY = re.compile(r"; |: (?=set |pip install )")
+"""Stands between what is wrong and what to do about it, in our errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found out about one backend."""
+    """The state of one backend."""
 
     backend: str
     state: State
-    detail: str
-    """What it offers; or what is missing, and the command that mends it."""
+    why: str
+    """What it offers; or what is missing."""
+    what_to_do: str | None = None
+    """What mends it, or tries it."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The versions of its client libraries, by their names."""
+    leftovers: Mapping[Use, int] | None = None
+    """How many targets run or are kept, by their use; None if they cannot be looked at."""
 
 
-def doctor(backend: Backend = None, cwd: Cwd = None, assignments: Settings = None, verbose: Verbose = 0) -> None:
-    """Show which backends are ready, and what the others need.
+def doctor(
+    backend: Backend = None,
+    cwd: Cwd = None,
+    assignments: Settings = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one object with all that was found out.")] = False,
+    verbose: Verbose = 0,
+) -> None:
+    """Show which backends are ready, what the others need, and what is left behind.
 
     A command is run on this machine and on the configured backend (or on the one given by --backend). Of the
     others the client library and the engine, host or credentials are looked for, and nothing is started, because
-    that may cost money. The exit code is 0 when the configured backend is ready, else 1.
+    that may cost money. Then all that can be looked at is counted, as `ls` shows it. The exit code is 0 when the
+    configured backend works, else 1.
     """
-    from environments import backend_names, load_settings
+    from environments import load_settings
     from environments.settings import CONFIG_FILE, hermes_home
 
     options = settings_from(assignments, cwd=cwd)
     configured = load_settings(backend, **options).env
     config = hermes_home() / CONFIG_FILE
-    typer.echo(f"settings  {config}{'' if config.exists() else ' (not there: defaults and TERMINAL_* hold)'}")
-    typer.echo(f"backend   {configured}\n")
-    ready = False
+    if not as_json:
+        typer.echo(f"settings  {config}{'' if config.exists() else ' (not there: defaults and TERMINAL_* hold)'}")
+        typer.echo(f"backend   {configured}\n")
+    findings = []
+    for finding in _findings(configured, backend, options, verbose):
+        findings.append(finding)
+        if not as_json:
+            _print(finding)
+    counts, failed = _count([each.backend for each in findings if each.state in ("works", "found, not tried")], verbose)
+    is_ready = any(each.state == "works" and each.backend == configured for each in findings)
+    if as_json:
+        found = [replace(each, leftovers=counts.get(each.backend)) for each in findings]
+        document = {
+            "versions": _versions(),
+            "settings": {"file": str(config), "exists": config.exists()},
+            "backend": configured,
+            "works": is_ready,
+            "backends": [asdict(each) for each in found],
+            "not_looked_at": failed,
+        }
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        _print_counts(list(counts.values()), failed)
+    raise typer.Exit(0 if is_ready else 1)
+
+
+def _findings(configured: str, backend: str | None, options: dict[str, object], verbose: int) -> Iterator[Finding]:
+    """Find out about one backend after the other."""
+    from environments import backend_names
+    from hermes_env.progress import ShownLook
+
     for name in dict.fromkeys([*backend_names(), configured]):
         if name == configured:
-            finding = try_backend(name, backend, options, verbose)
-            ready = finding.state == "ready"
+            yield try_backend(name, backend, options, verbose)
         elif name == "local":
             # A configured working directory is the other backend's, and need not be here.
             with TemporaryDirectory() as folder:
-                finding = try_backend(name, name, {"cwd": folder, "sandbox": "none"})
+                yield try_backend(name, name, {"cwd": folder})
         else:
-            finding = look_for_backend(name)
-        state = typer.style(f"{finding.state:<9}", fg=COLOURS[finding.state])
-        typer.echo(f"{name:<12} {state} {plain(finding.detail)}")
-    raise typer.Exit(0 if ready else 1)
+            with ShownLook(verbose) as shown:
+                shown.tell([name])
+                finding = look_for_backend(name)
+            yield finding
 
 
 def look_for_backend(name: str) -> Finding:
@@ -71,18 +123,20 @@ def look_for_backend(name: str) -> Finding:
     try:
         backend = backend_class(name)
     except MissingExtraError as error:
-        return Finding(name, "missing", str(error))
+        return _failure(name, "missing extra", error)
     except SettingsError as error:
-        return Finding(name, "failed", str(error))
+        return _failure(name, "failed", error)
     try:
         found = backend.probe(load_settings(name))
     except SettingsError as error:
-        return Finding(name, "unset", str(error))
+        return _failure(name, "not set up", error)
     except TerminalError as error:
-        return Finding(name, "missing", str(error))
+        return _failure(name, "not found", error)
     except Exception as error:  # of a backend installed apart, which is no reason to say nothing of the others
-        return Finding(name, "failed", f"{type(error).__name__}: {error}")
-    return Finding(name, "found", "; ".join(filter(None, [found, f"try it with: hermes-env doctor --backend {name}"])))
+        return _failure(name, "failed", error)
+    return Finding(
+        name, "found, not tried", found, f"try it with: hermes-env doctor --backend {name}", _versions_of(name)
+    )
 
 
 def try_backend(name: str, backend: str | None, options: dict[str, object], verbose: int = 0) -> Finding:
@@ -107,9 +161,9 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
             capabilities = environment.capabilities
             found = backend_class(environment.settings.env).probe(environment.settings)
     except MissingExtraError as error:
-        return Finding(name, "missing", str(error))
+        return _failure(name, "missing extra", error)
     except TerminalError as error:
-        return Finding(name, "failed", str(error))
+        return _failure(name, "failed", error)
     if not result.ok:
         return Finding(name, "failed", f"`true` ended with exit code {result.exit_code}: {result.output.strip()}")
     offers = [f"shell: {capabilities.shell}"]
@@ -117,4 +171,63 @@ def try_backend(name: str, backend: str | None, options: dict[str, object], verb
     offers += [] if capabilities.persistent_session else ["no persistent session"]
     offers += [f"limits: {', '.join(sorted(capabilities.enforced_limits))}"] if capabilities.enforced_limits else []
     offers += [found] if found else []
-    return Finding(name, "ready", "; ".join(offers))
+    return Finding(name, "works", "; ".join(offers), versions=_versions_of(name))
+
+
+def _failure(name: str, state: State, error: Exception) -> Finding:
+    from environments import TerminalError
+
+    said = reason(name, str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}")
+    why, *remedy = _REMEDY.split(said, maxsplit=1)
+    return Finding(name, state, why, remedy[0] if remedy else None, _versions_of(name))
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of this package and of the Python that runs it."""
+    from importlib.metadata import version
+
+    from environments.extras import DISTRIBUTION
+
+    return {DISTRIBUTION: version(DISTRIBUTION), "python": ".".join(map(str, sys.version_info[:3]))}
+
+
+def _versions_of(backend: str) -> dict[str, str]:
+    """Return the versions of a backend's client libraries, as far as they are installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    from environments.extras import requirements
+
+    found = {}
+    for requirement in requirements(backend):
+        name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def _count(backends: list[str], verbose: int) -> tuple[dict[str, dict[Use, int]], dict[str, str]]:
+    """Return how many targets there are on each backend, by their use, and why one could not be looked at."""
+    from environments.inventory import take_inventory
+
+    inventory = shown_look(lambda on_look: take_inventory(backends, on_look=on_look), verbose)
+    counts: dict[str, dict[Use, int]] = {name: dict.fromkeys(USES, 0) for name in backends}
+    for name, target in inventory.found:
+        counts[name][target.use] += 1
+    failed = {name: reason(name, why) for name, why in inventory.failed.items()}
+    return {name: found for name, found in counts.items() if name not in failed}, failed
+
+
+def _print(finding: Finding) -> None:
+    state = typer.style(f"{finding.state:<16}", fg=COLOURS[finding.state])
+    detail = "; ".join(filter(None, [finding.why, finding.what_to_do]))
+    typer.echo(f"{finding.backend:<12} {state} {plain(detail)}")
+
+
+def _print_counts(counts: Iterable[Mapping[Use, int]], failed: Mapping[str, str]) -> None:
+    total = {use: sum(count[use] for count in counts) for use in USES}
+    found = ", ".join(f"{number} {USES[use]}" for use, number in total.items() if number)
+    if total["orphan"]:
+        found += "; `hermes-env gc` removes orphans"
+    typer.echo(f"\nleft      {found or 'nothing'}")
+    for name, why in failed.items():
+        typer.echo(f"          {name} cannot be looked at: {why}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -18,13 +18,13 @@ from hermes_env.options import BackendAlone, Task, Verbose
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from environments.found_target import FoundTarget
+    from environments.found_target import FoundTarget, Use
     from environments.inventory import Inventory
 
 Result = TypeVar("Result")
 
-USES = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "elsewhere"}
-COLOURS = {"live": "green", "orphan": "red", "free": "", "elsewhere": "yellow"}
+USES: Mapping[Use, str] = {"live": "in use", "orphan": "orphan", "free": "free", "elsewhere": "elsewhere"}
+COLOURS: Mapping[Use, str] = {"live": "green", "orphan": "red", "free": "", "elsewhere": "yellow"}
 _SHORT = 12
 """Characters of an id in a narrow table."""
 _WIDE = 110
@@ -112,8 +112,12 @@ def shown_look(look: Callable[..., Result], verbose: int) -> Result:
 def tell_failures(inventory: Inventory) -> None:
     """Say which backends could not be looked at."""
     for name, why in inventory.failed.items():
-        reason = " ".join(plain(why).split()).removeprefix(f"backend {name!r}").lstrip(": ")
-        typer.echo(f"hermes-env: {name} cannot be looked at: {reason}", err=True)
+        typer.echo(f"hermes-env: {name} cannot be looked at: {reason(name, why)}", err=True)
+
+
+def reason(backend: str, error: str) -> str:
+    """Return an error of a backend on one line, for where its name stands before."""
+    return " ".join(plain(error).split()).removeprefix(f"backend {backend!r}").lstrip(": ")
 
 
 def as_object(backend: str, target: FoundTarget) -> dict[str, object]:

@@ -208,6 +208,6 @@ def test_a_port_of_a_sandbox_needs_a_network(sandboxed):
         assert str(env.address(80)) == "127.0.0.1:80"
     with (
         sandboxed() as env,
-        pytest.raises(UnsupportedError, match="bubblewrap_network"),
+        pytest.raises(UnsupportedError, match=r"network \(TERMINAL_BUBBLEWRAP_NETWORK\)"),
     ):
         env.address(80)

@@ -67,7 +67,7 @@ def test_the_kernels_settings_are_not_written_by_root_either(sandboxed, home: Pa
             assert not result.ok
             assert "Read-only file system" in result.output or "Permission denied" in result.output
             assert Path("/proc/sys", name).read_bytes() == before
-    with pytest.raises(SettingsError, match="bubblewrap_paths: a sandbox has a /proc of its own"):
+    with pytest.raises(SettingsError, match="paths: a sandbox has a /proc of its own"):
         sandboxed(paths=["/proc/sys"])
 
 
@@ -238,7 +238,7 @@ def test_a_link_that_a_script_has_put_into_the_place_of_a_path_is_not_followed(s
             env.execute("sleep 1000", timeout=60)
         env.execute("true")
 
-    with pytest.raises(EnvironmentStartError, match=r"bubblewrap_paths: .*/out led to .*/out, and now .* to .*/other"):
+    with pytest.raises(EnvironmentStartError, match=r"paths: .*/out led to .*/out, and now .* to .*/other"):
         use_again()
 
 

@@ -106,7 +106,7 @@ def test_a_disk_limit_and_gpus_are_had_or_refused_and_nothing_is_left(docker_env
     if "nvidia" in info["Runtimes"]:
         assert docker_environment(docker_gpus="all").execute("true").ok
     else:
-        with pytest.raises(UnsupportedError, match="docker_gpus"):
+        with pytest.raises(UnsupportedError, match="gpus"):
             docker_environment(docker_gpus="all", task_id=task).execute("true")
     assert not containers_of(engine, task)
 

@@ -218,7 +218,7 @@ def test_each_flag_of_docker_run_is_taken_or_refused_by_its_name() -> None:
     program = flags_of_the_program()
     assert len(program) > 90
     for flag in program - FLAGS.keys():
-        with pytest.raises(UnsupportedError, match=f"flag {flag} of docker_extra_args"):
+        with pytest.raises(UnsupportedError, match=f"flag {flag} of extra_args"):
             container_options(load_settings("docker", extra_args=[f"{flag}=x"]))
 
 

@@ -27,8 +27,8 @@ def test_it_says_whether_this_machine_can_have_a_sandbox_and_tries_one_that_is_c
     project.mkdir()
     done = hermes_env("doctor", "--cwd", str(project), TERMINAL_LOCAL_SANDBOX="bubblewrap")
     assert done.returncode == 0
-    assert "ready" in line_of(done.stdout, "local")
-    assert "ready" in line_of(done.stdout, "bubblewrap")
+    assert "works" in line_of(done.stdout, "local")
+    assert "works" in line_of(done.stdout, "bubblewrap")
     done = hermes_env("doctor", TERMINAL_LOCAL_SANDBOX="bubblewrap", PATH="/none", TERMINAL_CWD=str(project))
     assert done.returncode == 1
     assert "failed" in line_of(done.stdout, "bubblewrap")

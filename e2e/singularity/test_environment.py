@@ -252,9 +252,9 @@ def test_a_start_that_cannot_be_is_refused_with_the_reason_and_leaves_nothing(
     uri = "docker://127.0.0.1:9/none:latest"
     rows: list[tuple[dict[str, object], type[TerminalError], str]] = [
         ({"container_disk": 10}, UnsupportedError, "container_disk below 64 MB"),
-        ({"singularity_gpu": True}, UnsupportedError, "singularity_gpu: no NVIDIA"),
-        ({"singularity_read_only": True, "container_persistent": True}, SettingsError, "singularity_read_only"),
-        ({"singularity_binds": ["/nonexistent-x:/mnt"]}, SettingsError, "singularity_binds"),
+        ({"singularity_gpu": True}, UnsupportedError, "gpu: no NVIDIA"),
+        ({"singularity_read_only": True, "container_persistent": True}, SettingsError, "read_only leaves nothing"),
+        ({"singularity_binds": ["/nonexistent-x:/mnt"]}, SettingsError, "binds: "),
         ({"image": str(engine.state / "root")}, EnvironmentStartError, "build --sandbox NEW_DIRECTORY"),
         ({"image": "/nonexistent.sif"}, EnvironmentStartError, "there is no image /nonexistent.sif"),
         ({"image": str(engine.state / "noise.sif")}, EnvironmentStartError, "cannot start"),

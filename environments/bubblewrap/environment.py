@@ -28,6 +28,8 @@ class BubblewrapEnvironment(PersistentShellEnvironment):
 
     backend = "bubblewrap"
     settings_class = BubblewrapSettings
+    proxies_network = True
+    more_pythons = (sys.executable,)
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._mounts = Mounts.of(settings)
@@ -75,7 +77,7 @@ class BubblewrapEnvironment(PersistentShellEnvironment):
         if not self._mounts.network:
             raise UnsupportedError(
                 f"backend 'bubblewrap': the sandbox has no network, so that its port {port} cannot be reached; set "
-                "bubblewrap_network (TERMINAL_BUBBLEWRAP_NETWORK)"
+                "network (TERMINAL_BUBBLEWRAP_NETWORK)"
             )
         return Address("127.0.0.1", port)
 

@@ -121,7 +121,7 @@ class Mounts:
             cwd,
             (cwd, *(SharedPath.of("bubblewrap_paths", path) for path in own.paths)),
             tuple(SharedPath.of("bubblewrap_read_only_paths", path) for path in own.read_only_paths),
-            own.network,
+            own.network == "full",
         )
 
     def options(self) -> list[str]:

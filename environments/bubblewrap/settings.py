@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from environments.network.setting import Network
 from environments.settings import BackendSettings
 
 
@@ -18,5 +19,5 @@ class BubblewrapSettings(BackendSettings):
     """Files and directories that commands in the sandbox may write, beside the working directory."""
     read_only_paths: tuple[str, ...] = ()
     """Files and directories that they may read, such as `["~/.gitconfig"]`."""
-    network: bool = False
-    """Whether the sandbox shares this machine's network; if not, there is none."""
+    network: Network = "none"
+    """`full` shares this machine's network, `none` has none, and a list has the hosts that alone can be reached."""

@@ -17,12 +17,23 @@ from urllib.parse import urlsplit
 
 from environments.daytona import snapshots
 from environments.daytona.listing import list_targets, listed
-from environments.daytona.sandbox import END_TIMEOUT, create, end, join, key_of, make_ready, state_of
+from environments.daytona.sandbox import (
+    END_TIMEOUT,
+    change_network,
+    create,
+    end,
+    join,
+    key_of,
+    make_ready,
+    settled_state,
+    state_of,
+)
 from environments.daytona.service import connect, sdk, service, service_host
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import open_terminal
 from environments.found_target import KEPT, FoundTarget, sandbox_labels
 from environments.log import logger
+from environments.network.setting import Network
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
@@ -58,6 +69,10 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
     async def create_sandbox(self, key: str | None) -> sdk.AsyncSandbox:
         """Create a sandbox, see `SandboxEnvironment`."""
         return await create(self._client, self.settings, key)
+
+    async def change_network(self, sandbox: sdk.AsyncSandbox, network: Network) -> None:
+        """Have a sandbox reach other hosts, see `SandboxEnvironment`."""
+        await change_network(sandbox, network)
 
     async def find_kept(self, key: str) -> sdk.AsyncSandbox | None:
         """Return the sandbox that was kept for a key, see `SandboxEnvironment`."""
@@ -98,9 +113,10 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
             await snapshots.delete(self._client, snapshot)
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
-        """Return settings with a snapshot as the image, whose limits hold, see `PersistentShellEnvironment`."""
-        own = replace(DaytonaSettings.of(self.settings), image=snapshot, snapshot=None, sandbox=None)
-        return replace(self.settings, own=own, container_cpu=None, container_memory=None, container_disk=None)
+        """Return settings with a snapshot as the image, whose own limits hold."""
+        settings = super().settings_on(snapshot)
+        own = replace(DaytonaSettings.of(settings), snapshot=None)
+        return replace(settings, own=own, container_cpu=None, container_memory=None, container_disk=None)
 
     def id_of(self, sandbox: sdk.AsyncSandbox) -> str:
         """Return the id of a sandbox, see `SandboxEnvironment`."""
@@ -110,6 +126,8 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
         """Return why a sandbox is lost, see `SandboxEnvironment`."""
         await service.retried(sandbox.refresh_data, "the state of a sandbox is unknown")
         state = state_of(sandbox)
+        if state == "snapshotting":  # which it leaves for the state that it had
+            state = await settled_state(sandbox)
         return None if state == "started" else f"sandbox {sandbox.id} is {state}"
 
     def kept_key(self) -> str:

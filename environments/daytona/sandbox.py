@@ -14,6 +14,8 @@ from environments.errors import EnvironmentStartError
 from environments.found_target import sandbox_labels
 from environments.loop import spawn
 from environments.model_view import plain
+from environments.network.rules import service_lists
+from environments.network.setting import Network
 from environments.settings import EnvironmentSettings
 from environments.short_commands.sandbox import kept_key
 from environments.starting import Start, current_start
@@ -98,6 +100,17 @@ async def end(sandbox: sdk.AsyncSandbox, *, kept: bool) -> None:
         await retried(act, "a sandbox cannot be ended")
 
 
+async def change_network(sandbox: sdk.AsyncSandbox, network: Network) -> None:
+    """Have a sandbox reach other hosts."""
+    change = sandbox.update_network_settings
+    if network in ("full", "none", ()):
+        change = partial(change, network_block_all=network != "full")
+    else:
+        networks, names = service_lists("daytona_network", network)
+        change = partial(change, network_allow_list=",".join(networks), domain_allow_list=",".join(names))
+    await retried(change, "the network of a sandbox cannot be changed")
+
+
 def _parameters(
     settings: EnvironmentSettings, name: str, key: str | None
 ) -> sdk.CreateSandboxFromImageParams | sdk.CreateSandboxFromSnapshotParams:
@@ -113,7 +126,10 @@ def _parameters(
     parameters.labels = sandbox_labels(settings.task_id, key)
     parameters.env_vars = dict(own.target_variables())
     parameters.auto_stop_interval = 0  # a long command is not what the service takes for activity
-    parameters.network_block_all = not own.network
+    networks, names = service_lists("daytona_network", own.network)
+    parameters.network_block_all = own.network in ("none", ())
+    parameters.network_allow_list = ",".join(networks) or None
+    parameters.domain_allow_list = ",".join(names) or None
     if key is None:
         parameters.ephemeral = True
         parameters.auto_delete_interval = 0

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.network.rules import service_lists
+from environments.network.setting import Network
 from environments.plain_number import plain_number
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target
@@ -48,8 +50,9 @@ class DaytonaSettings(BackendSettings):
     longest."""
     auto_delete: PositiveInt | None = None
     """Minutes after which Daytona deletes a kept sandbox that is not in use; never if not set."""
-    network: bool = True
-    """Whether the sandbox has a network."""
+    network: Network = "full"
+    """`full` is Daytona's network, `none` is none, and a list has the hosts that Daytona lets it reach, without
+    ports."""
     sandbox: str | None = None
     """Id or name of a sandbox that runs already, to run commands in. It is neither stopped nor deleted, so that
     settings of a new sandbox cannot be given along with it."""
@@ -78,16 +81,19 @@ class DaytonaSettings(BackendSettings):
         """Refuse what cannot be, see `BackendSettings`."""
         if self.sandbox is not None:
             if not _SANDBOX.fullmatch(self.sandbox):
-                raise SettingsError(f"daytona_sandbox is {self.sandbox!r}; give the id or the name of one sandbox")
-            refuse_beside(settings, "daytona_sandbox", _OF_NEW)
+                raise SettingsError(
+                    f"backend 'daytona': sandbox is {self.sandbox!r}; give the id or name of one sandbox"
+                )
+            refuse_beside(settings, "sandbox", _OF_NEW)
         if self.image and self.snapshot:
             raise SettingsError("daytona_image and daytona_snapshot are both set; keep one")
+        service_lists("daytona_network", self.network)
         check_names("daytona_env and daytona_forward_env", (*self.env, *self.forward_env))
         limits = limits_of(settings)
         if self.source and limits:
             raise UnsupportedError(
                 f"backend 'daytona' cannot enforce {', '.join(limits)} on a snapshot, whose limits are its own; set "
-                "daytona_image in place of daytona_snapshot, or leave them unset"
+                "image in place of snapshot, or leave them unset"
             )
         for name, value in limits.items():
             unit = 1 if name == "container_cpu" else 1024

@@ -117,7 +117,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
             self._api = api  # also when it was closed while this went on, so that it is closed once more
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a process in the container, see `StreamOpener`. Its environment holds what `docker_env` says."""
+        """Start a process in the container, see `StreamOpener`. Its environment holds what `env` says."""
         return self._opened(argv, terminal, self._user)
 
     def find_user(self, user: str) -> TargetUser:

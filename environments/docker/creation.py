@@ -92,8 +92,8 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
     """Turn settings into options.
 
     Raises:
-        SettingsError: `docker_extra_args` has a wrong value, or contradicts another setting.
-        UnsupportedError: `docker_extra_args` has a flag that this backend does not have.
+        SettingsError: `extra_args` has a wrong value, or contradicts another setting.
+        UnsupportedError: `extra_args` has a flag that this backend does not have.
     """
     own = DockerSettings.of(settings)
     options = ContainerOptions(own.image or DEFAULT_IMAGE)
@@ -106,13 +106,13 @@ def container_options(settings: EnvironmentSettings) -> ContainerOptions:
         "mounts": [],
         "tmpfs": {},
     }
-    if not own.network:
+    if own.network != "full":
         options.host["network_mode"] = "none"
     _set_limits(options, settings, own.gpus)
     _set_user(options, own)
     if own.mount_cwd_to_workspace:
         workspace = f"{Path.cwd()}:{WORKSPACE}"
-        check_volume("docker_mount_cwd_to_workspace", workspace)
+        check_volume("backend 'docker': mount_cwd_to_workspace", workspace)
         options.host["volumes"] = [*own.volumes, workspace]
         options.config["working_dir"] = WORKSPACE
     options.environment = dict(own.target_variables())
@@ -153,7 +153,9 @@ def _set_mounts(options: ContainerOptions, settings: EnvironmentSettings, own: D
         if source.startswith(PATH_BEGINS):
             if settings.over is not None and not source.startswith("/"):  # nothing is known of `~` and `.` there
                 raise SettingsError(
-                    f"docker_volumes: {volume!r} is of the machine that the engine is on; write its absolute path there"
+                    f"backend 'docker': volumes: {volume!r} is of the machine that the engine is on; write its "
+                    "absolute "
+                    "path there"
                 )
             source = str(Path(source).expanduser().absolute())
             if mount := _mount(source, target, access[0].split(",") if access else ()):
@@ -189,7 +191,7 @@ def _set_limits(options: ContainerOptions, settings: EnvironmentSettings, gpus: 
         try:
             host["device_requests"] = parse_gpus([gpus])
         except ValueError as error:
-            raise SettingsError(f"docker_gpus: {error}") from None
+            raise SettingsError(f"backend 'docker': gpus: {error}") from None
 
 
 def _set_user(options: ContainerOptions, own: DockerSettings) -> None:
@@ -336,7 +338,7 @@ class Creation:
             if "discarded" in warning:  # the engine's word for a limit that it was asked for and will not hold
                 api.remove_container(container, force=True)
                 why = f"{warning}; set it to 0 to do without"
-                raise UnsupportedError(_unsupported(api, "a limit of container_* or docker_extra_args", why))
+                raise UnsupportedError(_unsupported(api, "a limit of container_* or extra_args", why))
         wanted = {"Domainname": config.get("domainname"), **host}
         asked = frozenset(name for name, key in _SHOWN.items() if wanted.get(key))
         if not asked <= _held.get(api.engine, frozenset()):
@@ -352,11 +354,11 @@ class Creation:
         """Return the error for what the engine has left out."""
         left = {_SHOWN[name] for name in names}
         if flags := [flag for flag, key in flags_of(DockerSettings.of(self.settings)) if key in left]:
-            asked = f"{' and '.join(flags)} of docker_extra_args"
+            asked = f"{' and '.join(flags)} of extra_args"
             return UnsupportedError(_unsupported(api, asked, "it left that out without a word"))
         limits = [name for name in names if name in _LIMITS]
         if not limits:
-            return UnsupportedError(_unsupported(api, "docker_gpus", "it left that out without a word"))
+            return UnsupportedError(_unsupported(api, "gpus", "it left that out without a word"))
         why = "it left them out, as it may not use control groups"
         unset = " and ".join(f"{name} (TERMINAL_{name.upper()})" for name in limits)
         words = _unsupported(api, ", ".join(limits), f"{why}; set {unset} to 0 to do without")
@@ -370,7 +372,7 @@ class Creation:
             near = near_source(missing[1] or missing[2]) if api.engine.startswith(UNIX) else ""
             return EnvironmentStartError(
                 f"backend 'docker': a mount names what is not on the engine's machine: {why}{near}; make it there, or "
-                "correct docker_volumes"
+                "correct volumes"
             )
         return None
 
@@ -382,7 +384,7 @@ class Creation:
                 remove(api, container)
             gpus = DockerSettings.of(self.settings).gpus
             if gpus and isinstance(error, APIError) and "device driver" in reason(error):
-                raise UnsupportedError(_unsupported(api, "docker_gpus", reason(error))) from error
+                raise UnsupportedError(_unsupported(api, "gpus", reason(error))) from error
             raise
 
 

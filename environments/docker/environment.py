@@ -46,13 +46,14 @@ log = logger(__name__)
 class DockerEnvironment(ContainerEnvironment):
     """Runs commands in a container of its own, which is removed in the end, or kept if `container_persistent`."""
 
-    has_rescuer = has_other_way = has_snapshots = True
+    has_rescuer = has_other_way = has_snapshots = proxies_network = True
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         if self._own.container:
             raise SettingsError(
-                "DockerEnvironment makes a container, and docker_container names one that runs already; make it with "
+                "DockerEnvironment makes a container, and the setting container names one that runs already; make "
+                "it with "
                 "create_environment"
             )
         self._build = Build.of(self._own.build) if self._own.build else None
@@ -240,7 +241,7 @@ class DockerEnvironment(ContainerEnvironment):
         """The limit, by the name under which it can be changed."""
         megabytes, flag = memory_limit(self.settings), self._options.host.get("mem_limit")
         if flag and flag != f"{megabytes}m":
-            return f"--memory of docker_extra_args is {flag}"
+            return f"--memory of extra_args is {flag}"
         limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
         return f"container_memory is {limit}"
 

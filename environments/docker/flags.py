@@ -1,4 +1,4 @@
-"""`docker_extra_args`: flags of `docker run`, each of which reaches the engine or is refused by its name."""
+"""`extra_args`: flags of `docker run`, each of which reaches the engine or is refused by its name."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _ulimit(text: str) -> Ulimit:
 
 def _volumes(values: Sequence[str]) -> list[str]:
     for volume in values:
-        check_volume("--volume of docker_extra_args", volume)
+        check_volume("backend 'docker': --volume of extra_args", volume)
     return list(values)
 
 
@@ -327,13 +327,14 @@ REFUSED: Mapping[str, str] = {
     "--sig-proxy": _OF_A_PERSON,
     "--stop-timeout": "commands are ended before the container is; leave it out",
     "--tty": "env.start(pty=True) gives a command a terminal; leave it out",
-    "--use-api-socket": "it gives the engine to the container; if that is meant, mount the socket by docker_volumes",
+    "--use-api-socket": "it gives the engine to the container; if that is meant, mount the socket with the setting "
+    "volumes",
 }
 """Why a flag of `docker run` is not taken, and what stands in its place."""
 
 
 def apply_flags(own: DockerSettings, options: ContainerOptions) -> None:
-    """Add what `docker_extra_args` asks for.
+    """Add what `extra_args` asks for.
 
     Args:
         own: Where the flags are.
@@ -346,8 +347,8 @@ def apply_flags(own: DockerSettings, options: ContainerOptions) -> None:
     given: dict[str, list[str]] = {}
     for name, value in _parsed(own.extra_args):
         given.setdefault(name, []).append(value)
-    if "--network" in given and not own.network:
-        raise SettingsError("docker_extra_args has --network although docker_network is false; keep one")
+    if "--network" in given and own.network != "full":
+        raise SettingsError("docker_extra_args has --network although docker_network is not full; keep one")
     if "--memory" in given and "--memory-swap" not in given:
         given["--memory-swap"] = given["--memory"]
     for name, values in given.items():
@@ -355,7 +356,7 @@ def apply_flags(own: DockerSettings, options: ContainerOptions) -> None:
         try:
             converted = flag.convert(values)
         except (ValueError, DockerException) as error:
-            raise SettingsError(f"docker_extra_args: {name} has a wrong value: {error}") from None
+            raise SettingsError(f"backend 'docker': extra_args: {name} has a wrong value: {error}") from None
         if flag.place == "environment":
             assert isinstance(converted, dict)
             options.environment.update(converted)
@@ -410,13 +411,14 @@ def _parsed(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
         name = _ALIASES.get(written, written)
         if not name.startswith("-") or " " in name:
             raise SettingsError(
-                f"docker_extra_args: item {place + 1} is no flag; write --flag=value, or flag and value as two items"
+                f"backend 'docker': extra_args: item {place + 1} is no flag; write --flag=value, or flag and value as "
+                "two items"
             )
         _check_known(written, name)
         if not equals:
             value = "true" if FLAGS[name].is_switch else next(rest, "")
         if not value:
-            raise SettingsError(f"docker_extra_args: {written} needs a value")
+            raise SettingsError(f"backend 'docker': extra_args: {written} needs a value")
         yield name, value
 
 
@@ -425,8 +427,8 @@ def _check_known(written: str, name: str) -> None:
     if name in FLAGS:
         return
     if why := REFUSED.get(name):
-        raise UnsupportedError(f"backend 'docker' does not take the flag {written} of docker_extra_args: {why}")
+        raise UnsupportedError(f"backend 'docker' does not take the flag {written} of extra_args: {why}")
     raise UnsupportedError(
-        f"backend 'docker' does not have the flag {written} of docker_extra_args{closest(name, FLAGS)}; it has: "
+        f"backend 'docker' does not have the flag {written} of extra_args{closest(name, FLAGS)}; it has: "
         f"{', '.join(FLAGS)}"
     )

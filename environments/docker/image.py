@@ -147,7 +147,9 @@ class Build:
         found = cls(path.parent, path.name) if path.is_file() else cls(path)
         if not (found.folder / found.dockerfile).is_file():
             raise SettingsError(
-                f"docker_build is {setting!r}, and there is no {found.folder / found.dockerfile}; give the path of a "
+                f"backend 'docker': build is {setting!r}, and there is no {found.folder / found.dockerfile}; give "
+                "the path "
+                "of a "
                 "Dockerfile, or of the folder that one is in"
             )
         return found
@@ -186,7 +188,7 @@ def ensure_built(api: BreakableClient, build: Build) -> str:
         files = build.files()
         tag = build.tag(files)
     except OSError as error:
-        raise EnvironmentStartError(f"backend 'docker' cannot read what docker_build names: {error}") from error
+        raise EnvironmentStartError(f"backend 'docker' cannot read what the setting build names: {error}") from error
     try:
         return image_id(api, tag)
     except ImageNotFound:

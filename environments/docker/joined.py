@@ -84,7 +84,8 @@ class JoinedEnvironment(ContainerEnvironment):
             if "multiple ids" not in reason(error).lower():
                 raise
             raise EnvironmentStartError(
-                f"backend 'docker': the ids of several containers begin with {self._name}; give docker_container more "
+                f"backend 'docker': the ids of several containers begin with {self._name}; give the setting "
+                "container more "
                 "of the one that is meant"
             ) from None
         if trouble := self._trouble(about["State"]):

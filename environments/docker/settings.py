@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.network.setting import Network
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target
 
@@ -71,7 +72,7 @@ class DockerSettings(BackendSettings):
     image: str | None = None
     """Image, pulled when the engine does not have it; `python:3.12-slim` if not set."""
     build: str | None = None
-    """A folder here with a Dockerfile, or the path of one, to build the image from in place of `docker_image`. What is
+    """A folder here with a Dockerfile, or the path of one, to build the image from in place of naming one. What is
     unchanged is not built anew."""
     container: str | None = None
     """Name or id of a container that runs already, to run commands in. It is neither stopped nor removed, and nothing
@@ -88,8 +89,8 @@ class DockerSettings(BackendSettings):
     """Whether to mount this process's working directory at `/workspace`, and start there."""
     run_as_host_user: bool = False
     """Whether commands run under this process's user and group id."""
-    network: bool = True
-    """Whether the container has a network."""
+    network: Network = "full"
+    """`full` is the engine's usual network, `none` is none, and a list has the hosts that alone can be reached."""
     user: str | None = None
     """User, or `uid:gid`, that commands run under; the image's own if not set."""
     tmp_size: NonNegativeInt | None = None
@@ -107,20 +108,20 @@ class DockerSettings(BackendSettings):
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""
-        check_names("docker_env and docker_forward_env", (*self.env, *self.forward_env))
+        check_names("env and forward_env of backend 'docker'", (*self.env, *self.forward_env))
         if self.run_as_host_user and self.user:
-            raise SettingsError("docker_user and docker_run_as_host_user contradict each other; keep one")
+            raise SettingsError("backend 'docker': user and run_as_host_user contradict each other; keep one")
         if settings.over:
             self._refuse_of_this_machine(settings.over)
         if self.build and self.image:
-            raise SettingsError("docker_build and docker_image contradict each other; keep one")
+            raise SettingsError("backend 'docker': build and image contradict each other; keep one")
         if self.container is not None:
             self._refuse_beside_container(self.container, settings)
         for volume in self.volumes:
-            check_volume("docker_volumes", volume)
+            check_volume("backend 'docker': volumes", volume)
 
     def _refuse_of_this_machine(self, over: str) -> None:
-        remedies = {"mount_cwd_to_workspace": "use docker_volumes", "run_as_host_user": "use docker_user"}
+        remedies = {"mount_cwd_to_workspace": "use volumes", "run_as_host_user": "use user"}
         for name, remedy in remedies.items():
             if getattr(self, name):
                 raise UnsupportedError(
@@ -130,5 +131,5 @@ class DockerSettings(BackendSettings):
 
     def _refuse_beside_container(self, container: str, settings: EnvironmentSettings) -> None:
         if not _CONTAINER.fullmatch(container):
-            raise SettingsError(f"docker_container is {container!r}; give the name or the id of one container")
-        refuse_beside(settings, "docker_container", _OF_NEW_CONTAINERS)
+            raise SettingsError(f"backend 'docker': container is {container!r}; give the name or id of one container")
+        refuse_beside(settings, "container", _OF_NEW_CONTAINERS)

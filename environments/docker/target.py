@@ -80,7 +80,7 @@ def container_address(engine: Engine, api: APIClient, container: str, port: int)
     if mode == "none":
         raise UnsupportedError(
             f"backend 'docker': container {short} has no network, so that no port of it can be reached; have it get "
-            "one, such as by docker_network"
+            "one, such as by the setting network"
         )
     if mode == "host":
         return _on_engines_machine(engine, "", port)
@@ -91,7 +91,7 @@ def container_address(engine: Engine, api: APIClient, container: str, port: int)
         return _on_engines_machine(engine, str(published.get("HostIp") or ""), int(published["HostPort"]))
     raise UnsupportedError(
         f"backend 'docker': port {port} of container {short} cannot be reached from here, which is not on the networks "
-        f"of the engine at {engine.address}; have it published, such as by docker_extra_args "
+        f"of the engine at {engine.address}; have it published, such as by the setting extra_args "
         f'["--publish={port}"]'
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from environments.errors import SettingsError, UnsupportedError
+from environments.network.setting import Network
 from environments.settings import BackendSettings, EnvironmentSettings
 
 
@@ -19,10 +20,10 @@ class LocalSettings(BackendSettings):
     sandbox: Literal["none", "bubblewrap"] = "none"
     """`bubblewrap` is another name for the backend `bubblewrap`; `none` lets commands do what this user may do."""
     sandbox_paths: tuple[str, ...] = ()
-    """Another name for `bubblewrap_paths`."""
+    """`paths` of backend `bubblewrap`."""
     sandbox_read_only_paths: tuple[str, ...] = ()
     """Another name for `bubblewrap_read_only_paths`."""
-    sandbox_network: bool = False
+    sandbox_network: Network = "none"
     """Another name for `bubblewrap_network`."""
 
     def leads_to(self) -> tuple[str, Mapping[str, object]] | None:
@@ -39,11 +40,11 @@ class LocalSettings(BackendSettings):
         """Refuse what would have no effect, see `BackendSettings`."""
         if self.sandbox != "none":
             raise UnsupportedError(
-                "backend 'local' has no sandbox, and local_sandbox asks for one; let load_settings or "
+                "backend 'local' has no sandbox, and sandbox asks for one; let load_settings or "
                 f"create_environment make the settings, or take backend {self.sandbox!r}"
             )
         for name in ("sandbox_paths", "sandbox_read_only_paths", "sandbox_network"):
-            if getattr(self, name):
+            if getattr(self, name) not in ((), "none"):
                 raise SettingsError(
                     f"local_{name} is set, and there is no sandbox; take backend bubblewrap (TERMINAL_ENV), or leave "
                     f"local_{name} unset"

@@ -25,6 +25,7 @@ from environments.loop import in_worker
 from environments.modal.listing import list_targets
 from environments.modal.sandbox import (
     KEPT_TTL,
+    allowed,
     create,
     detach,
     image,
@@ -40,6 +41,7 @@ from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
 from environments.modal.snapshots import Snapshot, delete_image
 from environments.modal.stream import ModalStream
+from environments.network.setting import Network
 from environments.owner import MARKER_VARIABLE
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
@@ -173,6 +175,13 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             find = partial(modal.App.lookup.aio, name, create_if_missing=True, client=self._client)
             self._app = await service.retried(find, f"app {name} cannot be found")
 
+    async def change_network(self, sandbox: modal.Sandbox, network: Network) -> None:
+        """Have a sandbox reach other hosts, see `SandboxEnvironment`."""
+        networks, names = allowed(() if network == "none" else network)
+        change = sandbox._experimental_set_outbound_network_policy.aio
+        lists = {"outbound_cidr_allowlist": networks, "outbound_domain_allowlist": names}
+        await service.retried(partial(change, **lists), "the network of a sandbox cannot be changed")
+
     async def create_sandbox(self, key: str | None) -> modal.Sandbox:
         """Create a sandbox, from the snapshot of the files that are kept if there is one, see `SandboxEnvironment`."""
         kept = Snapshot(key) if key else None
@@ -269,8 +278,9 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         await in_worker(Snapshot.of_fork(snapshot).forget)
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
-        """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
-        return replace(self.settings, own=replace(self._own, image=snapshot, dockerfile_commands=(), sandbox=None))
+        """Return settings with a snapshot as the image, which has the lines of the Dockerfile in it."""
+        settings = super().settings_on(snapshot)
+        return replace(settings, own=replace(ModalSettings.of(settings), dockerfile_commands=()))
 
     def id_of(self, sandbox: modal.Sandbox) -> str:
         """Return the id of a sandbox, see `SandboxEnvironment`."""
@@ -285,9 +295,9 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return f"sandbox {sandbox.object_id} has ended ({code}){why}"
 
     def _limits_of_life(self) -> str:
-        limit = f"modal_sandbox_timeout of {self._own.sandbox_timeout} s"
+        limit = f"sandbox_timeout of {self._own.sandbox_timeout} s"
         idle = self._own.idle_timeout
-        return f"{limit} and its modal_idle_timeout of {idle} s" if idle else limit
+        return f"{limit} and its idle_timeout of {idle} s" if idle else limit
 
     def kept_key(self) -> str:
         """Return the key of the task's kept files, see `SandboxEnvironment`."""
@@ -308,7 +318,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             remedy = (
                 f"create it with encrypted_ports=[{port}]"
                 if self._joined
-                else f"have {port} among modal_ports (TERMINAL_MODAL_PORTS)"
+                else f"have {port} among ports (TERMINAL_MODAL_PORTS)"
             )
             raise UnsupportedError(
                 f"backend 'modal': sandbox {sandbox.object_id} was created without a tunnel to port {port}; {remedy}"

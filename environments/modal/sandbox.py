@@ -19,6 +19,8 @@ from environments.found_target import CREATED, sandbox_labels
 from environments.log import logger
 from environments.modal.service import service
 from environments.modal.settings import ModalSettings, volume_parts
+from environments.network.rules import service_lists
+from environments.network.setting import Network
 from environments.settings import EnvironmentSettings
 from environments.short_commands.sandbox import kept_key
 from environments.starting import current_start
@@ -46,6 +48,8 @@ class SandboxOptions(TypedDict):
     cpu: tuple[float, float] | None
     memory: tuple[int, int] | None
     block_network: bool
+    outbound_cidr_allowlist: list[str] | None
+    outbound_domain_allowlist: list[str] | None
     encrypted_ports: list[int]
     volumes: dict[str | os.PathLike[str], modal.Volume | modal.CloudBucketMount]
 
@@ -67,6 +71,7 @@ def options(settings: EnvironmentSettings) -> SandboxOptions:
     """Return how to create a sandbox. Limits are given as what is reserved and as what is never exceeded."""
     own = ModalSettings.of(settings)
     cpu, memory = settings.container_cpu, settings.container_memory
+    networks, names = allowed(own.network)
     return SandboxOptions(
         timeout=own.sandbox_timeout,
         idle_timeout=own.idle_timeout,
@@ -74,10 +79,17 @@ def options(settings: EnvironmentSettings) -> SandboxOptions:
         region=list(own.region) or None,
         cpu=(cpu, cpu) if cpu else None,
         memory=(memory, memory) if memory else None,
-        block_network=not own.network,
+        block_network=own.network == "none",
+        outbound_cidr_allowlist=networks,
+        outbound_domain_allowlist=names,
         encrypted_ports=list(own.ports),
         volumes=dict(_volume(text) for text in own.volumes),
     )
+
+
+def allowed(network: Network) -> tuple[list[str] | None, list[str] | None]:
+    """Return the networks and the names that a sandbox may reach; None where there is no list of them."""
+    return service_lists("modal_network", network) if isinstance(network, tuple) else (None, None)
 
 
 def variables(own: ModalSettings) -> modal.Secret | None:

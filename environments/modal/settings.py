@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from environments.errors import SettingsError
+from environments.network.rules import service_lists
+from environments.network.setting import Network
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 from environments.variables import check_names, for_target
 
@@ -53,8 +55,8 @@ class ModalSettings(BackendSettings):
     """Variables for everything that runs in the sandbox."""
     forward_env: tuple[str, ...] = ()
     """Names of variables of this process, set there, as a secret, to the value they have here."""
-    network: bool = True
-    """Whether the sandbox has a network."""
+    network: Network = "full"
+    """`full` is Modal's network, `none` is none, and a list has the hosts that Modal lets it reach, without ports."""
     ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = ()
     """Ports of the sandbox that anybody may connect to, through TLS, where `address()` says."""
     sandbox: str | None = None
@@ -71,17 +73,18 @@ class ModalSettings(BackendSettings):
 
     def refuse(self, settings: EnvironmentSettings) -> None:
         """Refuse what cannot be, see `BackendSettings`."""
-        check_names("modal_env and modal_forward_env", (*self.env, *self.forward_env))
+        check_names("env and forward_env of backend 'modal'", (*self.env, *self.forward_env))
         if self.sandbox is not None:
             if not _SANDBOX.fullmatch(self.sandbox):
                 raise SettingsError(f"modal_sandbox is {self.sandbox!r}; give the id of one sandbox, such as sb-abc123")
             refuse_beside(settings, "modal_sandbox", _OF_NEW)
-        if self.ports and not self.network:
-            raise SettingsError("modal_ports and modal_network = false contradict each other; keep one")
+        if self.ports and self.network == "none":
+            raise SettingsError("modal_ports and modal_network = none contradict each other; keep one")
+        service_lists("modal_network", self.network)
         for volume in self.volumes:
             name, path, mode = volume_parts(volume)
             if not name or not path.startswith("/") or mode not in ("", "ro"):
-                raise SettingsError(f"modal_volumes: {volume!r} should be `name:/path` or `name:/path:ro`")
+                raise SettingsError(f"backend 'modal': volumes: {volume!r} should be `name:/path` or `name:/path:ro`")
 
 
 def volume_parts(text: str) -> tuple[str, str, str]:

@@ -81,11 +81,11 @@ class NetworkProxy:
 
     Args:
         hosts: The list.
-        note: Called with host, port and reason of each connection that is refused.
+        note: Called with host and port of each connection that is refused.
         lookup: Looks up names.
     """
 
-    def __init__(self, hosts: Sequence[str], note: Callable[[str, int, str], object], lookup: Lookup = look_up) -> None:
+    def __init__(self, hosts: Sequence[str], note: Callable[[str, int], object], lookup: Lookup = look_up) -> None:
         self.port = FIRST_PORT + int.from_bytes(os.urandom(4), "big") % PORTS
         """The port that it has in the target, the same in each."""
         self._rules = Rules(hosts)
@@ -209,8 +209,8 @@ class NetworkProxy:
                     raise
                 self._reached[connection] = host, port, address
                 return reader, writer
-        except RefusedError as error:
-            self._note(str(host), port, str(error))
+        except RefusedError:
+            self._note(str(host), port)
             raise
         raise _FailedError(502, failed)
 

@@ -1,18 +1,17 @@
-"""Hosts that a target may reach: the setting `network`, the forms of a host, and public addresses."""
+"""Hosts that a target may reach: entries of a list, the forms of a host, and public addresses."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
-from environments.errors import SettingsError
+from environments.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
+    from environments.network.setting import Network
 
 Address = IPv4Address | IPv6Address
 Host = str | Address
@@ -28,7 +27,6 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _NAME = re.compile(r"(?!.{254})([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 _FORMS = "a host (example.org), its subdomains (*.example.org), an address or a network, each with :PORT or without"
-_OFF, _ON = ("false", "no", "off", "0", "n", "f"), ("true", "yes", "on", "1", "y", "t")
 
 
 def is_public(address: Address) -> bool:
@@ -197,57 +195,24 @@ def _parsed(text: object) -> Entry:
         raise ValueError(f"{text!r:.100} is not understood ({error}); give {_FORMS}, without scheme and path") from None
 
 
-def checked_network(value: object) -> Network:
-    """Return the one form of a `network` setting.
+def service_lists(setting: str, network: Network) -> tuple[list[str], list[str]]:
+    """Return IPv4 networks and names of a list, for a service that holds them itself, but no ports.
 
     Args:
-        value: `full`, `none`, a truth value, or a list of hosts, also as JSON.
+        setting: Its name, for errors.
+        network: The setting; without a list both are empty.
 
     Raises:
-        ValueError: It is something else.
+        UnsupportedError: An entry is one that the service cannot hold.
     """
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            raise ValueError('it should be full, none, or a list as JSON, such as ["example.org"]') from None
-    if isinstance(value, list | tuple):
-        Rules(value)
-        return tuple(value)
-    word = str(value).lower() if isinstance(value, str | int) else ""
-    if word == "full" or word in _ON:
-        return "full"
-    if word == "none" or word in _OFF:
-        return "none"
-    raise ValueError('it should be full, none, or a list of hosts, such as ["example.org", "*.example.org"]')
-
-
-def network_argument(value: object) -> Network:
-    """Return the one form of what `set_network` was given.
-
-    Raises:
-        SettingsError: It is none, see `checked_network`.
-    """
-    try:
-        return checked_network(value)
-    except ValueError as error:
-        raise SettingsError(f"network: {error}") from None
-
-
-class _Checked:
-    """Has pydantic check a setting by `checked_network`."""
-
-    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> Any:  # noqa: ANN401
-        from pydantic_core import PydanticCustomError, core_schema
-
-        def check(value: object) -> Network:
-            try:
-                return checked_network(value)
-            except ValueError as error:
-                raise PydanticCustomError("network", "{why}", {"why": str(error)}) from None
-
-        return core_schema.no_info_plain_validator_function(check)
-
-
-Network = Annotated[Literal["full", "none"] | tuple[str, ...], _Checked()]
-"""The type of a `network` setting: the machine's network, none, or the hosts that can be reached."""
+    networks, names = [], []
+    for entry in map(_parsed, network if isinstance(network, tuple) else ()):
+        if entry.port is not None:
+            raise UnsupportedError(f"{setting}: the service holds no ports; leave the port of {entry.text!r} out")
+        if isinstance(entry.network, IPv6Network):
+            raise UnsupportedError(f"{setting}: the service holds IPv4 addresses alone; leave {entry.text!r} out")
+        if entry.network:
+            networks.append(str(entry.network))
+        else:
+            names.append(f"*.{entry.name}" if entry.below else entry.name)
+    return networks, names

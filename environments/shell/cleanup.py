@@ -27,6 +27,8 @@ async def renew(env: PersistentShellEnvironment) -> None:
         TerminalError: A process could not be ended.
     """
     _abandon_all(env)
+    if env.network:
+        env.network.reset()
     earlier, env.session_of_execute = env.session_of_execute, Session(env, env.shells)
     await env.scratch.remove()
     if survivors := await _end_processes(env, env.ready_since, takes_strays=True):
@@ -37,6 +39,8 @@ async def renew(env: PersistentShellEnvironment) -> None:
 async def end_all(env: PersistentShellEnvironment) -> None:
     """End all that was started, and take the target down."""
     _abandon_all(env)
+    if env.network:
+        env.network.stop()
     try:
         if not env.stop_ends_all:
             with contextlib.suppress(TerminalError):

@@ -145,6 +145,8 @@ class Commands(Internal):
         """
         env = self._env
         generation = await env.life.ensure_started()
+        if env.network:
+            await env.network.ensure()
         found = None
         if user is not None:
             if generation != self._users_generation:
@@ -186,6 +188,8 @@ class Commands(Internal):
         is_killed = outcome.exit_code == KILLED_EXIT_CODE and not outcome.reason
         if is_killed and (why := await answered(self._env.why_killed)):
             outcome.notes.append(why)
+        if not command.is_own and self._env.network and (note := self._env.network.take_note()):
+            outcome.notes.append(note)
         if not command.is_own and (scope := self._scope_processes()):
             await scope.add_command(running)
 

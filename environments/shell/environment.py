@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from environments.base import BaseEnvironment
 from environments.errors import UnsupportedError
 from environments.loop import Call, current, on_loop, run, waits_for
+from environments.network.setting import network_argument
 from environments.owner import Owner
 from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
@@ -31,6 +32,7 @@ from environments.shell.users import Scratch, TargetUser, find_user, made_of
 
 if TYPE_CHECKING:
     from environments.shell.files import ShellFiles
+    from environments.shell.network import TargetNetwork
     from environments.target import Address, Target
 
 T = TypeVar("T")
@@ -66,11 +68,18 @@ class PersistentShellEnvironment(BaseEnvironment):
     """Whether the target is the same after every loss, such as a host to which the link was dropped."""
     has_snapshots: ClassVar[bool] = False
     """True if `take_snapshot` and `drop_snapshot` are implemented."""
+    proxies_network: ClassVar[bool] = False
+    """Whether a `network` setting that is a list is held by a proxy, as the target then has no network of its own."""
+    more_pythons: ClassVar[Sequence[str]] = ()
+    """Paths of Pythons in the target that are at no usual place."""
     internal: Commands
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self.id = f"{Owner.this_process().mark}-{os.urandom(4).hex()}"
+        hosts = getattr(settings.own, "network", None)
+        self.network = self._network_of(hosts) if self.proxies_network and isinstance(hosts, tuple) else None
+        """Holds the target to the hosts that the settings list; None where they list none."""
         self.life = Lifecycle(self, settings.env, stays=self.target_stays, reporter=self.progress)
         self.shells: Shells = Shells(self, self.life)
         self.scratch = Scratch(self)
@@ -84,6 +93,13 @@ class PersistentShellEnvironment(BaseEnvironment):
         """When it was first ready, on the target's clock, see `Quarry.since`."""
         self.forked_from: str | None = None
         """The snapshot that was taken for this environment alone, see `fork`."""
+
+    def _network_of(self, hosts: Sequence[str]) -> TargetNetwork:
+        from environments.shell.network import TargetNetwork  # most have no list
+
+        network = TargetNetwork(self, hosts)
+        self.passthrough.fixed = network.variables
+        return network
 
     # What a backend answers.
 
@@ -319,6 +335,8 @@ class PersistentShellEnvironment(BaseEnvironment):
     async def prepare(self) -> None:
         """Start the target, and open the session and what ends its commands, see `BaseEnvironment`."""
         await self.life.ensure_started()
+        if self.network:
+            await self.network.ensure()
         self.command_sent()  # which goes on beside the opening of the session
         await self.session_of_execute.variable("PWD")
         await self.shells.control.await_reserve()
@@ -332,6 +350,21 @@ class PersistentShellEnvironment(BaseEnvironment):
     def is_ready(self) -> bool:
         """Whether the session's shell is still there, as far as its stream tells, see `BaseEnvironment`."""
         return self.life.is_ours and self.life.stage is Stage.STARTED and self.session_of_execute.is_ready
+
+    @on_loop
+    async def set_network(self, network: str | Sequence[str]) -> None:
+        """Change the list of hosts that can be reached, see `BaseEnvironment`."""
+        hosts = network_argument(network)
+        self.life.check()
+        if self.network:
+            self.network.set(hosts)
+        elif self.proxies_network:
+            raise UnsupportedError(
+                f"backend {self.settings.env!r}: this environment was made without a list of hosts, so that it cannot "
+                f"be given another; make it with {self.settings.own.prefix}network as a list, which may be empty"
+            )
+        else:
+            super().set_network(hosts)
 
     def renew(self) -> None:
         """End all that was started, and have the next command begin a new session, see `BaseEnvironment`."""

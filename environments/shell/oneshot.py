@@ -17,7 +17,7 @@ from environments.result import CommandResult
 from environments.shell.dialect.base import Exported, Where
 from environments.shell.lifecycle import weakly
 from environments.shell.output import Outcome, Output
-from environments.shell.pool import ATTEMPTS, Pool, Shells
+from environments.shell.pool import ATTEMPTS, ShellPool, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
 from environments.shell.users import IDENTITY, TargetUser
 
@@ -78,7 +78,7 @@ class OneshotRunner:
 
     async def _until_begun(
         self,
-        pool: Pool,
+        pool: ShellPool,
         there: Command,
         user: TargetUser | None,
         sink_on: Callable[[Stream], Sink],
@@ -189,7 +189,7 @@ class OneshotRunner:
             kept = {*command.env, *(IDENTITY if user else ())}
             text = exported.taken_up_by(command.text, kept)
             return command._replace(text=text, cwd=cwd, env={**exported.due, **command.env})
-        given = {} if command.is_own else env.passthrough.values()
+        given = {} if command.is_own else env.passthrough.all_values()
         return command._replace(cwd=cwd, env={**given, **command.env})
 
     async def _directory(self, command: Command) -> str:

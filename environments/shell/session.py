@@ -226,7 +226,7 @@ class Session:
     def _due(self, given: Mapping[str, int] | None = None) -> dict[str, str]:
         """Return the variables that are to go along with the next request: each is given once."""
         known = self._given if given is None else given
-        variables = {**self._shells.exports(self._user), **self._env.passthrough.values()}
+        variables = {**self._shells.exports(self._user), **self._env.passthrough.all_values()}
         return {name: value for name, value in variables.items() if name not in known}
 
     def _due_with(self, state: SessionState) -> dict[str, str]:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from environments.claim import SharedClaim
-from environments.errors import EnvironmentStartError
+from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.loop import on_loop
+from environments.network.rules import service_lists
+from environments.network.setting import Network, network_argument
 from environments.owner import Owner
 from environments.settings import EnvironmentSettings, hermes_home
 from environments.short_commands.environment import PerCommandEnvironment
@@ -56,6 +60,8 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         """The id or the name of another program's sandbox."""
         self._sandbox: S | None = None
         self._claim: SharedClaim[S] | None = None
+        self._network: Network | None = None
+        """What `set_network` was given, which a new sandbox is given too."""
 
     # What a backend answers, besides what `PerCommandEnvironment` asks.
 
@@ -74,6 +80,10 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         Args:
             key: The key of its files, if they are to be kept.
         """
+
+    @abstractmethod
+    async def change_network(self, sandbox: S, network: Network) -> None:
+        """Have a sandbox reach other hosts. Raises the client's errors."""
 
     @abstractmethod
     async def find_kept(self, key: str) -> S | None:
@@ -152,7 +162,37 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
                 self._sandbox = await self.join_sandbox(self._joined)
             elif self._sandbox is None or not await self.revive(self._sandbox):
                 self._sandbox = await self._begin()
+            if self._network is not None:
+                await self.change_network(self.sandbox, self._network)
         self.observation.target = ("sandbox", self.id_of(self.sandbox))
+
+    @on_loop
+    async def set_network(self, network: str | Sequence[str]) -> None:
+        """Have the service hold the sandbox to other hosts, see `BaseEnvironment`."""
+        hosts = network_argument(network)
+        service_lists("network", hosts)
+        if self._joined:
+            raise UnsupportedError(
+                f"backend {self.backend!r}: sandbox {self._joined} is another program's, and its network is not changed"
+            )
+        await self.life.ensure_started()
+        with self.service.reported("the network of the sandbox cannot be changed"):
+            await self.change_network(self.sandbox, hosts)
+        self._network = hosts
+
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return settings for a sandbox of its own on a snapshot, see `PersistentShellEnvironment`."""
+        settings = super().settings_on(snapshot)
+        own: Any = settings.own
+        network = own.network if self._network is None else self._network
+        return replace(settings, own=replace(own, sandbox=None, network=network))
+
+    def renew(self) -> None:
+        """End all that was started, and bring back the network of the settings, see `BaseEnvironment`."""
+        super().renew()
+        if self._network is not None:
+            self.set_network(self.settings.own.network)  # type: ignore[attr-defined]  # of the backends here
+            self._network = None
 
     async def _begin(self) -> S:
         if not self.settings.container_persistent:
@@ -163,7 +203,11 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         async def begin(others: S | None) -> S:
             if others is not None and await self.revive(others):
                 return others
-            return await self.find_kept(key) or await self.create_sandbox(key)
+            kept = await self.find_kept(key)
+            network: Network = self.settings.own.network  # type: ignore[attr-defined]  # of the backends here
+            if kept is not None and network != "full":  # its last use may have changed it
+                await self.change_network(kept, network)
+            return kept or await self.create_sandbox(key)
 
         self._claim = self._claim or SharedClaim(claim_name(self.backend, key))
         sandbox = await self._claim.joined(begin)

@@ -37,6 +37,8 @@ class SingularityEnvironment(PersistentShellEnvironment):
     settings_class = SingularitySettings
     ends_with_program = True
 
+    proxies_network = True
+
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._machine = machine_of(settings)
         self.max_streams = self._machine.max_streams
@@ -248,5 +250,5 @@ class SingularityEnvironment(PersistentShellEnvironment):
             return self._machine.address(instance.record.ip, port)
         raise UnsupportedError(
             f"backend 'singularity': instance {instance.name} has no network that its machine is on, so that no port "
-            "of it can be reached; leave singularity_network on"
+            "of it can be reached; leave network on"
         )

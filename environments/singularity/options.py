@@ -56,15 +56,15 @@ def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
         source, *rest = bind.split(":")
         [(path, kind)] = machine.look(source)
         if not kind:
-            raise SettingsError(f"singularity_binds: {bind!r}: there is no {path}{machine.where or ' here'}")
+            raise SettingsError(f"backend 'singularity': binds: {bind!r}: there is no {path}{machine.where or ' here'}")
         options += ["--bind", ":".join([str(path), *rest])]
-    if not own.network:
+    if own.network != "full":
         options += ["--net", "--network", "none"]
     if own.gpu:
         if not machine.look(_GPU_DRIVER)[0][1]:  # the engine would only warn, and go on without
             raise UnsupportedError(
-                f"backend 'singularity' cannot provide singularity_gpu: no NVIDIA driver is loaded on "
-                f"{machine.place or 'this machine'}; install it, or leave singularity_gpu off"
+                f"backend 'singularity' cannot provide gpu: no NVIDIA driver is loaded on "
+                f"{machine.place or 'this machine'}; install it, or leave gpu off"
             )
         options.append("--nv")
     return options
@@ -78,7 +78,7 @@ def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> 
     names: list[str] = []
     why = ""
     if "unknown flag" in low:
-        flags = {**LIMITS, "singularity_network": "--net", "singularity_gpu": "--nv"}
+        flags = {**LIMITS, "network": "--net", "gpu": "--nv"}
         names = [name for name, flag in flags.items() if flag in low]
         why = "this version of the engine lacks the option"
     elif "cpus value" in low:
@@ -90,7 +90,7 @@ def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> 
     elif settings.container_disk and ("loop device" in low or "fuse" in low):
         names = ["container_disk"]
         why = "the engine cannot mount a file system of fixed size: " + _line_with(text, "loop device", "fuse")
-    elif not SingularitySettings.of(settings).network and "network" in low:
+    elif SingularitySettings.of(settings).network != "full" and "network" in low:
         names = ["singularity_network"]
         why = _line_with(text, "network")
     if not names:
@@ -111,8 +111,8 @@ def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
     """
     if SingularitySettings.of(settings).binds and "user bind control" in text.lower():
         raise UnsupportedError(
-            "backend 'singularity' cannot do singularity_binds here: the engine's administrator has switched "
-            "`user bind control` off. Leave singularity_binds unset"
+            "backend 'singularity' cannot do binds here: the engine's administrator has switched "
+            "`user bind control` off. Leave binds unset"
         )
 
 
@@ -196,7 +196,9 @@ def overlay(client: Client, settings: EnvironmentSettings, image: str) -> Iterat
     if SingularitySettings.of(settings).read_only:
         if settings.container_persistent or settings.container_disk:
             raise SettingsError(
-                "singularity_read_only leaves nothing to keep or to limit; unset it, or container_persistent and "
+                "backend 'singularity': read_only leaves nothing to keep or to limit; unset it, or "
+                "container_persistent "
+                "and "
                 "container_disk"
             )
         yield []

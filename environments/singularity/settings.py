@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from environments.errors import SettingsError
+from environments.network.setting import Network
 from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
 
 _INSTANCE = re.compile(r"[a-zA-Z0-9_.-]+")
@@ -34,8 +35,8 @@ class SingularitySettings(BackendSettings):
     cannot be given along with it."""
     binds: tuple[str, ...] = ()
     """Mounts, each `host_path:/container_path` or with `:ro` behind it."""
-    network: bool = True
-    """Whether the instance shares its machine's network; if not, there is none."""
+    network: Network = "full"
+    """`full` shares the machine's network, `none` has none, and a list has the hosts that alone can be reached."""
     gpu: bool = False
     """Whether the instance has its machine's NVIDIA GPUs."""
     read_only: bool = False
@@ -54,13 +55,15 @@ class SingularitySettings(BackendSettings):
         """Refuse names and mounts of a wrong form, see `BackendSettings`."""
         if self.instance is not None:
             if not _INSTANCE.fullmatch(self.instance):
-                raise SettingsError(f"singularity_instance is {self.instance!r}; give the name of one instance")
-            refuse_beside(settings, "singularity_instance", _OF_NEW)
+                raise SettingsError(
+                    f"backend 'singularity': instance is {self.instance!r}; give the name of one instance"
+                )
+            refuse_beside(settings, "instance", _OF_NEW)
         for bind in self.binds:
             parts = bind.split(":")
             wrong = not 2 <= len(parts) <= 3 or not parts[1].startswith("/") or parts[2:] not in ([], ["ro"], ["rw"])
             if wrong or "," in bind:  # a comma would make it two mounts
                 raise SettingsError(
-                    f"singularity_binds: {bind!r} should be host_path:/container_path, or "
+                    f"backend 'singularity': binds: {bind!r} should be host_path:/container_path, or "
                     "host_path:/container_path:ro, without a comma"
                 )

@@ -66,7 +66,7 @@ def resolve(settings: SSHSettings) -> Route:
     text = _config_text(settings.config)
     key = Path(settings.key).expanduser() if settings.key else None
     if key and not key.is_file():
-        raise SettingsError(f"ssh_key: there is no file {key}; set TERMINAL_SSH_KEY to the path of a private key")
+        raise SettingsError(f"backend 'ssh': there is no file {key}; set key (TERMINAL_SSH_KEY) to a private key")
     return _route(text, settings.host, user=settings.user, port=settings.port, key=key)
 
 
@@ -79,7 +79,7 @@ def _check_host(host: str) -> None:
         return
     values = {"HOST": name.strip("[]") if has_port else place, "USER": user, "PORT": port if has_port else ""}
     instead = " ".join(f"TERMINAL_SSH_{name}={value}" for name, value in values.items() if value)
-    raise SettingsError(f"ssh_host is {host!r}, and should be the host alone; set {instead}")
+    raise SettingsError(f"backend 'ssh': host is {host!r}, and should be the host alone; set {instead}")
 
 
 def _route(
@@ -151,7 +151,7 @@ def _config_text(path: str | None) -> str:
     if path is not None:
         file = Path(path).expanduser()
         if not file.is_file():
-            raise SettingsError(f"ssh_config: there is no file {file}; set TERMINAL_SSH_CONFIG to one that exists")
+            raise SettingsError(f"backend 'ssh': there is no file {file}; set config (TERMINAL_SSH_CONFIG) to one")
         return "\n".join(_lines(file, 0))
     # Each begins a block of its own, so that the last of one file does not go on in the next.
     parts = ("\n".join(["Host *", *_lines(Path(name).expanduser(), 0)]) for name in (USER_CONFIG, SYSTEM_CONFIG))

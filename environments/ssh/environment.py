@@ -36,7 +36,7 @@ RECONNECT_LIMIT = 2.0
 
 
 class SSHEnvironment(PersistentShellEnvironment):
-    """Runs commands on the host that `ssh_host` names, as the user that `ssh_user` names.
+    """Runs commands on the host that `host` names, as the user that `user` names.
 
     All shells are channels of one connection. Another one is opened only when the server allows no more channels on
     it (its `MaxSessions`), as a command must not wait for a background process that may never end.

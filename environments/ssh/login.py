@@ -29,7 +29,7 @@ CONNECT_TIMEOUT = 20.0
 _USUAL_KEYS = ("id_rsa", "id_ecdsa", "id_ed25519")
 """Names of keys in ~/.ssh that are offered where none is configured."""
 _PUBLIC = re.compile(rb"(ssh|ecdsa|sk-\w+)-\S+ AAAA|---- BEGIN SSH2 PUBLIC KEY")
-_SHOWS_KEY = "Tell where the private key is by ssh_key (TERMINAL_SSH_KEY)"
+_SHOWS_KEY = "Tell where the private key is by key (TERMINAL_SSH_KEY)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _public_key(path: Path) -> str:
     private = path.with_suffix("")
     found = path.suffix == ".pub" and private.is_file()
     return (
-        f"{path} is the public half of a key, which is for the server; set ssh_key (TERMINAL_SSH_KEY) to the private "
+        f"{path} is the public half of a key, which is for the server; set key (TERMINAL_SSH_KEY) to the private "
         f"one{f', {private}' if found else ''}"
     )
 

@@ -202,6 +202,7 @@ class AsyncEnvironment(Commands):
     session_variable = as_coroutine(Internal.variable, path="sync.internal")
     scratch_directory = as_coroutine(Internal.scratch_directory, path="sync.internal")
     prepare = as_coroutine(BaseEnvironment.prepare)
+    set_network = as_coroutine(BaseEnvironment.set_network)
     cleanup = _end = as_coroutine(BaseEnvironment.cleanup, to_end=True)
 
     async def session(self, name: str, *, cwd: str | None = None, user: str | int | None = None) -> AsyncSession:

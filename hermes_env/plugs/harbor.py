@@ -55,7 +55,18 @@ class HermesEnvironment(BaseEnvironment):
     @property
     def capabilities(self) -> EnvironmentCapabilities:
         """What the backend can do of what a task may ask for."""
-        return EnvironmentCapabilities(disable_internet="network" in self._can, gpus="gpus" in self._can)
+        has_list, by_proxy = "network" in self._can, self._backend in ("docker", "singularity")
+        return EnvironmentCapabilities(
+            disable_internet=has_list,
+            network_allowlist=has_list,
+            network_allowlist_hostnames=has_list,
+            network_allowlist_wildcard_hostnames=has_list,
+            network_allowlist_ipv4_addresses=has_list,
+            network_allowlist_ipv4_cidrs=has_list,
+            network_allowlist_ipv6_addresses=has_list and by_proxy,
+            network_allowlist_ipv6_cidrs=has_list and by_proxy,
+            gpus="gpus" in self._can,
+        )
 
     @classmethod
     def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
@@ -84,10 +95,16 @@ class HermesEnvironment(BaseEnvironment):
         asked = {
             "container_cpu": self._resource_limit_value("cpu", auto_mode=ResourceMode.LIMIT),
             "container_memory": self._resource_limit_value("memory", auto_mode=ResourceMode.LIMIT),
-            "network": False if self.network_policy.network_mode == NetworkMode.NO_NETWORK else None,
+            "network": self._network(),
             "gpus": str(self.task_env_config.gpus) if self.task_env_config.gpus else None,
         }
         return {name: value for name, value in asked.items() if value is not None}
+
+    def _network(self) -> object:
+        policy = self.network_policy
+        if policy.network_mode == NetworkMode.ALLOWLIST:
+            return list(policy.allowed_hosts)
+        return "none" if policy.network_mode == NetworkMode.NO_NETWORK else None
 
     async def start(self, force_build: bool) -> None:
         """Start the target, and make the directories that the trial needs."""

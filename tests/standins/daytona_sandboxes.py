@@ -50,6 +50,8 @@ class Sandbox:
             "labels": self.labels,
             "public": False,
             "networkBlockAll": bool(spec.get("networkBlockAll")),
+            "networkAllowList": spec.get("networkAllowList"),
+            "domainAllowList": spec.get("domainAllowList"),
             "kvm": False,
             "target": spec.get("target") or "local",
             "cpu": spec.get("cpu") or 1,
@@ -179,6 +181,12 @@ class Sandboxes:
         sandbox = self.find(request)
         sandbox.labels = (await request.json())["labels"]
         return web.json_response({"labels": sandbox.labels})
+
+    async def set_network(self, request: web.Request) -> web.Response:
+        sandbox = self.find(request)
+        sandbox.spec |= {"networkBlockAll": False, "networkAllowList": None, "domainAllowList": None}
+        sandbox.spec |= await request.json()
+        return web.json_response(sandbox.describe())
 
     async def set_interval(self, request: web.Request) -> web.Response:
         sandbox = self.find(request)

@@ -51,6 +51,7 @@ class DaytonaServer:
             web.delete(one, control.delete, name="delete"),
             web.get(f"{one}/toolbox-proxy-url", control.toolbox_proxy_url, name="toolbox_proxy_url"),
             web.get(f"{one}/ports/{{port}}/preview-url", control.preview_url, name="preview_url"),
+            web.post(f"{one}/network-settings", control.set_network, name="set_network"),
             web.put(f"{one}/labels", control.set_labels, name="set_labels"),
             web.post(f"{one}/{{kind:auto(?:stop|archive|delete)}}/{{minutes}}", control.set_interval, name="interval"),
             web.post(f"{one}/start", control.start, name="start"),

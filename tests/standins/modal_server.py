@@ -240,6 +240,10 @@ class CommandRouter(Service):
             raise GRPCError(Status.FAILED_PRECONDITION, "stdin is closed") from error
         return router.TaskExecStdinWriteResponse()
 
+    async def TaskSetNetworkAccess(self, request: Message) -> Message:
+        self._sandbox(request).definition.network_access.CopyFrom(request.network_access)
+        return router.TaskSetNetworkAccessResponse()
+
     async def TaskSnapshotFilesystem(self, request: Message) -> Message:
         image = f"im-snapshot{next(self._state.numbers)}"
         self._state.snapshots[image] = await self._sandbox(request).box.snapshot()

@@ -152,6 +152,11 @@ def _end_fork(env: BaseEnvironment, context: Context) -> None:
         fork.cleanup()
 
 
+def _set_network(env: BaseEnvironment, context: Context) -> None:
+    with contextlib.suppress(UnsupportedError):
+        env.set_network(["example.org", "127.0.0.1:9"])
+
+
 OPERATIONS: dict[str, Operation] = {
     "execute": Operation(("execute",), lambda env, _: env.execute("echo old")),
     "execute with a callback": Operation(
@@ -242,6 +247,7 @@ OPERATIONS: dict[str, Operation] = {
     "Process.kill": _on_process("kill"),
     "snapshot": Operation(("snapshot",), _snapshot, most=8),
     "fork": Operation(("fork",), _fork, undo=_end_fork, most=8),
+    "set_network": Operation(("set_network",), _set_network),
     "renew": Operation(("renew",), lambda env, _: env.renew(), ends=True, most=12),
     "cleanup": Operation(("cleanup",), lambda env, _: env.cleanup(), ends=True, most=12),
     "execute_code": Operation(("execute_code",), lambda env, _: execute_code("print(1)", env=env, tools={}), most=16),
@@ -295,6 +301,7 @@ OF_A_BACKEND = (
     "put_dir",
     "Process.read",
     "Process.kill",
+    "set_network",
     "fork",
     "cleanup",
     "execute_code with a tool call",

@@ -19,7 +19,7 @@ class Proxied:
     """A proxy, and the refusals that it has noted."""
 
     def __init__(self, hosts: Sequence[str], lookup: Lookup | None = None) -> None:
-        self.refused: list[tuple[str, int, str]] = []
+        self.refused: list[tuple[str, int]] = []
         self.streams: list[ChildStream] = []
         more = {"lookup": lookup} if lookup else {}
 
@@ -108,6 +108,8 @@ class Web:
 
     def __init__(self, address: str = "127.0.0.2") -> None:
         self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
+        self.files: dict[str, bytes] = {}
+        """By the paths of their URLs. If there are none, each path is answered."""
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -138,6 +140,10 @@ class Web:
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
         if path.startswith("/redirect/"):
             return 302, {"Location": f"http://{path.removeprefix('/redirect/')}"}, b""
+        if self.files:
+            data = self.files.get(path.partition("?")[0])
+            kind = {"Content-Type": "text/html"} if path.endswith("/") else {}
+            return (200, kind, data) if data is not None else (404, {}, b"")
         return 200, {}, f"this is {path}".encode()
 
     def close(self) -> None:

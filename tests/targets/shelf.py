@@ -47,7 +47,8 @@ class Shelf(BaseEnvironment):
                 raise ValueError("the shelf has come down")
             about = {"kind": "sandbox", "id": file.name, "state": "kept", **json.loads(file.read_text())}
             owner = _owner(about.pop("use", "free"))
-            yield FoundTarget(**about, owner=owner, delete=partial(_remove, file))
+            aside = partial(file.rename, f"{file}.stopped") if about.get("name") == "kept-aside" else None
+            yield FoundTarget(**about, owner=owner, delete=partial(_remove, file), set_aside=aside)
 
 
 def _owner(use: str) -> Owner | None:

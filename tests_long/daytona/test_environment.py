@@ -16,7 +16,7 @@ from standins.in_process import threads_of_streams, use_and_be_killed, use_and_l
 from targets.processes import having
 
 from code_execution import execute_code
-from environments import EnvironmentStartError, create_environment
+from environments import EnvironmentStartError, UnsupportedError, create_environment
 from environments.base import BaseEnvironment
 from environments.claim import Claim
 from environments.conformance.check import wait_until
@@ -70,6 +70,31 @@ def test_a_sandbox_is_what_the_settings_ask_for(service, make, monkeypatch):
     assert isinstance(labels, dict) and labels["hermes-task"] == "a_task"
     assert env.capabilities.enforced_limits == {"container_cpu", "container_memory", "container_disk"}
     assert "forwarded" not in repr(env.settings)
+
+
+def test_a_list_of_hosts_is_held_by_the_service_and_can_be_changed(service, make):
+    env = make(network=["example.org", "*.example.net", "10.1.0.0/16"])
+    env.execute("true")
+    asked = last_created(service)
+    assert (asked["networkBlockAll"], asked["networkAllowList"]) == (False, "10.1.0.0/16")
+    assert asked["domainAllowList"] == "example.org,*.example.net"
+    box = sandbox_of(env)
+    for network, held in (
+        (["other.example"], (False, "", "other.example")),
+        ("none", (True, None, None)),
+        ("full", (False, None, None)),
+    ):
+        env.set_network(network)
+        box.refresh_data()
+        assert (box.network_block_all, box.network_allow_list, box.domain_allow_list) == held
+    with pytest.raises(UnsupportedError, match=r"holds no ports; leave the port of 'example\.org:80' out"):
+        env.set_network(["example.org:80"])
+    with pytest.raises(UnsupportedError, match="IPv4 addresses alone"):
+        make(network=["[2001:db8::1]"])
+    env.set_network("none")
+    env.renew()
+    box.refresh_data()
+    assert box.domain_allow_list == "example.org,*.example.net"
 
 
 def test_a_snapshot_is_used_as_it_is_and_the_sandbox_is_gone_after_cleanup(service, make):

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+from targets import shelf
+
+from hermes_env.doctor import Finding
 
 
 def line_of(output: str, backend: str) -> str:
@@ -12,20 +17,63 @@ def test_each_backend_is_there_with_what_was_found_of_it(hermes_env, tmp_path: P
     assert (done.returncode, done.stderr) == (0, "")
     assert f"settings  {tmp_path}/home/config.yaml (not there" in done.stdout
     for backend, state, said in (
-        ("local", "ready", "shell: "),
-        ("ssh", "found", "@somewhere:22"),
-        ("docker", "missing", "no.sock does not answer"),
-        ("modal", "missing", "MODAL_TOKEN_ID"),
-        ("daytona", "missing", "DAYTONA_API_KEY"),
+        ("local", "works", "shell: "),
+        ("ssh", "found, not tried", "@somewhere:22"),
+        ("docker", "not found", "no.sock does not answer"),
+        ("modal", "not found", "MODAL_TOKEN_ID"),
+        ("daytona", "not found", "DAYTONA_API_KEY"),
     ):
         assert state in line_of(done.stdout, backend)
         assert said in line_of(done.stdout, backend)
+    assert "          ssh cannot be looked at: " in done.stdout
+
+
+def test_json_is_one_object_with_what_each_backend_has_and_what_is_left(hermes_env, tmp_path: Path) -> None:
+    done = hermes_env("doctor", "--json", DOCKER_HOST=f"unix://{tmp_path}/no.sock")
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["works"], found["backend"]) == (0, True, "local")
+    assert found["settings"] == {"file": f"{tmp_path}/home/config.yaml", "exists": False}
+    assert found["versions"].keys() == {"hermes-environments", "python"}
+    of = {each["backend"]: each for each in found["backends"]}
+    assert (of["local"]["state"], of["local"]["what_to_do"]) == ("works", None)
+    assert of["local"]["leftovers"].keys() == {"live", "orphan", "free", "elsewhere"}
+    assert of["docker"]["state"] == "not found" and of["docker"]["why"].endswith("(No such file or directory)")
+    assert of["docker"]["what_to_do"] == "start it, or set DOCKER_HOST to one that runs"
+    assert of["docker"]["versions"].keys() == {"docker"} and of["docker"]["leftovers"] is None
+    assert of["ssh"] | {"versions": None} == {
+        "backend": "ssh",
+        "state": "not set up",
+        "why": "needs a host",
+        "what_to_do": "set TERMINAL_SSH_HOST, or give the argument host",
+        "versions": None,
+        "leftovers": None,
+    }
+    assert found["not_looked_at"] == {}
+
+
+def test_what_is_left_is_counted_and_what_cannot_be_looked_at_is_named(hermes_env, things, monkeypatch) -> None:
+    monkeypatch.setattr("hermes_env.doctor.try_backend", lambda name, *_: Finding(name, "works", "a shelf"))
+    for number, use in enumerate(("orphan", "orphan", "live")):
+        things.put(f"thing-{number}", use=use)
+    monkeypatch.setattr("environments.backend_names", list)
+    done = hermes_env("doctor", "-b", shelf.NAME)
+    assert done.returncode == 0
+    assert done.stdout.endswith("\nleft      1 in use, 2 orphan; `hermes-env gc` removes orphans\n")
+    (found,) = json.loads(hermes_env("doctor", "--json", "-b", shelf.NAME).stdout)["backends"]
+    assert found["leftovers"] == {"live": 1, "orphan": 2, "free": 0, "elsewhere": 0}
+    things.put("broken")
+    found = json.loads(hermes_env("doctor", "--json", "-b", shelf.NAME).stdout)
+    assert found["not_looked_at"] == {shelf.NAME: "ValueError: the shelf has come down"}
+    assert found["backends"][0]["leftovers"] is None
+    done = hermes_env("doctor", "-b", shelf.NAME)
+    assert done.returncode == 0
+    assert f"          {shelf.NAME} cannot be looked at: ValueError: the shelf has come down\n" in done.stdout
 
 
 def test_the_exit_code_is_1_when_the_configured_backend_is_not_ready(hermes_env, tmp_path: Path) -> None:
     done = hermes_env("doctor", TERMINAL_ENV="docker", DOCKER_HOST=f"unix://{tmp_path}/no.sock")
     assert done.returncode == 1
-    assert "ready" in line_of(done.stdout, "local")
+    assert "works" in line_of(done.stdout, "local")
     assert "failed" in line_of(done.stdout, "docker")
 
 
@@ -36,7 +84,7 @@ def test_a_backend_that_cannot_start_is_shown_with_its_reason(hermes_env, config
     assert f"settings  {tmp_path}/home/config.yaml\n" in done.stdout
     assert "failed" in line_of(done.stdout, "local")
     assert "absent" in line_of(done.stdout, "local")
-    assert "unset" in line_of(done.stdout, "ssh")
+    assert "not set up" in line_of(done.stdout, "ssh")
     assert "terminal.ssh_port: it should be a whole number" in line_of(done.stdout, "ssh")
 
 

@@ -10,7 +10,7 @@ from standins.in_process import threads_of_streams, use_and_be_killed, use_and_l
 from targets.processes import having
 
 from code_execution import execute_code
-from environments import EnvironmentStartError
+from environments import EnvironmentStartError, UnsupportedError
 from environments.claim import Claim
 from environments.conformance.check import wait_until
 from environments.inventory import collect_garbage
@@ -30,6 +30,22 @@ def running(service: StandIn, task: str = "") -> list[dict]:
     found = service.seen["sandboxes"]
     assert isinstance(found, list)
     return [box for box in found if box["running"] and task in ("", box["tags"]["hermes-task"])]
+
+
+def test_a_list_of_hosts_is_held_by_the_service_and_can_be_changed(service, make):
+    env = make(task_id="hosts", network=["example.org", "*.example.net", "10.1.2.3"])
+    env.execute("true")
+    listed = {"networkAccessType": "ALLOWLIST", "allowedDomains": ["example.org", "*.example.net"]}
+    assert running(service, "hosts")[0]["networkAccess"] == {**listed, "allowedCidrs": ["10.1.2.3/32"]}
+    for network, held in (
+        (["other.example"], {"networkAccessType": "ALLOWLIST", "allowedDomains": ["other.example"]}),
+        ("none", {"networkAccessType": "ALLOWLIST"}),
+        ("full", {"networkAccessType": "OPEN"}),
+    ):
+        env.set_network(network)
+        assert running(service, "hosts")[0]["networkAccess"] == held
+    with pytest.raises(UnsupportedError, match=r"holds no ports; leave the port of 'example\.org:80' out"):
+        make(network=["example.org:80"])
 
 
 def test_what_the_settings_ask_for_reaches_the_service(service, make):

@@ -58,5 +58,5 @@ def test_the_target_is_told_by_its_id_and_a_port_by_the_tunnel_of_the_sandbox(sa
         address = env.address(8000)
         assert str(address) == f"{env.target.id}-8000.tunnel.invalid:443"
         assert address.url == f"https://{address.host}"
-        with pytest.raises(UnsupportedError, match=r"without a tunnel to port 80; .*(modal_ports|encrypted_ports)"):
+        with pytest.raises(UnsupportedError, match=r"without a tunnel to port 80; .*(ports|encrypted_ports)"):
             env.address(80)

@@ -39,7 +39,7 @@ def test_doctor_tells_where_the_engines_are(variables: dict[str, str], server: S
     done = hermes_env({**variables, "TERMINAL_ENV": "docker"}, "doctor")
     lines = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert done.returncode == 0, done.stdout
-    assert " ready " in lines["docker"] and f"@127.0.0.1:{server.port}" in lines["docker"]
-    assert " found " in lines["singularity"] and f"@127.0.0.1:{server.port}" in lines["singularity"]
-    assert " ready " in lines["local"]
-    assert " found " in lines["ssh"]
+    assert " works " in lines["docker"] and f"@127.0.0.1:{server.port}" in lines["docker"]
+    assert " found, not tried " in lines["singularity"] and f"@127.0.0.1:{server.port}" in lines["singularity"]
+    assert " works " in lines["local"]
+    assert " found, not tried " in lines["ssh"]

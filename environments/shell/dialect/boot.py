@@ -68,6 +68,11 @@ def boot_argv(marker: str, terminal: bool = False, scrub: bool = False) -> BootA
     return BootArgv(["/bin/sh", "-c", boot + best, marker], marker, is_plain=not (terminal or scrub))
 
 
+def marked(marker: str, text: str) -> list[str]:
+    """Return a program of ours that is no shell, from shell text that becomes it, with a marker."""
+    return ["/bin/sh", "-c", branding(environment_of(marker)) + _BOOT + text, marker]
+
+
 class Beginning(NamedTuple):
     """How a shell is to begin."""
 

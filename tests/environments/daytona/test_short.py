@@ -55,14 +55,14 @@ def test_settings_that_cannot_be_are_refused_by_name():
         ({"container_pids": 5}, UnsupportedError, "container_pids"),
         ({"container_cpu": 1.5}, UnsupportedError, "container_cpu"),
         ({"container_memory": 1000}, UnsupportedError, "container_memory"),
-        ({"snapshot": "mine", "container_cpu": 1}, UnsupportedError, "daytona_snapshot"),
+        ({"snapshot": "mine", "container_cpu": 1}, UnsupportedError, "image in place of snapshot"),
         ({"sandbox": "one", "container_cpu": 1}, UnsupportedError, "container_cpu"),
         ({"image": "a", "snapshot": "b"}, SettingsError, "keep one"),
         ({"daytona_env": {"a b": "1"}}, SettingsError, "not the name"),
         (
             {"sandbox": "one", "image": "x", "env": {"A": "b"}},
             SettingsError,
-            "daytona_image, daytona_env are for a new",
+            "image, env are for a new",
         ),
         ({"sandbox": "one two"}, SettingsError, "one sandbox"),
     ]

@@ -48,12 +48,12 @@ def test_a_command_under_a_passing_fault_runs_once_and_a_sandbox_that_dies_is_re
 
 def test_settings_that_cannot_be_are_refused_by_name():
     rows = [
-        ({"modal_volumes": ("models",)}, "modal_volumes"),
-        ({"modal_volumes": ("models:relative",)}, "modal_volumes"),
-        ({"modal_env": {"no name": "x"}}, "modal_env"),
-        ({"modal_sandbox_timeout": 86_401}, "modal_sandbox_timeout"),
+        ({"volumes": ("models",)}, "modal': volumes"),
+        ({"volumes": ("models:relative",)}, "modal': volumes"),
+        ({"env": {"no name": "x"}}, "env and forward_env of backend 'modal'"),
+        ({"sandbox_timeout": 86_401}, "sandbox_timeout"),
         ({"ports": [8000], "network": False}, "contradict"),
-        ({"sandbox": "sb-1", "image": "x", "ports": [80]}, "modal_image, modal_ports are for a new one"),
+        ({"sandbox": "sb-1", "image": "x", "ports": [80]}, "image, ports are for a new one"),
         ({"sandbox": "my sandbox"}, "the id of one sandbox"),
     ]
     for settings, words in rows:

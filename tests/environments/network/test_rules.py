@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from environments.errors import SettingsError
+from environments import create_environment, load_settings
+from environments.errors import SettingsError, UnsupportedError
 from environments.network.rules import (
     RefusedError,
     Rules,
-    checked_network,
     is_public,
-    network_argument,
     parse_host,
     split_port,
 )
+from environments.network.setting import checked_network, network_argument
 
 LABELS = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(LABELS, min_size=1, max_size=4).map(".".join)
@@ -178,3 +179,34 @@ def test_a_list_is_kept_as_it_was_written_and_may_be_json() -> None:
 def test_anything_else_is_refused(value: object) -> None:
     with pytest.raises(SettingsError, match="network: "):
         network_argument(value)
+
+
+@pytest.mark.parametrize("backend", ["ssh", "local"])
+def test_a_backend_that_cannot_hold_it_refuses_it_and_names_others(backend: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"argument network: .* use bubblewrap, docker, singularity"):
+        create_environment(backend, network=["example.org"])
+
+
+def test_one_that_has_no_such_setting_refuses_to_change_it() -> None:
+    with create_environment("local") as env, pytest.raises(UnsupportedError, match="use docker, bubblewrap or"):
+        env.set_network(["example.org"])
+
+
+@pytest.mark.parametrize("text", ['["example.org", "*.a.example:80"]', "none", "false"])
+def test_it_is_read_from_a_variable_and_from_config_yaml(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERMINAL_DOCKER_NETWORK", text)
+    given = ("example.org", "*.a.example:80") if text.startswith("[") else "none"
+    assert load_settings("docker").docker.network == given
+
+
+def test_a_list_of_config_yaml_is_read_as_other_lists_are(configure: Callable[[str], object]) -> None:
+    configure("terminal:\n  docker_network:\n    - example.org\n    - 10.0.0.0/8\n")
+    assert load_settings("docker").docker.network == ("example.org", "10.0.0.0/8")
+    configure("terminal:\n  docker_network: [http://example.org]\n")
+    with pytest.raises(SettingsError, match=r"docker_network: 'http://example.org' is not understood"):
+        load_settings("docker")
+
+
+def test_a_container_that_runs_already_is_given_none() -> None:
+    with pytest.raises(SettingsError, match="docker_network is for a new one"):
+        create_environment("docker", container="some", network=["example.org"])

@@ -28,14 +28,14 @@ def test_a_missing_program_is_named_with_what_to_install() -> None:
 def test_a_bind_of_another_form_is_refused() -> None:
     for bind in ("/usr", "/usr:relative", "/usr:/mnt:rx", "/usr,/etc:/mnt"):
         with (
-            pytest.raises(SettingsError, match=f"singularity_binds: '{bind}'"),
+            pytest.raises(SettingsError, match=f"binds: '{bind}'"),
             create_environment("singularity", image="some.sif", binds=[bind]) as env,
         ):
             env.execute("true")
 
 
 def test_settings_of_a_new_instance_are_refused_along_with_one_to_join() -> None:
-    with pytest.raises(SettingsError, match=r"singularity_image, singularity_network are for a new one"):
+    with pytest.raises(SettingsError, match=r"image, network are for a new one"):
         create_environment("singularity", instance="one", image="x", network=False)
     with pytest.raises(UnsupportedError, match="container_memory"):
         create_environment("singularity", instance="one", container_memory=64)

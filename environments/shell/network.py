@@ -1,0 +1,90 @@
+"""The network of an environment whose target reaches a list of hosts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from environments.errors import EnvironmentStartError, UnsupportedError
+from environments.network.proxy import NetworkProxy
+from environments.network.setting import Network
+from environments.shell.dialect.boot import marked
+from environments.shell.lifecycle import weakly
+from environments.shell.pool import opened
+
+if TYPE_CHECKING:
+    from environments.shell.environment import PersistentShellEnvironment
+    from environments.shell.stream import Stream
+
+STARTED_ANEW = "the network proxy in the target had ended, and was started anew"
+
+
+class TargetNetwork:
+    """Keeps the proxy of an environment running in its target, see `NetworkProxy`. Used on the loop thread.
+
+    Args:
+        env: The environment.
+        hosts: The list that the settings have.
+    """
+
+    def __init__(self, env: PersistentShellEnvironment, hosts: Sequence[str]) -> None:
+        self._env = weakly(env)
+        self._first = tuple(hosts)
+        observation = env.observation
+        self._proxy = NetworkProxy(hosts, lambda host, port: observation.emit("network_refused", host=host, port=port))
+        self._expected_in = 0
+        """The generation of the target in which it was started."""
+        self._note: str | None = None
+        self.variables = self._proxy.variables
+        """The variables by which programs find it."""
+
+    async def ensure(self) -> None:
+        """Start it in the target unless it runs there.
+
+        Raises:
+            EnvironmentStartError: It cannot be started in a new target.
+        """
+        if self._proxy.is_up:
+            return
+        generation = self._env.life.generation
+        is_new = generation != self._expected_in
+        try:
+            if await self._proxy.start(self._opened, self._env.more_pythons) and not is_new:
+                self._note = STARTED_ANEW
+        except EnvironmentStartError as error:
+            if is_new:
+                raise EnvironmentStartError(f"backend {self._env.settings.env!r}: {error}") from None
+            self._note = f"there is no network: {error}"
+        self._expected_in = generation
+
+    async def _opened(self, text: str) -> Stream:
+        env = self._env
+        return await opened(env.open_stream, marked(env.shells.next_marker("0/"), text))
+
+    def take_note(self) -> str | None:
+        """Return what is to be said with the result of the next command, once."""
+        note, self._note = self._note, None
+        return note
+
+    def set(self, network: Network) -> None:
+        """Let the target reach other hosts, see `BaseEnvironment.set_network`.
+
+        Raises:
+            UnsupportedError: It is `full`.
+        """
+        if network == "full":
+            raise UnsupportedError(
+                f"backend {self._env.settings.env!r} cannot give its whole network to a target that has none of its "
+                "own; make an environment with network='full'"
+            )
+        self._proxy.set_hosts(() if network == "none" else network)
+
+    def stop(self) -> None:
+        """End it. The next command starts it again."""
+        self._expected_in, self._note = 0, None
+        self._proxy.stop()
+
+    def reset(self) -> None:
+        """End it, and have it begin again with the list of the settings."""
+        self.stop()
+        self._proxy.set_hosts(self._first)
