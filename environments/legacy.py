@@ -193,6 +193,7 @@ _TERMINAL = [
             name="terminal.container_network",
             here=f"terminal.{backend}_network",
             backend=backend,
+            note="`full` or `none`; in place of `allowlist`, the list of hosts itself.",
             written="file",
         )
         for backend in ("docker", "singularity", "modal", "daytona")

@@ -195,11 +195,11 @@ def _parsed(text: object) -> Entry:
         raise ValueError(f"{text!r:.100} is not understood ({error}); give {_FORMS}, without scheme and path") from None
 
 
-def service_lists(backend: str, network: Network) -> tuple[list[str], list[str]]:
+def service_lists(setting: str, network: Network) -> tuple[list[str], list[str]]:
     """Return IPv4 networks and names of a list, for a service that holds them itself, but no ports.
 
     Args:
-        backend: Its name, for errors.
+        setting: Its name, for errors.
         network: The setting; without a list both are empty.
 
     Raises:
@@ -208,13 +208,9 @@ def service_lists(backend: str, network: Network) -> tuple[list[str], list[str]]
     networks, names = [], []
     for entry in map(_parsed, network if isinstance(network, tuple) else ()):
         if entry.port is not None:
-            raise UnsupportedError(
-                f"backend {backend!r}: network: the service holds no ports; leave the port of {entry.text!r} out"
-            )
+            raise UnsupportedError(f"{setting}: the service holds no ports; leave the port of {entry.text!r} out")
         if isinstance(entry.network, IPv6Network):
-            raise UnsupportedError(
-                f"backend {backend!r}: network: the service holds IPv4 addresses alone; leave {entry.text!r} out"
-            )
+            raise UnsupportedError(f"{setting}: the service holds IPv4 addresses alone; leave {entry.text!r} out")
         if entry.network:
             networks.append(str(entry.network))
         else:
