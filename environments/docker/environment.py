@@ -21,7 +21,7 @@ from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.listing import list_targets
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import WaitingShell
-from environments.docker.target import Memory, make_working_directory, remove
+from environments.docker.target import Memory, ended_of_memory, make_working_directory, remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
@@ -251,7 +251,7 @@ class DockerEnvironment(ContainerEnvironment):
             return paused(short)
         if state["Running"] and state.get("Status") != "removing":
             return None
-        if state["OOMKilled"]:
+        if (api := self._api) and ended_of_memory(api, str(self._container), state):
             return self.out_of_memory(short)
         if state["ExitCode"] in CANNOT_RUN:
             return f"container {short} stopped, as image {self._options.image} has no /bin/sh; use one that has a shell"

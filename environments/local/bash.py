@@ -10,6 +10,7 @@ from environments.owner import MARKER_VARIABLE
 from environments.shell.child_stream import ChildStream
 from environments.shell.dialect.boot import BootArgv
 from environments.shell.dialect.commands import brand_of, environment_of
+from environments.variables import is_name
 
 _RLIMIT_LOCKS = 10
 """Linux's number of it, which the module `resource` has no name for."""
@@ -47,6 +48,8 @@ def open_bash(argv: BootArgv) -> ChildStream | None:
         if _identity(known[0]) != known:
             raise FileNotFoundError
         variables = {**os.environ, MARKER_VARIABLE: argv.marker}
+        if not all(map(is_name, variables)):  # such as an exported function, which some /bin/sh drop
+            return None
     except (ImportError, OSError, KeyError):  # a KeyError: another thread has removed a variable meanwhile
         _found.pop(os.environ.get("PATH", ""), None)
         return None
