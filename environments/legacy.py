@@ -44,11 +44,6 @@ def _kernel_mode(value: object) -> object:
     return "script" if value == "per-call" else value
 
 
-def _network(value: object) -> object:
-    """Return whether there is a network. Another value is refused as one of the setting here is."""
-    return {"full": True, "none": False}.get(value, value) if isinstance(value, str) else value
-
-
 def _init_files(value: object) -> list[str]:
     """Return its files as ours that may be missing, and may fail. It had them on this machine alone."""
     files = value if isinstance(value, list) else []
@@ -197,9 +192,8 @@ _TERMINAL = [
         Older(
             name="terminal.container_network",
             here=f"terminal.{backend}_network",
-            converted=_network,
             backend=backend,
-            note="`full` and `none` are true and false.",
+            note="`full` or `none`; in place of `allowlist`, the list of hosts itself.",
             written="file",
         )
         for backend in ("docker", "singularity", "modal", "daytona")

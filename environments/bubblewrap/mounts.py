@@ -119,8 +119,8 @@ class Mounts:
         return cls(
             next(iter(homes()), IN_MEMORY[1]),
             cwd,
-            (cwd, *(SharedPath.of("bubblewrap_paths", path) for path in own.paths)),
-            tuple(SharedPath.of("bubblewrap_read_only_paths", path) for path in own.read_only_paths),
+            (cwd, *(SharedPath.of("backend 'bubblewrap': paths", path) for path in own.paths)),
+            tuple(SharedPath.of("backend 'bubblewrap': read_only_paths", path) for path in own.read_only_paths),
             own.network == "full",
         )
 

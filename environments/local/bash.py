@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 
 from environments.owner import MARKER_VARIABLE
 from environments.shell.child_stream import ChildStream
@@ -22,7 +21,11 @@ _found: dict[str, _Identity] = {}
 def remember_bash() -> None:
     """Note that the first bash on PATH is one that a /bin/sh has started, and that has all that is needed."""
     path = os.environ.get("PATH", "")
-    if path not in _found and (place := shutil.which("bash")) and os.path.isabs(place):  # noqa: PTH117
+    if path in _found:
+        return
+    places = (os.path.join(folder, "bash") for folder in os.get_exec_path())  # noqa: PTH118
+    place = next((place for place in places if os.access(place, os.X_OK)), None)
+    if place and os.path.isabs(place):  # noqa: PTH117
         with contextlib.suppress(OSError):
             _found[path] = _identity(place)
 

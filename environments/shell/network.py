@@ -29,8 +29,8 @@ class TargetNetwork:
 
     def __init__(self, env: PersistentShellEnvironment, hosts: Sequence[str]) -> None:
         self._env = weakly(env)
-        self._first = self.hosts = tuple(hosts)
-        """The hosts that can be reached now."""
+        self.hosts = self._first = tuple(hosts)
+        """The list in force."""
         observation = env.observation
         self._proxy = NetworkProxy(hosts, lambda host, port: observation.emit("network_refused", host=host, port=port))
         self._expected_in = 0
@@ -78,7 +78,7 @@ class TargetNetwork:
                 f"backend {self._env.settings.env!r} cannot give its whole network to a target that has none of its "
                 "own; make an environment with network='full'"
             )
-        self.hosts = () if network == "none" else tuple(network)
+        self.hosts = () if network == "none" else network
         self._proxy.set_hosts(self.hosts)
 
     def stop(self) -> None:
@@ -89,5 +89,4 @@ class TargetNetwork:
     def reset(self) -> None:
         """End it, and have it begin again with the list of the settings."""
         self.stop()
-        self.hosts = self._first
-        self._proxy.set_hosts(self.hosts)
+        self.set(self._first)

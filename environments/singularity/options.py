@@ -90,7 +90,7 @@ def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> 
         names = ["container_disk"]
         why = "the engine cannot mount a file system of fixed size: " + _line_with(text, "loop device", "fuse")
     elif SingularitySettings.of(settings).network != "full" and "network" in low:
-        names = ["singularity_network"]
+        names = ["network"]
         why = _line_with(text, "network")
     if not names:
         return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}{outcome.advice}")
