@@ -173,7 +173,8 @@ class DockerEnvironment(ContainerEnvironment):
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
         """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
-        return replace(self.settings, own=replace(self._own, image=snapshot, build=None))
+        settings = super().settings_on(snapshot)
+        return replace(settings, own=replace(DockerSettings.of(settings), build=None))
 
     def why_killed(self) -> str | None:
         """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""

@@ -170,7 +170,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
     async def set_network(self, network: str | Sequence[str]) -> None:
         """Have the service hold the sandbox to other hosts, see `BaseEnvironment`."""
         hosts = network_argument(network)
-        service_lists("network", hosts)
+        service_lists(f"backend {self.backend!r}: network", hosts)
         if self._joined:
             raise UnsupportedError(
                 f"backend {self.backend!r}: sandbox {self._joined} is another program's, and its network is not changed"
