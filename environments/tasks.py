@@ -72,11 +72,14 @@ class TaskSettings:
         """
         if not self.arguments():
             return []
-        had = env.settings
-        if self._backend not in (None, had.env):
+        had, backend = env.settings, self._backend
+        if backend is None and load_settings().env != had.env:
+            backend = had.env
+        wanted = load_settings(backend, **self._settings)
+        is_another_name = self._backend not in (None, wanted.env)  # as local_sandbox is one of backend bubblewrap
+        if self._backend and (wanted.env != had.env or (is_another_name and wanted.own != had.own)):
             return ["backend"]
-        names = with_full_names(had.env, self._settings)
-        wanted = load_settings(had.env, **names)
+        names = with_full_names(backend, self._settings)
         other = [name for name in names if _value(wanted, name) != _value(had, name)]
         return other + [name for name, hook in self._hooks.items() if getattr(env, name, None) != hook]
 
