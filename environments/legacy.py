@@ -44,11 +44,6 @@ def _kernel_mode(value: object) -> object:
     return "script" if value == "per-call" else value
 
 
-def _network(value: object) -> object:
-    """Return whether there is a network. Another value is refused as one of the setting here is."""
-    return {"full": True, "none": False}.get(value, value) if isinstance(value, str) else value
-
-
 def _init_files(value: object) -> list[str]:
     """Return its files as ours that may be missing, and may fail. It had them on this machine alone."""
     files = value if isinstance(value, list) else []
@@ -157,7 +152,7 @@ _TERMINAL = [
             "docker_run_as_host_user": "",
             "docker_network": "",
             "singularity_image": "Without one, `docker://python:3.12-slim`.",
-            "modal_image": "An image and not the path of a Dockerfile, for which there is `modal_dockerfile_commands`. "
+            "modal_image": "An image and not the path of a Dockerfile, for which there is `dockerfile_commands`. "
             "Without one, Modal's own.",
             "daytona_image": "Without one, Daytona's own.",
             "ssh_host": "It may be a `Host` of `~/.ssh/config`.",
@@ -190,16 +185,15 @@ _TERMINAL = [
             "docker_orphan_reaper": "nothing is removed in passing; `hermes-env gc` removes what killed processes left",
             "vercel_runtime": "there is no backend vercel_sandbox here; modal and daytona are its like",
             "sandbox_dir": "what is kept lies in the engine, the service, or below HERMES_HOME",
-            "home_mode": "commands have the home of the target's user; set HOME with docker_env or in the command",
+            "home_mode": "commands have the home of the target's user; set HOME with env or in the command",
         },
     ),
     *(
         Older(
             name="terminal.container_network",
             here=f"terminal.{backend}_network",
-            converted=_network,
             backend=backend,
-            note="`full` and `none` are true and false.",
+            note="`full` or `none`; in place of `allowlist`, the list of hosts itself.",
             written="file",
         )
         for backend in ("docker", "singularity", "modal", "daytona")
@@ -229,7 +223,7 @@ _TERMINAL = [
         {
             "daemon_term_grace_seconds": "what is ended always has a second between TERM and KILL",
             "degraded_mode": "a backend that cannot be reached is always an error",
-            "temp_dir": "temporary files of the target lie where its TMPDIR says, which docker_env or the command set",
+            "temp_dir": "temporary files of the target lie where its TMPDIR says, which env or the command set",
             "oneshot_completion_wait_seconds": "it is about the command line of hermes-agent",
             "docker_shm_size": "a container has Docker's own; give extra_args, such as --shm-size=1g",
             "credential_files": "no files are brought to the target by themselves; put_file does it",

@@ -352,7 +352,7 @@ def _sections_of(name: str) -> str:
 def _pass_over(given: Given) -> None:
     from environments.log import warn_once
 
-    warn_once(given.where, f"{given.where}: passed over: there is no such setting, nor one whose name is near")
+    warn_once(given.where, f"{given.where}: passed over: there is no such setting")
 
 
 VARIABLE_PREFIX = "TERMINAL_"
@@ -466,7 +466,7 @@ class _Names:
                 kept[name] = from_variable(given, self._default(name))
             elif near := nearest(name, self._known, SLIP) or (is_ours and self._nearest_own(name)):
                 raise self._unknown(given, f" (did you mean {VARIABLE_PREFIX}{near.upper()}?)")
-            elif is_ours or self._own_class.prefix + name in self._own:
+            elif is_ours or nearest(name, (*self._known, *self._own.values()), NEAR):
                 _pass_over(given)
         return kept
 
@@ -535,12 +535,12 @@ class _Names:
         """
         written = layer.get("env")
         backend = written.value if written and written.value is not None else self.backend
-        if backend != self.backend and backend not in BUILT_IN:
-            return layer  # that of another distribution, which may not be installed here
+        if backend != self.backend and backend not in list(BUILT_IN):
+            return layer  # that of another distribution, which may not be installed here; or no text
         own = {short: full for full, short in _prefixed(backend_settings_class(str(backend))).items()}
         full_names = {}
         for name, given in layer.items():
-            full = own["env"] if name == _ENV_MAPPING else name if name in GENERAL else own.get(name, name)
+            full = own.get("env", "env") if name == _ENV_MAPPING else name if name in GENERAL else own.get(name, name)
             if full in full_names:
                 raise SettingsError(f"{given.where}: {name} is there under two names; keep one")
             full_names[full] = given

@@ -120,6 +120,19 @@ def test_a_paused_container_is_named_with_the_remedy_and_can_be_cleaned_up(docke
     assert is_gone(engine, container)
 
 
+def test_a_container_that_is_killed_after_a_command_ran_out_of_memory_was_not_ended_for_it(
+    docker_environment, container_of
+):
+    env = docker_environment(container_memory=64)
+    assert "out of memory" in env.execute("python3 -c 'bytearray(200 << 20)'").note
+    container = container_of(env)
+    time.sleep(1.5)  # what comes at once may be the end of it
+    container.kill()
+    with pytest.raises(EnvironmentLostError, match="stopped with exit code 137") as caught:
+        env.execute("true")
+    assert "memory" not in str(caught.value)
+
+
 def test_what_is_out_of_memory_says_so_and_names_the_setting(docker_environment):
     env = docker_environment(container_memory=64)
     env.execute("cd /opt")

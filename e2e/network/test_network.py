@@ -185,8 +185,15 @@ def test_a_target_that_is_lost_has_it_again(subject: Subject, server: Web) -> No
         assert wait_until(answers, 30)
 
 
+def test_a_fork_begins_with_the_list_in_force(tmp_path: Path) -> None:
+    with docker(tmp_path) as subject, subject.make(network=["example.org"]) as env:
+        env.set_network(["other.example"])
+        with env.fork() as fork:
+            assert "example.org is not in the list" in printed(fork, GET.format("example.org/"))
+
+
 def test_without_a_list_none_can_be_given(subject: Subject) -> None:
-    with subject.make(network="none") as env, pytest.raises(UnsupportedError, match=r"_network as a list"):
+    with subject.make(network="none") as env, pytest.raises(UnsupportedError, match="network as a list"):
         env.set_network(["example.org"])
 
 

@@ -9,13 +9,11 @@ from targets.engines import MINIMAL_IMAGE, require_docker, run_as_root
 
 from environments import BaseEnvironment, TerminalError, create_environment
 from environments.conformance import Subject
-from environments.conformance.entries import (
+from environments.conformance.files import (
     entries_are_listed_and_looked_at,
-    what_is_removed_is_no_more_than_was_asked_for,
-)
-from environments.conformance.file_errors import (
     what_a_user_may_not_do_is_told_by_type,
     what_is_in_a_files_way_is_told_by_type,
+    what_is_removed_is_no_more_than_was_asked_for,
 )
 from environments.errors import TargetPermissionError
 

@@ -119,8 +119,8 @@ class Mounts:
         return cls(
             next(iter(homes()), IN_MEMORY[1]),
             cwd,
-            (cwd, *(SharedPath.of("bubblewrap_paths", path) for path in own.paths)),
-            tuple(SharedPath.of("bubblewrap_read_only_paths", path) for path in own.read_only_paths),
+            (cwd, *(SharedPath.of("backend 'bubblewrap': paths", path) for path in own.paths)),
+            tuple(SharedPath.of("backend 'bubblewrap': read_only_paths", path) for path in own.read_only_paths),
             own.network == "full",
         )
 
@@ -149,19 +149,8 @@ class Mounts:
             if path != source and not is_within(path, bound):  # where the link itself is seen
                 entries[path] = ["--symlink", str(source), str(path)]
         ordered = [word for path in sorted(entries) for word in entries[path]]
-        # bubblewrap itself makes files of /proc read-only that root may write, but not /proc/sys if it runs as root.
-        kernel = ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys", "--dev", "/dev"]
-        return [
-            *kernel,
-            "--symlink",
-            "/run",
-            "/var/run",
-            *ordered,
-            "--remount-ro",
-            "/",
-            "--chdir",
-            str(self.cwd.source),
-        ]
+        first = [*_kernel(), "--symlink", "/run", "/var/run"]
+        return [*first, *ordered, "--remount-ro", "/", "--chdir", str(self.cwd.source)]
 
     def _in_memory(self) -> _Entries:
         entries = {path: ["--perms", "1777", "--tmpfs", str(path)] for path in IN_MEMORY}
@@ -202,6 +191,20 @@ def _here() -> Path:
 
 def _bind(option: str, path: Path) -> _Entries:
     return {path: [option, str(path), str(path)]}
+
+
+def _kernel() -> list[str]:
+    """Return the options for `/proc` and `/dev`. The kernel's settings are read-only, also for root.
+
+    bubblewrap itself makes some of them so, but not `/proc/sys` where it runs as root.
+    """
+    names = ["sys"]
+    if os.geteuid() == 0:
+        with os.scandir(_PROC) as found:
+            entries = [entry for entry in found if not (entry.name.isdigit() or entry.is_symlink())]
+        names = sorted(entry.name for entry in entries if entry.is_dir() or entry.stat().st_mode & 0o222)
+    covers = [word for name in names for word in ("--ro-bind", f"{_PROC}/{name}", f"{_PROC}/{name}")]
+    return ["--proc", str(_PROC), *covers, "--dev", "/dev"]
 
 
 def _system() -> _Entries:

@@ -6,7 +6,7 @@ import threading
 import time
 from pathlib import Path
 
-from environments.conformance.check import Check, Subject, expect, wait_until
+from environments.conformance.check import Subject, check, expect, wait_until
 
 KEPT = 200_000
 FLOOD = 120_000_000
@@ -29,6 +29,7 @@ def _memory() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
+@check(11)
 def output_that_nobody_reads_takes_no_memory(subject: Subject) -> None:
     """Of a process in the background, however much it prints."""
     with subject.make(max_output_bytes=KEPT) as env:
@@ -41,6 +42,7 @@ def output_that_nobody_reads_takes_no_memory(subject: Subject) -> None:
         expect(len(output) <= KEPT and output.endswith("last"), "the last of it is there", len(output))
 
 
+@check(11)
 def one_endless_line_takes_no_memory(subject: Subject) -> None:
     """A line is no unit of anything here."""
     with subject.make(max_output_bytes=KEPT) as env:
@@ -51,6 +53,7 @@ def one_endless_line_takes_no_memory(subject: Subject) -> None:
         expect(_memory() - before < MOST_MEMORY, "the rest was dropped as it came", _memory() - before)
 
 
+@check(11)
 def output_like_our_own_messages_harms_nobody(subject: Subject) -> None:
     """What is printed may look like what a shell says to us."""
     env = subject.env
@@ -60,6 +63,7 @@ def output_like_our_own_messages_harms_nobody(subject: Subject) -> None:
         expect(run("echo after; (exit 3)").exit_code == 3, "and the next command has its own result")
 
 
+@check(11)
 def another_session_goes_on_beside_a_flood(subject: Subject) -> None:
     """Its commands are answered while the flood lasts."""
     with subject.make() as flooding, subject.make() as other:
@@ -77,6 +81,7 @@ def another_session_goes_on_beside_a_flood(subject: Subject) -> None:
         flood.join()
 
 
+@check(11)
 def threads_do_not_add_up(subject: Subject) -> None:
     """Of commands that have ended none is left."""
     env = subject.env
@@ -90,15 +95,3 @@ def threads_do_not_add_up(subject: Subject) -> None:
         env.start("true").wait(30)
     ended = wait_until(lambda: threading.active_count() <= before + 3, 30)
     expect(ended, "they end with their commands", threading.active_count() - before)
-
-
-CHECKS = tuple(
-    Check(11, run)
-    for run in (
-        output_that_nobody_reads_takes_no_memory,
-        one_endless_line_takes_no_memory,
-        output_like_our_own_messages_harms_nobody,
-        another_session_goes_on_beside_a_flood,
-        threads_do_not_add_up,
-    )
-)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shlex
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from environments.base import BaseEnvironment
 from environments.result import CommandResult
+
+ErrorT = TypeVar("ErrorT", bound=BaseException)
+ResultT = TypeVar("ResultT")
 
 
 class ConformanceError(AssertionError):
@@ -68,6 +73,25 @@ class Check:
         """The check as a sentence with underscores."""
         return self.run.__name__
 
+    @property
+    def group(self) -> str:
+        """The name of its file, such as `ending`."""
+        return self.run.__module__.rpartition(".")[2]
+
+
+CHECKS: list[Check] = []
+"""Those of the modules that were imported."""
+
+
+def check(line: int) -> Callable[[Callable[[Subject], None]], Callable[[Subject], None]]:
+    """Add a function to the checks of a line of the contract."""
+
+    def added(run: Callable[[Subject], None]) -> Callable[[Subject], None]:
+        CHECKS.append(Check(line, run))
+        return run
+
+    return added
+
 
 def expect(holds: bool, what: str, result: CommandResult | object = None) -> None:
     """Raise ConformanceError unless `holds`.
@@ -79,6 +103,34 @@ def expect(holds: bool, what: str, result: CommandResult | object = None) -> Non
     """
     if not holds:
         raise ConformanceError(f"{what}; found {result!r}" if result is not None else what)
+
+
+@contextlib.contextmanager
+def expect_raised(kind: type[ErrorT], what: str) -> Iterator[list[ErrorT]]:
+    """Expect an error of a kind from the block: the one item of the list behind it.
+
+    Args:
+        kind: Its class.
+        what: What should have raised it, or should not have been done.
+    """
+    raised: list[ErrorT] = []
+    try:
+        yield raised
+    except kind as error:
+        raised.append(error)
+    expect(bool(raised), what)
+
+
+@contextlib.contextmanager
+def beside(run: Callable[[], ResultT]) -> Iterator[list[ResultT]]:
+    """Run a function in another thread during the block, and have its result in the list behind it."""
+    results: list[ResultT] = []
+    thread = threading.Thread(target=lambda: results.append(run()))
+    thread.start()
+    try:
+        yield results
+    finally:
+        thread.join()
 
 
 def expect_output(env: BaseEnvironment, command: str, output: str, exit_code: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Line 9: after `cleanup()` nothing is left, there or here."""
+"""Line 9: nothing is left, in the target or here."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import threading
 from pathlib import Path
 
 from environments.base import BaseEnvironment
-from environments.conformance.check import Check, Subject, expect, running, unique, wait_until
+from environments.conformance.check import Subject, beside, check, expect, expect_raised, running, unique, wait_until
 from environments.errors import TerminalError
 from environments.owner import Owner
-from environments.result import CommandResult
 
 DESCRIPTORS = Path("/proc/self/fd")
 ROUNDS = 3
@@ -28,6 +27,7 @@ def _use_everything(env: BaseEnvironment, word: str) -> None:
     env.start("sleep 1000", pty=env.capabilities.pty)
 
 
+@check(9)
 def nothing_is_left_in_the_target(subject: Subject) -> None:
     """No process, and no file of ours."""
     ours = f"hermes-{Owner.this_process().mark}-*"  # others may be at work there at the same time
@@ -40,6 +40,7 @@ def nothing_is_left_in_the_target(subject: Subject) -> None:
     expect(set(after.split()) <= set(before.split()), "no file is left", after)
 
 
+@check(9)
 def nothing_is_left_here(subject: Subject) -> None:
     """No thread and no open file. What a client library opens once and keeps, such as a connection, is not counted."""
     subject.env.execute("true")
@@ -63,29 +64,19 @@ def _left_here(threads: set[threading.Thread], descriptors: int) -> list[str]:
     return []
 
 
+@check(9)
 def cleaning_up_ends_what_runs(subject: Subject) -> None:
     """The waiting thread gets a result or an error, at once."""
     env = subject.make()
-    ended = threading.Event()
-
-    results: list[CommandResult] = []
-
-    def run() -> None:
-        try:
-            results.append(env.execute("echo so far; sleep 1000", timeout=300))
-        finally:
-            ended.set()
-
     env.execute("true")
-    thread = threading.Thread(target=run)
-    thread.start()
-    wait_until(lambda: env.busy)
-    env.cleanup()
-    expect(ended.wait(30), "execute returns")
-    thread.join(30)
+    with beside(lambda: env.execute("echo so far; sleep 1000", timeout=300)) as results:
+        wait_until(lambda: env.busy)
+        env.cleanup()
+        expect(wait_until(lambda: bool(results), 30), "execute returns")
     expect(bool(results) and results[0].interrupted and results[0].exit_code == 130, "it was interrupted", results)
 
 
+@check(9)
 def cleaning_up_twice_is_harmless_and_what_comes_after_is_refused(subject: Subject) -> None:
     """Also for an environment that was never used."""
     subject.make().cleanup()
@@ -94,19 +85,5 @@ def cleaning_up_twice_is_harmless_and_what_comes_after_is_refused(subject: Subje
     env.cleanup()
     env.cleanup()
     for act in (env.execute, env.execute_oneshot, env.start):
-        try:
+        with expect_raised(TerminalError, f"{act.__name__} after cleanup raises TerminalError"):
             act("echo ran")
-        except TerminalError:
-            continue
-        expect(False, f"{act.__name__} after cleanup raises TerminalError")
-
-
-CHECKS = tuple(
-    Check(9, run)
-    for run in (
-        nothing_is_left_in_the_target,
-        nothing_is_left_here,
-        cleaning_up_ends_what_runs,
-        cleaning_up_twice_is_harmless_and_what_comes_after_is_refused,
-    )
-)

@@ -1,14 +1,31 @@
-"""Line 4: time-outs and interrupts end everything a command started."""
+"""Line 4: time-outs, interrupts and scopes end all that a command started; processes in the background."""
 
 from __future__ import annotations
 
+import re
+import tempfile
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from environments.base import BaseEnvironment
-from environments.conformance.check import Check, Subject, expect, expect_output, running, unique, wait_until
-from environments.result import CommandResult
+from environments.cancellation import CancelScope
+from environments.conformance.check import (
+    Subject,
+    beside,
+    check,
+    expect,
+    expect_output,
+    expect_raised,
+    running,
+    unique,
+    wait_until,
+)
+from environments.errors import CallCancelledError, TerminalError
+from environments.process import Process
+from environments.result import INTERRUPT_EXIT_CODE, CommandResult
 
 LIMIT = 1.0
 PATIENCE = 30.0
@@ -23,6 +40,7 @@ def _timed_out(env: BaseEnvironment, command: str) -> CommandResult:
     return result
 
 
+@check(4)
 def a_timed_out_command_keeps_its_output_and_the_session(subject: Subject) -> None:
     """What was printed, and the directory and exports of before."""
     env, name = subject.env, unique("V")
@@ -33,6 +51,7 @@ def a_timed_out_command_keeps_its_output_and_the_session(subject: Subject) -> No
     expect_output(env, f"pwd; echo ${name}; unset {name}; cd '{home}'", "/tmp\nkept\n")
 
 
+@check(4)
 def a_timeout_ends_the_whole_tree(subject: Subject) -> None:
     """Children, those in sessions of their own, those that ignore TERM, and those without an environment.
 
@@ -57,6 +76,7 @@ def a_timeout_ends_the_whole_tree(subject: Subject) -> None:
     expect_output(env, "echo after", "after\n")
 
 
+@check(4)
 def a_loop_of_builtins_is_ended(subject: Subject) -> None:
     """There is no child that could be killed."""
     env = subject.env
@@ -64,6 +84,7 @@ def a_loop_of_builtins_is_ended(subject: Subject) -> None:
     expect_output(env, "echo after", "after\n")
 
 
+@check(4)
 def a_command_that_ignores_every_signal_it_can_is_ended(subject: Subject) -> None:
     """In the session's own shell."""
     env = subject.env
@@ -72,23 +93,17 @@ def a_command_that_ignores_every_signal_it_can_is_ended(subject: Subject) -> Non
     expect_output(env, "pwd", f"{home}\n")
 
 
+@check(4)
 def an_interrupt_ends_the_command(subject: Subject) -> None:
     """From another thread, with 130."""
     env, word = subject.env, unique()
-    results: list[CommandResult] = []
     arrived = threading.Event()
     command = f"echo so far; sh -c ': {word}; sleep 1000; :'"
-
-    def run() -> None:
-        results.append(env.execute(command, timeout=300, on_output=lambda _: arrived.set()))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    expect(arrived.wait(PATIENCE), "output comes while the command runs")
-    expect(wait_until(lambda: running(env, word) > 0), "the command has begun")
-    env.interrupt()
-    thread.join(PATIENCE)
-    expect(not thread.is_alive(), "execute returns")
+    with beside(lambda: env.execute(command, timeout=300, on_output=lambda _: arrived.set())) as results:
+        expect(arrived.wait(PATIENCE), "output comes while the command runs")
+        expect(wait_until(lambda: running(env, word) > 0), "the command has begun")
+        env.interrupt()
+        expect(wait_until(lambda: bool(results), PATIENCE), "execute returns")
     result = results[0]
     expect(result.interrupted and not result.timed_out and result.exit_code == 130, "it says so", result)
     expect(result.output == "so far\n", "the output so far is kept", result)
@@ -96,6 +111,7 @@ def an_interrupt_ends_the_command(subject: Subject) -> None:
     expect_output(env, "echo after", "after\n")
 
 
+@check(4)
 def an_interrupt_with_nothing_running_does_nothing(subject: Subject) -> None:
     """Not to the next command either."""
     env = subject.env
@@ -103,6 +119,7 @@ def an_interrupt_with_nothing_running_does_nothing(subject: Subject) -> None:
     expect_output(env, "echo fine", "fine\n")
 
 
+@check(4)
 def exiting_124_or_130_is_not_being_ended(subject: Subject) -> None:
     """A command may use these codes itself."""
     env = subject.env
@@ -112,6 +129,7 @@ def exiting_124_or_130_is_not_being_ended(subject: Subject) -> None:
             expect(not result.timed_out and not result.interrupted, "and is neither", result)
 
 
+@check(4)
 def a_timeout_spares_what_earlier_commands_left_running(subject: Subject) -> None:
     """A background job is not part of the command that timed out."""
     env, word = subject.env, unique()
@@ -121,6 +139,7 @@ def a_timeout_spares_what_earlier_commands_left_running(subject: Subject) -> Non
     env.execute(f"kill $(cat /tmp/{word}); rm /tmp/{word}")
 
 
+@check(4)
 def a_timeout_beside_the_session_ends_its_own_tree(subject: Subject) -> None:
     """And leaves the session's command alone."""
     env, word = subject.env, unique()
@@ -129,6 +148,7 @@ def a_timeout_beside_the_session_ends_its_own_tree(subject: Subject) -> None:
     expect(wait_until(lambda: running(env, word) == 0, 2), "nothing is left of it")
 
 
+@check(4)
 def a_timeout_that_ends_a_child_leaves_the_shell(subject: Subject) -> None:
     """With its plain variables, where the target has bash."""
     env = subject.env
@@ -142,6 +162,7 @@ def a_timeout_that_ends_a_child_leaves_the_shell(subject: Subject) -> None:
     env.execute("unset plain")
 
 
+@check(4)
 def a_command_times_out_however_fast_its_output_comes(subject: Subject) -> None:
     """And however slow its reader is."""
     env = subject.env
@@ -151,6 +172,7 @@ def a_command_times_out_however_fast_its_output_comes(subject: Subject) -> None:
     expect_output(env, "echo after", "after\n")
 
 
+@check(4)
 def a_command_is_ended_while_its_reader_is_away(subject: Subject) -> None:
     """Its callback does not return before the command is gone, which leaves the session as it was."""
     env, name, gone = subject.env, unique("V"), []
@@ -170,20 +192,207 @@ def a_command_is_ended_while_its_reader_is_away(subject: Subject) -> None:
     expect_output(env, f"echo ${name}; unset {name}", "kept\n")
 
 
-CHECKS = tuple(
-    Check(4, run)
-    for run in (
-        a_timeout_that_ends_a_child_leaves_the_shell,
-        a_command_times_out_however_fast_its_output_comes,
-        a_command_is_ended_while_its_reader_is_away,
-        a_timed_out_command_keeps_its_output_and_the_session,
-        a_timeout_ends_the_whole_tree,
-        a_loop_of_builtins_is_ended,
-        a_command_that_ignores_every_signal_it_can_is_ended,
-        an_interrupt_ends_the_command,
-        an_interrupt_with_nothing_running_does_nothing,
-        exiting_124_or_130_is_not_being_ended,
-        a_timeout_spares_what_earlier_commands_left_running,
-        a_timeout_beside_the_session_ends_its_own_tree,
+def _read_until(process: Process, text: str) -> str:
+    read: list[str] = []
+    wait_until(lambda: read.append(process.read()) or text in "".join(read))  # type: ignore[func-returns-value]
+    return "".join(read)
+
+
+@check(4)
+def it_runs_beside_the_session(subject: Subject) -> None:
+    """What it printed is read bit by bit, and its exit code is its own."""
+    env = subject.env
+    process = env.start("echo begun; read -r word; echo got $word; exit 4")
+    expect(_read_until(process, "begun\n") == "begun\n", "its output can be read while it runs")
+    expect(process.poll() is None and process.wait(0.1) is None, "it runs")
+    expect_output(env, "echo session", "session\n")
+    process.write("this\n")
+    expect(process.expect("got ", 30) == "got ", "what it prints can be waited for")
+    expect(process.expect(re.compile("t.*s"), 30) == "this", "by a pattern, too")
+    expect(process.wait(30) == 4, "its exit code is its own", process.poll())
+    with expect_raised(EOFError, "what will not come any more raises") as raised:
+        process.expect("more", 30)
+    expect(isinstance(raised[0], TerminalError), "which is an error of ours", raised)
+    expect(process.read() == "\n", "which reads nothing")
+    expect(process.read() == "", "nothing is read twice")
+
+
+@check(4)
+def its_input_ends_when_it_is_closed(subject: Subject) -> None:
+    """And is exact until then."""
+    blob = bytes(range(256)) * 1000
+    process = subject.env.start("wc -c")
+    process.write(blob)
+    process.close_stdin()
+    expect(process.wait(30) == 0, "it sees end of file", process.poll())
+    expect(process.read().strip() == str(len(blob)), "after all that was written")
+
+
+@check(4)
+def killing_it_ends_its_whole_tree(subject: Subject) -> None:
+    """Also what ignores TERM, and what it left behind when it ended by itself."""
+    env, word = subject.env, unique()
+    process = env.start(f"(sh -c 'trap \"\" TERM; : {word}; while :; do sleep 100; done' &); sleep 1000")
+    expect(wait_until(lambda: running(env, word) > 0), "it has begun")
+    process.kill()
+    expect(process.poll() is not None and not process.running, "it has ended")
+    expect(wait_until(lambda: running(env, word) == 0, 2), "nothing is left of it")
+    process = env.start(f"sh -c ': {word}; sleep 1000; :' >/dev/null 2>&1 &")
+    expect(process.wait(30) == 0, "one that leaves a child behind ends at once")
+    process.kill()
+    expect(wait_until(lambda: running(env, word) == 0, 2), "and is swept up after")
+
+
+@check(4)
+def a_terminal_is_a_terminal(subject: Subject) -> None:
+    """Where the backend has one: with a size, a driver that echoes, and signals from the keyboard."""
+    env = subject.env
+    if not env.capabilities.pty:
+        return
+    process = env.start("stty size; test -t 0 && test -t 1 && echo terminal; read -r l; sleep 1000", pty=True, rows=30)
+    text = _read_until(process, "terminal")
+    expect("30 80" in text, "it has the size asked for", text)
+    process.resize(40, 100)
+    process.write("\x03")
+    expect(process.wait(30) in (1, 130), "control-C ends it", process.poll())
+    _resized(env)
+    _others_go_on(env)
+
+
+def _resized(env: BaseEnvironment) -> None:
+    process = env.start("read -r l; stty size", pty=True)
+    process.resize(40, 100)
+    process.write("go\n")
+    process.wait(30)
+    expect("40 100" in process.read(), "it can be resized")
+
+
+def _others_go_on(env: BaseEnvironment) -> None:
+    process = env.start("trap '' TERM; echo on; sleep 1000", pty=True, grace=0.1)
+    _read_until(process, "on")
+    other = env.start("exec 2>/dev/null; echo on; sleep 1000")  # its errors go where those of a terminal's shell do
+    _read_until(other, "on")
+    process.kill()
+    expect(other.poll() is None, "to end one ends no other", other.poll())
+    other.kill()
+
+
+@check(4)
+def its_end_is_told(subject: Subject) -> None:
+    """To whoever has asked for that before it, and at once to whoever asks after it."""
+    told: list[int | None] = []
+    process = subject.env.start("read -r word; exit 3")
+    process.add_done_callback(told.append)
+    expect(told == [], "not while it runs", told)
+    process.write("go\n")
+    expect(process.wait(30) == 3 and wait_until(lambda: told == [3]), "its exit code is told", told)
+    process.add_done_callback(told.append)
+    expect(told == [3, 3], "also when it has ended", told)
+
+
+@check(4)
+def an_event_ends_a_command(subject: Subject) -> None:
+    """Before it has begun and while it runs, with all that it started."""
+    env = subject.env
+    for run in (env.execute, env.execute_oneshot):
+        _ended_by(env, run)
+    expect(env.execute("echo after", timeout=60).output == "after\n", "the session goes on")
+
+
+def _ended_by(env: BaseEnvironment, run: Callable[..., CommandResult]) -> None:
+    event, word = threading.Event(), unique()
+    result = run(
+        f"(sh -c ': {word}; sleep 1000; :' &); echo begun; sleep 1000; echo more",
+        interrupt=event,
+        on_output=lambda _: event.set(),
+        timeout=120,
     )
-)
+    expect((result.interrupted, result.exit_code) == (True, INTERRUPT_EXIT_CODE), "it was interrupted", result)
+    expect(result.output == "begun\n", "its output so far is kept", result)
+    expect(wait_until(lambda: running(env, word) == 0, 2), "nothing is left of it")
+    result = run(f"echo ran >/tmp/{word}", interrupt=event)
+    expect((result.interrupted, result.exit_code) == (True, INTERRUPT_EXIT_CODE), "it was interrupted before", result)
+    expect(not env.execute_oneshot(f"[ -e /tmp/{word} ]").ok, "and has not run")
+
+
+@check(4)
+def an_event_ends_the_wait_for_ones_turn(subject: Subject) -> None:
+    """And not the command whose turn it is."""
+    env, name, event = subject.env, unique("/tmp/gate"), threading.Event()
+    with beside(lambda: env.execute(f"while [ ! -e {name} ]; do sleep 0.05; done")) as first:
+        try:
+            expect(wait_until(lambda: env.busy), "the session is busy")
+            with beside(lambda: env.execute("echo second", interrupt=event)) as second:
+                event.set()
+            expect(not first, "the first goes on")
+            expect([each.exit_code for each in second] == [INTERRUPT_EXIT_CODE], "the second does not begin", second)
+        finally:
+            env.execute_oneshot(f"touch {name}")
+    env.execute_oneshot(f"rm {name}")
+
+
+@check(4)
+def a_cancelled_scope_ends_what_is_called_in_it(subject: Subject) -> None:
+    """A command is interrupted; what returns no result raises."""
+    env = subject.env
+    for run in (env.execute, env.execute_oneshot):
+        scope = CancelScope()
+        with scope.active():
+            result = run("echo begun; sleep 1000", on_output=lambda _, scope=scope: scope.cancel(), timeout=120)
+            expect(result.interrupted and result.output == "begun\n", "it was interrupted", result)
+            expect(run("echo again").interrupted, "nothing begins in it any more")
+            _refused_in_it(env)
+    expect(env.execute("echo after", timeout=60).output == "after\n", "outside of it all goes on")
+
+
+def _refused_in_it(env: BaseEnvironment) -> None:
+    """Expect every call to raise that says what it did by raising."""
+    name = unique("/tmp/cancelled")
+    with tempfile.TemporaryDirectory() as here:
+        file = Path(here, "file")
+        file.write_bytes(b"here")
+        calls: dict[str, Callable[[], object]] = {
+            "start": lambda: env.start(f"touch {name}"),
+            "write_bytes": lambda: env.write_bytes(name, b"x"),
+            "read_bytes": lambda: env.read_bytes("/etc/passwd"),
+            "put_file": lambda: env.put_file(file, name),
+            "get_file": lambda: env.get_file("/etc/passwd", Path(here, "new")),
+            "put_dir": lambda: env.put_dir(here, name),
+            "get_dir": lambda: env.get_dir("/etc", Path(here, "new")),
+        }
+        for what, call in calls.items():
+            with expect_raised(CallCancelledError, f"{what} raises CallCancelledError"):
+                call()
+        expect([each.name for each in Path(here).iterdir()] == ["file"], "nothing came")
+
+
+@check(4)
+def a_transfer_that_is_cancelled_leaves_nothing_of_itself(subject: Subject) -> None:
+    """Neither there nor here, and what was there stays as it was."""
+    env, folder = subject.env, unique("/tmp/dir")
+    env.write_bytes(f"{folder}/old", b"old")
+    with tempfile.TemporaryDirectory() as here:
+        source, target = Path(here, "source"), Path(here, "target")
+        source.mkdir()
+        Path(source, "large").write_bytes(b"x" * 4_000_000)
+        env.put_file(source / "large", f"{folder}/large")
+        _cancelled_at_once(env, lambda: env.put_file(source / "large", f"{folder}/new"))
+        _cancelled_at_once(env, lambda: env.put_file(source / "large", f"{folder}/old"))
+        _cancelled_at_once(env, lambda: env.put_dir(source, f"{folder}/sub"))
+        _cancelled_at_once(env, lambda: env.get_file(f"{folder}/large", target))
+        _cancelled_at_once(env, lambda: env.get_dir(folder, target / "new"))
+        left = env.execute_oneshot(f"cd {folder}; cat old; find . -type f; find sub -type f -size +3900k").output
+        expect(sorted(left.removeprefix("old").split()) == ["./large", "./old"], "nothing is left there", left)
+        expect(not target.is_file() and not list(Path(here).glob("*hermes*")), "nor here", list(Path(here).iterdir()))
+    expect(env.execute(["rm", "-r", folder]).ok, "and all goes on")
+
+
+def _cancelled_at_once(env: BaseEnvironment, transfer: Callable[[], object]) -> None:
+    """Cancel a transfer when it tells that it has begun."""
+    scope, told = CancelScope(), env.progress.callback
+    env.progress.callback = lambda _: scope.cancel()
+    try:
+        with scope.active(), expect_raised(CallCancelledError, "a transfer raises CallCancelledError"):
+            transfer()
+    finally:
+        env.progress.callback = told

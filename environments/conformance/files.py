@@ -1,8 +1,10 @@
-"""Moving files. They are no line of the contract of their own; scripts and standard input rest on them."""
+"""Files and directories, on which scripts and standard input rest, and what is in their way. They count as line 5."""
 
 from __future__ import annotations
 
+import errno
 import os
+import pickle
 import shlex
 import stat
 import tempfile
@@ -10,12 +12,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from environments.base import BaseEnvironment
-from environments.conformance.check import Check, Subject, expect, unique
-from environments.errors import TerminalError
+from environments.conformance.check import Subject, check, expect, expect_output, expect_raised, unique
+from environments.errors import (
+    TargetFileError,
+    TargetFileExistsError,
+    TargetFileNotFoundError,
+    TargetIsADirectoryError,
+    TargetNotADirectoryError,
+    TargetPermissionError,
+    TerminalError,
+)
 
 SIZES = (0, 1, 1000, 200_000, 3_000_000)
+Act = Callable[[], object]
 
 
+@check(5)
 def bytes_written_are_read_back(subject: Subject) -> None:
     """Of any size, into directories that are made for them."""
     env, name = subject.env, unique("a 'b\" $c")
@@ -26,6 +38,7 @@ def bytes_written_are_read_back(subject: Subject) -> None:
     _remove(env, f"/tmp/{name}")
 
 
+@check(5)
 def files_are_copied_with_their_mode(subject: Subject) -> None:
     """Both ways."""
     env, name = subject.env, unique("/tmp/file")
@@ -41,6 +54,7 @@ def files_are_copied_with_their_mode(subject: Subject) -> None:
     _remove(env, name)
 
 
+@check(5)
 def replacing_a_file_keeps_its_mode_and_its_link(subject: Subject) -> None:
     """And leaves nothing beside it."""
     env, name = subject.env, unique("/tmp/dir")
@@ -53,6 +67,7 @@ def replacing_a_file_keeps_its_mode_and_its_link(subject: Subject) -> None:
     _remove(env, name)
 
 
+@check(5)
 def paths_may_be_relative_or_of_the_home(subject: Subject) -> None:
     """Relative to the session's directory."""
     env, name = subject.env, unique()
@@ -67,22 +82,17 @@ def paths_may_be_relative_or_of_the_home(subject: Subject) -> None:
         expect(env.execute_oneshot(f'cat "$HOME/{name}"; rm "$HOME/{name}"').output == "home", "~ is the home")
 
 
+@check(5)
 def what_cannot_be_read_or_written_says_why(subject: Subject) -> None:
     """With the error of its kind, and the target's own reason."""
     env = subject.env
-    try:
+    with expect_raised(FileNotFoundError, "a missing file raises FileNotFoundError") as raised:
         env.read_bytes("/no/such/file")
-    except FileNotFoundError as error:
-        expect("/no/such/file" in str(error), "the path is named", str(error))
-    else:
-        expect(False, "a missing file raises FileNotFoundError")
+    expect("/no/such/file" in str(raised[0]), "the path is named", raised)
     with tempfile.TemporaryDirectory() as here:
-        try:
+        with expect_raised(FileNotFoundError, "a missing file raises FileNotFoundError"):
             env.get_file("/no/such/file", Path(here, "new", "file"))
-        except FileNotFoundError:
-            expect(not Path(here, "new").exists(), "a file that is not there leaves nothing here")
-        else:
-            expect(False, "a missing file raises FileNotFoundError")
+        expect(not Path(here, "new").exists(), "a file that is not there leaves nothing here")
     for path, act in (
         ("/tmp", lambda: env.read_bytes("/tmp")),
         ("/tmp", lambda: env.write_bytes("/tmp", b"x")),
@@ -91,6 +101,7 @@ def what_cannot_be_read_or_written_says_why(subject: Subject) -> None:
         _expect_terminal_error(path, act)
 
 
+@check(5)
 def directories_are_copied_there_and_back(subject: Subject) -> None:
     """With what is in them: links as links, permissions, and times in whole seconds."""
     env, name = subject.env, unique("/tmp/a 'b' dir")
@@ -106,12 +117,9 @@ def directories_are_copied_there_and_back(subject: Subject) -> None:
         expect(back == want, f"it comes back as {want}", back)
         env.put_dir(top, name)  # once more, over what is not to be written to
         _remove(env, name)
-        try:
+        with expect_raised(FileNotFoundError, "a missing directory raises FileNotFoundError") as raised:
             env.get_dir(name, Path(here, "never"))
-        except FileNotFoundError as error:
-            expect(name in str(error), "the path is named", str(error))
-        else:
-            expect(False, "a missing directory raises FileNotFoundError")
+        expect(name in str(raised[0]), "the path is named", raised)
 
 
 def _made_directory(top: Path) -> Path:
@@ -141,6 +149,7 @@ def _described(top: Path) -> dict[str, tuple[int, int, int]]:
     return found
 
 
+@check(5)
 def files_that_are_unchanged_are_left_out(subject: Subject) -> None:
     """Of a directory, both ways, if asked for. What has another size or time is copied."""
     env, name = subject.env, unique("/tmp/dir")
@@ -166,6 +175,7 @@ def files_that_are_unchanged_are_left_out(subject: Subject) -> None:
     _remove(env, name)
 
 
+@check(5)
 def only_regular_files_are_read_and_replaced(subject: Subject) -> None:
     """A pipe could be waited for without end, and a device have no end."""
     env, name = subject.env, unique("/tmp/dir")
@@ -187,6 +197,7 @@ def only_regular_files_are_read_and_replaced(subject: Subject) -> None:
     _remove(env, name)
 
 
+@check(5)
 def no_program_gets_another_user_by_being_copied(subject: Subject) -> None:
     """Set-user-ID and set-group-ID stay behind, both ways."""
     env, name = subject.env, unique("/tmp/dir")
@@ -207,6 +218,7 @@ def no_program_gets_another_user_by_being_copied(subject: Subject) -> None:
     _remove(env, name)
 
 
+@check(5)
 def what_a_command_reads_is_in_no_file_any_more(subject: Subject) -> None:
     """Of which others could make a copy."""
     for run in (subject.env.execute, subject.env.execute_oneshot):
@@ -216,30 +228,192 @@ def what_a_command_reads_is_in_no_file_any_more(subject: Subject) -> None:
 
 
 def _expect_terminal_error(path: str, act: Callable[[], object]) -> None:
-    try:
+    with expect_raised(TerminalError, f"{path} raises TerminalError") as raised:
         act()
-    except TerminalError as error:
-        expect(path in str(error), "the path is named", str(error))
-    else:
-        expect(False, f"{path} raises TerminalError")
+    expect(path in str(raised[0]), "the path is named", raised)
 
 
 def _remove(env: BaseEnvironment, path: str) -> None:
     env.execute_oneshot(f"chmod -R u+w {shlex.quote(path)}; rm -r {shlex.quote(path)}")
 
 
-CHECKS = tuple(
-    Check(5, run)
-    for run in (
-        bytes_written_are_read_back,
-        files_are_copied_with_their_mode,
-        replacing_a_file_keeps_its_mode_and_its_link,
-        paths_may_be_relative_or_of_the_home,
-        what_cannot_be_read_or_written_says_why,
-        directories_are_copied_there_and_back,
-        files_that_are_unchanged_are_left_out,
-        only_regular_files_are_read_and_replaced,
-        no_program_gets_another_user_by_being_copied,
-        what_a_command_reads_is_in_no_file_any_more,
+@check(5)
+def entries_are_listed_and_looked_at(subject: Subject) -> None:
+    """With names of any bytes, and links as links."""
+    env, name = subject.env, unique("/tmp/dir")
+    env.mkdir(f"{name}/sub/deep", mode=0o750)
+    env.write_bytes(f"{name}/-rf", b"12345")
+    env.execute_oneshot(f"cd {name} && chmod 640 ./-rf && touch -d @1000000000 ./-rf && ln -s '//x -> y' 'li -> nk'")
+    env.execute_oneshot(f"cd {name} && mkfifo pipe && ln -s sub near")
+    for odd in ("a 'b' \"c\" $d", "two\nlines", "caf\udce9"):
+        env.write_bytes(f"{name}/{odd}", b"")
+    found = env.list_dir(name)
+    names = [entry.name for entry in found]
+    want = sorted(("-rf", "sub", "li -> nk", "pipe", "near", "a 'b' \"c\" $d", "two\nlines", "caf\udce9"))
+    expect(names == want, f"the names are {want!r}", names)
+    expect(all(entry.path == f"{name}/{entry.name}" for entry in found), "each has its path")
+    by_name = {entry.name: entry for entry in found}
+    kinds = {name: by_name[name].kind for name in ("-rf", "sub", "li -> nk", "pipe", "near")}
+    wanted = {"-rf": "file", "sub": "directory", "li -> nk": "symlink", "pipe": "other", "near": "symlink"}
+    expect(kinds == wanted, f"the kinds are {wanted}", kinds)
+    file = by_name["-rf"]
+    known = (file.size, file.mode, file.modified, file.uid)
+    uid = int(env.execute_oneshot("id -u").output)
+    expect(known == (5, 0o640, 1_000_000_000, uid), "size, mode, time and owner are known", file)
+    expect(by_name["li -> nk"].link_target == "//x -> y", "so is what a link points to", by_name["li -> nk"])
+    for odd in want:
+        expect(env.stat(f"{name}/{odd}", follow_symlinks=False) == by_name[odd], f"{odd!r} is the same to stat")
+    expect(env.stat(f"{name}/near").is_dir and env.stat(f"{name}/near").link_target is None, "a link is followed")
+    modes = env.stat(f"{name}/sub/deep").mode, env.stat(f"{name}/sub").is_dir
+    expect(modes == (0o750, True), "a directory is made with its parents and its mode", modes)
+    env.remove(name, recursive=True)
+    expect(not env.exists(name), "all of it is removed")
+
+
+@check(5)
+def what_is_removed_is_no_more_than_was_asked_for(subject: Subject) -> None:
+    """A link and not what it points to; and nothing at all where there is nothing."""
+    env, name = subject.env, unique("/tmp/dir")
+    env.write_bytes(f"{name}/kept/file", b"x")
+    env.execute_oneshot(
+        f"cd {shlex.quote(name)} && ln -s kept link && ln -s none broken && mkdir top && ln -s ../kept top/in"
     )
-)
+    expect(env.exists(f"{name}/link") and not env.exists(f"{name}/broken"), "a link to nothing is not something")
+    env.remove(f"{name}/link")
+    env.remove(f"{name}/broken")
+    env.remove(f"{name}/top", recursive=True)
+    env.remove(f"{name}/none", missing_ok=True)
+    for path in ("/", "//", "/tmp/..", "."):
+        with expect_raised(ValueError, f"{path} is not removed") as raised:
+            env.remove(path, recursive=True)
+        expect(path in str(raised[0]), "the path is named", raised)
+    left = [(entry.name, [inner.name for inner in env.list_dir(entry.path)]) for entry in env.list_dir(name)]
+    expect(left == [("kept", ["file"])], "what links point to is kept", left)
+    env.remove(name, recursive=True)
+
+
+@check(5)
+def the_beginning_of_a_file_is_read(subject: Subject) -> None:
+    """And no more of it; also of what does not tell its size."""
+    env, name = subject.env, unique("/tmp/file")
+    data = bytes(range(256)) * 4000
+    env.write_bytes(name, data)
+    for limit in (0, 1, 100_000, 600_000, 2_000_000):
+        expect(env.read_bytes(name, limit=limit) == data[:limit], f"{limit} bytes are read")
+    version = env.read_bytes("/proc/version")
+    expect(len(version) > 5 and env.read_bytes("/proc/version", limit=5) == version[:5], "/proc has its files", version)
+    with expect_raised(ValueError, "a limit below 0 is a ValueError") as raised:
+        env.read_bytes(name, limit=-1)
+    expect("limit" in str(raised[0]), "the limit is named", raised)
+    env.remove(name)
+
+
+@check(5)
+def what_is_in_a_files_way_is_told_by_type(subject: Subject) -> None:
+    """By each call in the same way, and without the words of the target's programs."""
+    env, name = subject.env, unique("/tmp/dir")
+    env.write_bytes(f"{name}/file", b"x")
+    with tempfile.TemporaryDirectory() as here:
+        folder = Path(here)
+        (folder / "source").write_bytes(b"x")
+        for kind, number, path, acts in _cases(env, name, folder):
+            for act in acts:
+                _expect_error(subject, kind, number, path, act)
+        expect(sorted(path.name for path in folder.iterdir()) == ["source"], "nothing is made here")
+    left = sorted(entry.name for entry in env.list_dir(name))
+    expect(left == ["file"], "nothing is made there", left)
+    env.remove(name, recursive=True)
+
+
+def _cases(
+    env: BaseEnvironment, name: str, here: Path
+) -> tuple[tuple[type[TargetFileError], int, str, tuple[Act, ...]], ...]:
+    missing, through, file = f"{name}/none", f"{name}/file/none", f"{name}/file"
+    source, target = here / "source", here / "target"
+    reading = (
+        env.read_bytes,
+        lambda path: env.read_bytes(path, limit=1),
+        lambda path: env.get_file(path, target),
+        lambda path: env.get_dir(path, target),
+        env.stat,
+        env.list_dir,
+        env.remove,
+    )
+    writing = (
+        lambda path: env.write_bytes(path, b"x"),
+        lambda path: env.write_bytes(path, bytes(100_000)),
+        lambda path: env.put_file(source, path),
+        lambda path: env.put_dir(here, path),
+        env.mkdir,
+    )
+    return (
+        (TargetFileNotFoundError, errno.ENOENT, missing, _on(missing, reading)),
+        (
+            TargetFileNotFoundError,
+            errno.ENOENT,
+            f"{missing}/none",
+            (lambda: env.mkdir(f"{missing}/none", parents=False),),
+        ),
+        (TargetNotADirectoryError, errno.ENOTDIR, through, _on(through, (*reading, *writing))),
+        (TargetNotADirectoryError, errno.ENOTDIR, file, _on(file, (reading[3], reading[5], writing[3]))),
+        (TargetIsADirectoryError, errno.EISDIR, name, _on(name, (*reading[:3], reading[6], *writing[:3]))),
+        (TargetIsADirectoryError, errno.EISDIR, f"{missing}/", _on(f"{missing}/", writing[:3])),
+        (TargetFileExistsError, errno.EEXIST, file, _on(file, (writing[4],))),
+        (TargetFileExistsError, errno.EEXIST, name, (lambda: env.mkdir(name, exist_ok=False),)),
+    )
+
+
+def _on(path: str, calls: tuple[Callable[[str], object], ...]) -> tuple[Act, ...]:
+    return tuple(lambda call=call: call(path) for call in calls)
+
+
+@check(5)
+def what_a_user_may_not_do_is_told_by_type(subject: Subject) -> None:
+    """Where the target's user is not root, whom modes do not hold."""
+    env, name = subject.env, unique("/tmp/dir")
+    if env.execute_oneshot("id -u").output == "0\n":
+        return
+    env.execute_oneshot(f"mkdir -p {name}/shut {name}/fixed; echo x >{name}/secret; cd {name}")
+    env.execute_oneshot(f"cd {name}; echo x >shut/file; echo x >fixed/file; chmod 0 shut secret; chmod 555 fixed")
+    try:
+        for path, acts in (
+            (f"{name}/secret", (env.read_bytes,)),
+            (f"{name}/shut/file", (env.read_bytes, env.stat, env.exists, env.remove, env.list_dir, env.mkdir)),
+            (f"{name}/shut", (env.list_dir,)),
+            (f"{name}/fixed/new", (env.mkdir, lambda path: env.write_bytes(path, b"x"))),
+            (f"{name}/fixed/new/new", (env.mkdir, lambda path: env.write_bytes(path, b"x"))),
+            (f"{name}/fixed/file", (env.remove,)),
+            (f"{name}/fixed", (lambda path: env.remove(path, recursive=True),)),
+        ):
+            for act in acts:
+                _expect_error(subject, TargetPermissionError, errno.EACCES, path, lambda act=act, path=path: act(path))  # type: ignore[misc]
+    finally:
+        env.execute_oneshot(f"chmod -R u+rwx {name}; rm -rf {name}")
+
+
+@check(5)
+def a_file_that_cannot_be_written_ends_nothing_else(subject: Subject) -> None:
+    """As what runs there ends with a shell of ours that ends with the program."""
+    env, name = subject.env, unique("/tmp/dir")
+    env.execute_oneshot(f"mkdir {name}; mkfifo {name}/pipe")
+    process = env.start("sleep 321")
+    with tempfile.TemporaryDirectory() as here:
+        source = Path(here, "file")
+        source.write_bytes(b"x" * 100_000)
+        with expect_raised(TerminalError, "it is not written"):
+            env.put_file(source, f"{name}/pipe")
+        expect_output(env, "sleep 2; echo on", "on\n")
+        expect(process.running, "what runs beside runs on", process.poll())
+    process.kill()
+    env.remove(name, recursive=True)
+
+
+def _expect_error(subject: Subject, kind: type[TargetFileError], number: int, path: str, act: Act) -> None:
+    with expect_raised(TargetFileError, f"{path} raises {kind.__name__}") as raised:
+        act()
+    error, backend = raised[0], subject.env.settings.env
+    expect(type(error) is kind, f"{path} raises {kind.__name__}", error)
+    expect(error.errno == number and error.filename == path, "errno and filename are set", error)
+    expect(path in str(error) and repr(backend) in str(error), "path and backend are named", str(error))
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301  # which is our own
+    expect((type(again), str(again), again.errno) == (kind, str(error), number), "it can be pickled", again)

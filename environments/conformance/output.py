@@ -1,14 +1,16 @@
-"""Lines 5 and 6: what comes back of what a command prints."""
+"""Lines 5 and 6: what comes back of the output of a command, and of its children in the background."""
 
 from __future__ import annotations
 
 import time
 
-from environments.conformance.check import Check, Subject, expect
+from environments.conformance.check import Subject, check, expect, expect_output, unique
 
 CAP = 100_000
+EVERY_BYTE = bytes(range(256))
 
 
+@check(5)
 def output_is_exact(subject: Subject) -> None:
     """Byte for byte, with or without a line break at the end."""
     env = subject.env
@@ -20,12 +22,14 @@ def output_is_exact(subject: Subject) -> None:
             expect(result.omitted_bytes == 0, "nothing is left out", result)
 
 
+@check(5)
 def what_is_not_utf8_is_replaced(subject: Subject) -> None:
     """And does not raise."""
     result = subject.env.execute("printf 'a\\377b\\303'")
     expect(result.output == "a�b�", "each bad byte becomes a replacement sign", result)
 
 
+@check(5)
 def characters_split_between_writes_are_whole(subject: Subject) -> None:
     """In the result, and live."""
     pieces: list[str] = []
@@ -33,12 +37,14 @@ def characters_split_between_writes_are_whole(subject: Subject) -> None:
     expect(result.output == "ü" and "".join(pieces) == "ü", "it is one character", (result, pieces))
 
 
+@check(5)
 def stderr_is_merged_in_order(subject: Subject) -> None:
     """By default."""
     result = subject.env.execute("echo 1; echo 2 >&2; echo 3; echo 4 >&2")
     expect(result.output == "1\n2\n3\n4\n" and result.stderr is None, "in the order written", result)
 
 
+@check(5)
 def stderr_apart_is_apart(subject: Subject) -> None:
     """In the session, beside it, and when it is much."""
     env = subject.env
@@ -49,6 +55,7 @@ def stderr_apart_is_apart(subject: Subject) -> None:
     expect(result.output == "out\n" * 20000 and result.stderr == "err\n" * 20000, "also when it is much")
 
 
+@check(5)
 def above_the_cap_head_and_tail_are_kept(subject: Subject) -> None:
     """And the omitted bytes counted."""
     total = 5_000_000
@@ -60,6 +67,7 @@ def above_the_cap_head_and_tail_are_kept(subject: Subject) -> None:
         expect(env.execute("echo after").output == "after\n", "the next command has its own output")
 
 
+@check(5)
 def output_comes_live(subject: Subject) -> None:
     """Before the command's end."""
     arrived: list[float] = []
@@ -68,6 +76,7 @@ def output_comes_live(subject: Subject) -> None:
     expect(result.ok and bool(arrived) and ended - arrived[0] > 1, "the first piece comes early", (arrived, ended))
 
 
+@check(6)
 def a_background_child_that_holds_stdout_does_not_delay_the_return(subject: Subject) -> None:
     """Line 6."""
     env = subject.env
@@ -78,6 +87,7 @@ def a_background_child_that_holds_stdout_does_not_delay_the_return(subject: Subj
         expect(time.monotonic() - began < 15, "and comes at once", result)
 
 
+@check(6)
 def what_a_background_child_prints_between_commands_is_not_the_next_ones(subject: Subject) -> None:
     """It came too late for its own command, and belongs to no other."""
     env = subject.env
@@ -87,19 +97,52 @@ def what_a_background_child_prints_between_commands_is_not_the_next_ones(subject
     expect(result.output == "mine\n", "the next command's output is its own", result)
 
 
-CHECKS = (
-    *(
-        Check(5, run)
-        for run in (
-            output_is_exact,
-            what_is_not_utf8_is_replaced,
-            characters_split_between_writes_are_whole,
-            stderr_is_merged_in_order,
-            stderr_apart_is_apart,
-            above_the_cap_head_and_tail_are_kept,
-            output_comes_live,
-        )
-    ),
-    Check(6, a_background_child_that_holds_stdout_does_not_delay_the_return),
-    Check(6, what_a_background_child_prints_between_commands_is_not_the_next_ones),
-)
+@check(5)
+def output_comes_as_bytes(subject: Subject) -> None:
+    """All of them, in the result and live, with the channel that each piece came from."""
+    env = subject.env
+    text = "".join(f"\\{byte:03o}" for byte in EVERY_BYTE)
+    for run in (env.execute, env.execute_oneshot):
+        heard: dict[str, bytes] = {"stdout": b"", "stderr": b""}
+
+        def listen(piece: bytes, channel: str, heard: dict[str, bytes] = heard) -> None:
+            heard[channel] += piece
+
+        command = f"printf '{text}'; printf '{text}x' >&2"
+        result = run(command, stderr="separate", binary=True, on_output=listen, timeout=60)
+        expect((result.output_bytes, result.stderr_bytes) == (EVERY_BYTE, EVERY_BYTE + b"x"), "both as bytes", result)
+        expect(heard == {"stdout": EVERY_BYTE, "stderr": EVERY_BYTE + b"x"}, "live too, each by its channel", heard)
+        merged = run(command, binary=True, timeout=60)
+        expect(merged.output_bytes == EVERY_BYTE * 2 + b"x" and merged.stderr_bytes is None, "or merged", merged)
+        expect(run("echo text", timeout=60).output_bytes is None, "only where they are asked for")
+
+
+@check(5)
+def a_command_may_have_a_cap_of_its_own(subject: Subject) -> None:
+    """With bytes, too, of which none is changed at the cut. A larger one than the settings' is in `output`."""
+    env = subject.env
+    total, cap = 600_000, 20_001
+    for run in (env.execute, env.execute_oneshot):
+        command = f"printf a; head -c {total} /dev/zero | tr '\\0' '\\377'; printf z"
+        result = run(command, binary=True, max_output_bytes=cap, timeout=60)
+        data = result.output_bytes or b""
+        expect(len(data) == cap and data == b"a" + b"\xff" * (cap - 2) + b"z", "head and tail are kept", len(data))
+        expect(result.omitted_bytes == total + 2 - cap, "the rest is counted", result.omitted_bytes)
+    expect(env.execute("echo whole", timeout=60).output == "whole\n", "the next command has the usual one")
+
+
+@check(6)
+def what_is_left_of_a_command_reaches_no_later_one(subject: Subject) -> None:
+    """Its output is read and dropped, so that it does not wait either."""
+    with subject.make() as env:
+        env.execute("plain=1")
+        for run in (env.execute, env.execute_oneshot):
+            result = run("(while :; do echo noise; sleep 0.05; done) & echo ok", timeout=60)
+            expect(result.output.replace("noise\n", "") == "ok\n", "it does not delay the return", result)
+        for run in (env.execute, env.execute_oneshot):
+            result = run("echo clean; sleep 0.3", timeout=60)
+            expect(result.output == "clean\n", "its output is no later command's", result)
+        file = unique("/tmp/clean")
+        env.write_bytes(file, b"clean")
+        expect(env.read_bytes(file) == b"clean", "nor that of a command of ours")
+        expect_output(env, f"echo $plain; rm {file}", "1\n")

@@ -7,12 +7,14 @@ import os
 from collections.abc import Iterator
 
 from environments.base import BaseEnvironment
-from environments.conformance.check import Check, Subject, expect, expect_output, running, unique
+from environments.conformance.check import Subject, check, expect, expect_output, running, unique
 
 LONG = 3_000_000
 """Characters: more than the 2 MB that Linux allows for all arguments, or the 128 KB for one."""
+ODD_WORDS = ("a b", "", "$HOME `id`", "*", 'it\'s "x"\\', "ü\n", "-n", "--", "#", "~", "A=1", "{a,b}", "!!")
 
 
+@check(7)
 def a_command_may_be_of_any_length(subject: Subject) -> None:
     """In the session, beside it, and in the background."""
     env = subject.env
@@ -24,6 +26,7 @@ def a_command_may_be_of_any_length(subject: Subject) -> None:
     expect(process.wait(120) == 0 and process.read() == f"{LONG}\n", "in the background too", process.poll())
 
 
+@check(7)
 def many_lines_are_one_command(subject: Subject) -> None:
     """With quotes, here-documents and line breaks in them."""
     command = "cat <<'END'\na 'b' \"c\" $d `e` \\f\nEND\necho \\\n  joined\n"
@@ -31,6 +34,7 @@ def many_lines_are_one_command(subject: Subject) -> None:
     expect(result.output == "a 'b' \"c\" $d `e` \\f\njoined\n", "every character arrives", result)
 
 
+@check(7)
 def a_command_shows_in_no_process_list(subject: Subject) -> None:
     """Neither does what it is given to read, however it is run."""
     env, word = subject.env, unique("secret")
@@ -67,6 +71,7 @@ def _everywhere(env: BaseEnvironment, command: str) -> list[str]:
     return [env.execute(command).output, env.execute_oneshot(command).output, process.read()]
 
 
+@check(7)
 def a_variable_that_is_passed_through_arrives(subject: Subject) -> None:
     """As it is, in every shell, and in no process list."""
     name, word = unique("PASSED").upper(), unique("secret")
@@ -82,6 +87,7 @@ def a_variable_that_is_passed_through_arrives(subject: Subject) -> None:
             expect_output(env, show, left)
 
 
+@check(7)
 def a_variable_allowed_later_arrives_with_the_next_command(subject: Subject) -> None:
     """Of which it leaves no trace, and in the shells that come after."""
     name, word = unique("PASSED").upper(), unique("secret")
@@ -96,6 +102,7 @@ def a_variable_allowed_later_arrives_with_the_next_command(subject: Subject) -> 
         expect_output(env, f"echo ${name}", f"{word}\n")
 
 
+@check(7)
 def a_scrubbed_environment_holds_what_is_harmless_or_passed_through(subject: Subject) -> None:
     """And nothing else of what the target has, nor of what this process has."""
     hidden, passed = unique("HIDDEN").upper(), unique("PASSED").upper()
@@ -108,14 +115,29 @@ def a_scrubbed_environment_holds_what_is_harmless_or_passed_through(subject: Sub
         expect_output(env, f"echo ${hidden}", "own\n")
 
 
-CHECKS = tuple(
-    Check(7, run)
-    for run in (
-        a_command_may_be_of_any_length,
-        many_lines_are_one_command,
-        a_command_shows_in_no_process_list,
-        a_variable_that_is_passed_through_arrives,
-        a_variable_allowed_later_arrives_with_the_next_command,
-        a_scrubbed_environment_holds_what_is_harmless_or_passed_through,
-    )
-)
+@check(7)
+def a_list_is_a_program_and_its_arguments(subject: Subject) -> None:
+    """Which no shell takes apart, in the session, beside it and in the background."""
+    env = subject.env
+    command = ["printf", "<%s>", *ODD_WORDS]
+    output = "".join(f"<{word}>" for word in ODD_WORDS)
+    for run in (env.execute, env.execute_oneshot):
+        result = run(command, timeout=60)
+        expect((result.output, result.exit_code) == (output, 0), "each argument arrives as it is", result)
+        expect(run(["sh", "-c", "cat; exit 3"], stdin="in").exit_code == 3, "its exit code and its input are its own")
+    process = env.start(command)
+    expect(process.wait(60) == 0 and process.read() == output, "also in the background")
+
+
+@check(7)
+def the_program_of_a_list_is_none_of_the_sessions_own(subject: Subject) -> None:
+    """No function, alias or reserved word is run in its place, nor is a variable set."""
+    env = subject.env
+    env.execute("uname() { echo a function; }\nalias id='echo an alias'")
+    names = env.execute(["uname"]), env.execute(["id", "-u"])
+    expect(all(result.ok and "an alias" not in result.output for result in names), "the programs are run", names)
+    expect("function" not in names[0].output, "and not a function", names[0])
+    env.execute("unset -f uname; unalias id")
+    for words in (["if"], ["A=1"], ["no such program"], ["-x"], [""]):
+        result = env.execute(words, timeout=60)
+        expect(result.exit_code in (126, 127), f"{words} is no program", result)

@@ -1,10 +1,25 @@
-"""Line 1: what lasts from one command to the next, and what a command cannot break."""
+"""Line 1: what lasts from one command to the next, in each session, and what a session begins with."""
 
 from __future__ import annotations
 
-from environments.conformance.check import Check, Subject, expect, expect_output, unique
+from environments.conformance.check import (
+    Subject,
+    beside,
+    check,
+    expect,
+    expect_output,
+    expect_raised,
+    running,
+    unique,
+    wait_until,
+)
+from environments.errors import EnvironmentStartError, TerminalError
+from environments.session import EnvironmentSession
+
+_SECONDS = 60
 
 
+@check(1)
 def the_session_keeps_its_working_directory(subject: Subject) -> None:
     """Also when it holds spaces, quotes and a line break."""
     env, name = subject.env, unique("d ir\n'\"$x")
@@ -18,6 +33,7 @@ def the_session_keeps_its_working_directory(subject: Subject) -> None:
     expect_output(env, f"cd '{home}' && rm -r '/tmp/{quoted}'", "")
 
 
+@check(1)
 def the_session_keeps_exports_and_variables(subject: Subject) -> None:
     """With any characters in their values."""
     env, name = subject.env, unique("V")
@@ -26,6 +42,7 @@ def the_session_keeps_exports_and_variables(subject: Subject) -> None:
     env.execute(f"unset {name} plain_{name}")
 
 
+@check(1)
 def the_session_keeps_functions_aliases_and_options(subject: Subject) -> None:
     """Where one shell runs all commands."""
     env, name = subject.env, unique("f")
@@ -36,6 +53,7 @@ def the_session_keeps_functions_aliases_and_options(subject: Subject) -> None:
     env.execute(f"unset -f {name}; unalias a{name}; set +f")
 
 
+@check(1)
 def exit_gives_its_code_and_keeps_cwd_and_exports(subject: Subject) -> None:
     """`exit` ends the shell, and the next one goes on."""
     env, name = subject.env, unique("V")
@@ -47,6 +65,7 @@ def exit_gives_its_code_and_keeps_cwd_and_exports(subject: Subject) -> None:
     env.execute(f"unset {name}; cd '{home}'")
 
 
+@check(1)
 def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subject) -> None:
     """What would end, wedge or silence a shell that took the command as part of its script."""
     env = subject.env
@@ -86,6 +105,7 @@ def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subje
         env.execute("PATH=/usr/local/bin:/usr/bin:/bin")
 
 
+@check(1)
 def broken_syntax_is_an_error_of_its_own(subject: Subject) -> None:
     """An unclosed quote, here-document or group does not swallow what comes next."""
     env = subject.env
@@ -96,6 +116,7 @@ def broken_syntax_is_an_error_of_its_own(subject: Subject) -> None:
         expect_output(env, "echo after", "after\n")
 
 
+@check(1)
 def a_directory_for_one_command_is_left_again(subject: Subject) -> None:
     """`cwd=` is for that command; what cannot be entered fails it."""
     env = subject.env
@@ -108,6 +129,7 @@ def a_directory_for_one_command_is_left_again(subject: Subject) -> None:
     expect(env.cwd == home, "and the session has not moved", env.cwd)
 
 
+@check(1)
 def state_outlives_a_shell_that_is_killed(subject: Subject) -> None:
     """Between two commands, without a farewell: what the command before had changed is there."""
     env, name = subject.env, unique("V")
@@ -120,6 +142,7 @@ def state_outlives_a_shell_that_is_killed(subject: Subject) -> None:
     env.execute(f"unset {name}; umask 022; cd '{home}'")
 
 
+@check(1)
 def a_stopped_shell_goes_on_with_the_next_command(subject: Subject) -> None:
     """It runs once, and is not said to have timed out, also if its limit is shorter than the shell is stopped."""
     env, place = subject.env, unique("/tmp/ran")
@@ -130,6 +153,7 @@ def a_stopped_shell_goes_on_with_the_next_command(subject: Subject) -> None:
     expect_output(env, f"cat {place}; rm {place}", "ran\n")
 
 
+@check(1)
 def the_directory_is_where_the_shell_is(subject: Subject) -> None:
     """Whatever a command makes of PWD."""
     env = subject.env
@@ -144,6 +168,7 @@ def the_directory_is_where_the_shell_is(subject: Subject) -> None:
     env.execute(f"cd '{home}' 2>/dev/null")
 
 
+@check(1)
 def what_is_unset_stays_unset(subject: Subject) -> None:
     """Also in the next shell, which begins with the target's own environment."""
     env = subject.env
@@ -153,6 +178,7 @@ def what_is_unset_stays_unset(subject: Subject) -> None:
     env.execute(f"export HOME='{home}'")
 
 
+@check(1)
 def a_directory_that_is_gone_is_an_error(subject: Subject) -> None:
     """Nothing runs elsewhere, in the session and beside it, until the session leaves it."""
     with subject.make() as env:
@@ -165,6 +191,7 @@ def a_directory_that_is_gone_is_an_error(subject: Subject) -> None:
         expect(env.cwd == "/tmp", "the session has left it", env.cwd)
 
 
+@check(1)
 def variables_for_one_command_are_its_own(subject: Subject) -> None:
     """`env=` reaches all of the command, and no later one."""
     env, name = subject.env, unique("V")
@@ -175,6 +202,7 @@ def variables_for_one_command_are_its_own(subject: Subject) -> None:
     expect_output(env, f'echo "${{{name}-none}}"', "none\n")
 
 
+@check(1)
 def a_directory_may_be_relative_or_of_the_home(subject: Subject) -> None:
     """`cwd=` is taken from the session's directory, in the session and beside it."""
     env, name = subject.env, unique("d")
@@ -188,20 +216,86 @@ def a_directory_may_be_relative_or_of_the_home(subject: Subject) -> None:
     env.execute(f"cd '{home}'; rm -r /tmp/{name}")
 
 
-CHECKS = tuple(
-    Check(1, run)
-    for run in (
-        state_outlives_a_shell_that_is_killed,
-        what_is_unset_stays_unset,
-        a_directory_that_is_gone_is_an_error,
-        variables_for_one_command_are_its_own,
-        a_directory_may_be_relative_or_of_the_home,
-        the_session_keeps_its_working_directory,
-        the_session_keeps_exports_and_variables,
-        the_session_keeps_functions_aliases_and_options,
-        exit_gives_its_code_and_keeps_cwd_and_exports,
-        each_of_these_gives_its_own_result_and_the_next_command_works,
-        broken_syntax_is_an_error_of_its_own,
-        a_directory_for_one_command_is_left_again,
-    )
-)
+def _expect_in(session: EnvironmentSession, command: str, output: str, exit_code: int = 0) -> None:
+    result = session.execute(command, timeout=_SECONDS)
+    expect((result.output, result.exit_code) == (output, exit_code), f"{command!r} gives {output!r}", result)
+
+
+@check(1)
+def a_session_of_a_name_has_a_state_of_its_own(subject: Subject) -> None:
+    """Its directory, exports, functions and variables are no other's, and the same name is the same session."""
+    env = subject.env
+    before = env.execute("unset NAMED; pwd", timeout=_SECONDS).output
+    with env.session("build", cwd="/") as build, env.session("other") as other:
+        _expect_in(build, "pwd; cd /tmp; export NAMED=build; plain=1; f() { echo f; }", "/\n")
+        _expect_in(other, "export NAMED=other; exit 3", "", 3)
+        expect(env.session("build") is build and build.cwd == "/tmp", "the same name is the same session", build.cwd)
+        _expect_in(build, "f; echo $NAMED $plain; pwd", "f\nbuild 1\n/tmp\n")
+        _expect_in(other, "echo $NAMED $plain", "other\n")
+        expect_output(env, "echo $NAMED; pwd", f"\n{before}")
+    with expect_raised(TerminalError, "one that was closed takes no command"):
+        build.execute("true")
+    with env.session("build") as again:
+        _expect_in(again, "echo $NAMED", "\n")
+
+
+@check(4)
+def sessions_run_side_by_side_and_are_interrupted_alone(subject: Subject) -> None:
+    """Each has a turn of its own: one command waits for what another session does."""
+    env, file, word = subject.env, unique("/tmp/meeting"), unique()
+    with env.session("build") as build, env.session("other") as other:
+        with beside(
+            lambda: build.execute(f"while [ ! -e {file} ]; do sleep 0.1; done; echo met", timeout=_SECONDS)
+        ) as results:
+            _expect_in(other, f": >{file}; echo made", "made\n")
+        expect(results[0].output == "met\n", "both ran at once", results[0])
+        with beside(
+            lambda: build.execute(f"plain=1; sh -c ': {word}; sleep 1000; :'; echo after", timeout=_SECONDS)
+        ) as results:
+            begun = wait_until(lambda: running(env, word) > 0)
+            env.interrupt()
+            other.interrupt()
+            _expect_in(other, f"rm {file}; echo goes on", "goes on\n")
+            expect(begun and build.busy and not results, "an interrupt of others leaves it")
+            build.interrupt()
+        expect(results[0].interrupted and results[0].exit_code == 130, "its own ends it", results[0])
+        expect(not build.busy and running(env, word) == 0, "and nothing is left of the command")
+
+
+@check(9)
+def a_session_that_is_closed_leaves_nothing(subject: Subject) -> None:
+    """Neither the command that runs nor what an earlier one left in the background; others go on."""
+    env, behind, word = subject.env, unique(), unique()
+    env.execute("kept=1", timeout=_SECONDS)
+    session = env.session("closed")
+    session.execute(f"sh -c ': {behind}; sleep 1000; :' >/dev/null 2>&1 &", timeout=_SECONDS)
+    with beside(lambda: session.execute(f"sh -c ': {word}; sleep 1000; :'", timeout=_SECONDS)) as results:
+        expect(wait_until(lambda: running(env, behind) > 0 and running(env, word) > 0), "both run")
+        session.close()
+    expect(results[0].interrupted, "the command was interrupted", results[0])
+    expect(wait_until(lambda: running(env, behind) + running(env, word) == 0, 2), "nothing is left")
+    expect_output(env, "echo $kept; unset kept", "1\n")
+
+
+@check(1)
+def a_session_begins_with_its_init_files(subject: Subject) -> None:
+    """Before its first command, and in its own shell; one that is missing, or ends the shell, is an error."""
+    name = unique("V")
+    path = f"/tmp/{name}.sh"
+    with subject.make(login_shell=True, init_files=(path,), init_timeout=100) as env:  # the user's own may take long
+        place = env.cwd
+        for text, said in ((None, "does not exist"), ("echo last words; exit 3", "last words")):
+            if text:
+                env.write_bytes(path, text.encode())
+            with expect_raised(EnvironmentStartError, f"with the init file {text!r} no command runs") as raised:
+                env.execute("echo ran")
+            error = str(raised[0])
+            expect(path in error and said in error, f"the error says {said!r}, and of which file", error)
+        text = f"export {name}='a b'; {name}() {{ echo \"$1 ${name}\"; }}; cd /; cat; echo noise; set -eu\n"
+        env.write_bytes(path, text.encode())
+        expect_output(env, f"{name} x; false; pwd", f"x a b\n{place}\n")
+        for run in (env.execute_oneshot, env.session("other").execute):
+            result = run(f'echo "${name}"', timeout=60)
+            expect(result.output == "a b\n", "what it exports is there beside the session, and in others", result)
+        env.execute(f"rm {path}; export {name}=own; exit 0")
+        expect_output(env, f'echo "${name}"', "own\n")

@@ -17,7 +17,17 @@ from urllib.parse import urlsplit
 
 from environments.daytona import snapshots
 from environments.daytona.listing import list_targets, listed
-from environments.daytona.sandbox import END_TIMEOUT, change_network, create, end, join, key_of, make_ready, state_of
+from environments.daytona.sandbox import (
+    END_TIMEOUT,
+    change_network,
+    create,
+    end,
+    join,
+    key_of,
+    make_ready,
+    settled_state,
+    state_of,
+)
 from environments.daytona.service import connect, sdk, service, service_host
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import open_terminal
@@ -103,9 +113,10 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
             await snapshots.delete(self._client, snapshot)
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
-        """Return settings with a snapshot as the image, whose limits hold, see `PersistentShellEnvironment`."""
-        own = replace(DaytonaSettings.of(self.settings), image=snapshot, snapshot=None, sandbox=None)
-        return replace(self.settings, own=own, container_cpu=None, container_memory=None, container_disk=None)
+        """Return settings with a snapshot as the image, whose own limits hold."""
+        settings = super().settings_on(snapshot)
+        own = replace(DaytonaSettings.of(settings), snapshot=None)
+        return replace(settings, own=own, container_cpu=None, container_memory=None, container_disk=None)
 
     def id_of(self, sandbox: sdk.AsyncSandbox) -> str:
         """Return the id of a sandbox, see `SandboxEnvironment`."""
@@ -115,6 +126,8 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
         """Return why a sandbox is lost, see `SandboxEnvironment`."""
         await service.retried(sandbox.refresh_data, "the state of a sandbox is unknown")
         state = state_of(sandbox)
+        if state == "snapshotting":  # which it leaves for the state that it had
+            state = await settled_state(sandbox)
         return None if state == "started" else f"sandbox {sandbox.id} is {state}"
 
     def kept_key(self) -> str:

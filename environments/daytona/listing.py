@@ -73,8 +73,8 @@ def _snapshot(snapshot: SnapshotDto) -> FoundTarget:
     name = snapshot.name
     owner = (Owner.in_name(name.removeprefix(FORK)) or UNKNOWN) if name.startswith(FORK) else None
     created = snapshot.created_at.timestamp()
-    delete = partial(_delete, snapshot.id)
-    return FoundTarget("snapshot", snapshot.id, "kept", delete, owner=owner, name=name, created=created)
+    remove = partial(_delete, snapshot.id)
+    return FoundTarget("snapshot", snapshot.id, "kept", remove, owner=owner, name=name, created=created)
 
 
 def _delete(snapshot: str) -> None:

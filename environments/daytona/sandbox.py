@@ -106,7 +106,7 @@ async def change_network(sandbox: sdk.AsyncSandbox, network: Network) -> None:
     if network in ("full", "none", ()):
         change = partial(change, network_block_all=network != "full")
     else:
-        networks, names = service_lists("daytona_network", network)
+        networks, names = service_lists("backend 'daytona': network", network)
         change = partial(change, network_allow_list=",".join(networks), domain_allow_list=",".join(names))
     await retried(change, "the network of a sandbox cannot be changed")
 
@@ -126,7 +126,7 @@ def _parameters(
     parameters.labels = sandbox_labels(settings.task_id, key)
     parameters.env_vars = dict(own.target_variables())
     parameters.auto_stop_interval = 0  # a long command is not what the service takes for activity
-    networks, names = service_lists("daytona_network", own.network)
+    networks, names = service_lists("backend 'daytona': network", own.network)
     parameters.network_block_all = own.network in ("none", ())
     parameters.network_allow_list = ",".join(networks) or None
     parameters.domain_allow_list = ",".join(names) or None

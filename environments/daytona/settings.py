@@ -86,9 +86,9 @@ class DaytonaSettings(BackendSettings):
                 )
             refuse_beside(settings, "sandbox", _OF_NEW)
         if self.image and self.snapshot:
-            raise SettingsError("daytona_image and daytona_snapshot are both set; keep one")
-        service_lists("daytona_network", self.network)
-        check_names("daytona_env and daytona_forward_env", (*self.env, *self.forward_env))
+            raise SettingsError("backend 'daytona': image and snapshot are both set; keep one")
+        service_lists("backend 'daytona': network", self.network)
+        check_names("env and forward_env of backend 'daytona'", (*self.env, *self.forward_env))
         limits = limits_of(settings)
         if self.source and limits:
             raise UnsupportedError(

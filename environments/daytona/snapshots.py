@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from environments.daytona.service import sdk, service
+from environments.daytona.service import sdk, service, service_host
 from environments.daytona.settings import FORK, NAMED
-from environments.errors import TerminalError
+from environments.errors import TerminalError, UnsupportedError
 from environments.owner import Owner
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _POLL = 1.0
 """Seconds between looks at its state."""
 _PAGE = 100
 _FAILED = ("error", "build_failed")
+_UNKNOWN_CALL = (404, 405, 501)
+"""Answers of a service to a call that it does not know."""
 
 
 async def take(client: sdk.AsyncDaytona, sandbox: sdk.AsyncSandbox, name: str | None) -> str:
@@ -35,22 +37,29 @@ async def take(client: sdk.AsyncDaytona, sandbox: sdk.AsyncSandbox, name: str | 
         name: The user's name for it, under which an earlier one is deleted; None is a snapshot for one fork.
 
     Raises:
+        UnsupportedError: The service takes none.
         TerminalError: It could not be taken.
     """
     own = f"{NAMED}{name}" if name else f"{FORK}{Owner.this_process().mark}-{secrets.token_hex(6)}"
     if name:
         await delete(client, own)
-    known = False
+    has_failed = False
 
     async def create() -> None:
-        nonlocal known
+        nonlocal has_failed
         try:
             await sandbox.create_snapshot(own, timeout=SNAPSHOT_TIMEOUT)
         except sdk.DaytonaConflictError:
-            if not known:  # else the answer of an earlier attempt got lost
+            if not has_failed:  # else the answer to an earlier attempt got lost
                 raise
-        except service.errors:
-            known = True
+        except service.errors as error:
+            has_failed = True
+            if isinstance(error, sdk.DaytonaError) and error.status_code in _UNKNOWN_CALL:
+                await sandbox.refresh_data()  # which fails if it is the sandbox that is unknown
+                raise UnsupportedError(
+                    f"backend 'daytona': the service at {service_host()} takes no snapshots of sandboxes: "
+                    f"{service.reason(error)}"
+                ) from None
             raise
 
     await service.retried(create, "no snapshot can be taken")

@@ -21,7 +21,7 @@ from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.listing import list_targets
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import WaitingShell
-from environments.docker.target import Memory, make_working_directory, remove
+from environments.docker.target import Memory, ended_of_memory, make_working_directory, remove
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
@@ -173,7 +173,8 @@ class DockerEnvironment(ContainerEnvironment):
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
         """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
-        return replace(self.settings, own=replace(self._own, image=snapshot, build=None))
+        settings = super().settings_on(snapshot)
+        return replace(settings, own=replace(DockerSettings.of(settings), build=None))
 
     def why_killed(self) -> str | None:
         """Say so if the kernel has ended a process for its memory, see `BaseEnvironment`."""
@@ -251,7 +252,7 @@ class DockerEnvironment(ContainerEnvironment):
             return paused(short)
         if state["Running"] and state.get("Status") != "removing":
             return None
-        if state["OOMKilled"]:
+        if (api := self._api) and ended_of_memory(api, str(self._container), state):
             return self.out_of_memory(short)
         if state["ExitCode"] in CANNOT_RUN:
             return f"container {short} stopped, as image {self._options.image} has no /bin/sh; use one that has a shell"

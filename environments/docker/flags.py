@@ -348,7 +348,7 @@ def apply_flags(own: DockerSettings, options: ContainerOptions) -> None:
     for name, value in _parsed(own.extra_args):
         given.setdefault(name, []).append(value)
     if "--network" in given and own.network != "full":
-        raise SettingsError("docker_extra_args has --network although docker_network is not full; keep one")
+        raise SettingsError("backend 'docker': extra_args has --network although network is not full; keep one")
     if "--memory" in given and "--memory-swap" not in given:
         given["--memory-swap"] = given["--memory"]
     for name, values in given.items():

@@ -182,6 +182,8 @@ def _printed(api: APIClient, container: str, cwd: str) -> str:
     return bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")
 
 
+_END_OF_MEMORY = 1.0
+"""Seconds in which a container ends whose first process was ended for its memory."""
 REMOVAL_TIMEOUT = 10.0
 """Seconds that somebody else's removal of a container may take."""
 _POLL = 0.05
@@ -251,17 +253,34 @@ class Memory:
 
 
 def ran_out(api: APIClient, container: str, since: str) -> tuple[bool, str]:
-    """Return whether a container ran out of memory since a moment, and the moment until which that was asked.
+    """Return whether a container ran out of memory since a moment, and the moment until which that was asked."""
+    until = now_there(api)
+    return bool(_times_out_of_memory(api, container, since, until)), until
+
+
+def ended_of_memory(api: APIClient, container: str, state: Mapping[str, Any]) -> bool:
+    """Return whether a container has ended as it ran out of memory.
+
+    Its state tells, as long as it is there, that any process of it was ended for its memory, such as a command long
+    before. The engine's events tell when that was; Podman has none of them.
+    """
+    if not state["OOMKilled"]:
+        return False
+    times = _times_out_of_memory(api, container, _timestamp(str(state["StartedAt"])), now_there(api))
+    return not times or times[-1] >= float(_timestamp(str(state["FinishedAt"]))) - _END_OF_MEMORY
+
+
+def _times_out_of_memory(api: APIClient, container: str, since: str, until: str) -> list[float]:
+    """Return when a container ran out of memory.
 
     The engine's state of a container tells it of the first process alone, so that its events are asked for. They are
     bounded by the engine's own clock, as it would wait for a moment that it has not come to.
     """
-    until = now_there(api)
     # Whole seconds, which the stubs want, are too coarse.
     events = api.events(  # type: ignore[call-overload]
         since=since, until=until, filters={"container": container, "event": "oom"}, decode=True
     )
-    return any(True for _ in events), until
+    return [event["timeNano"] / 1e9 for event in events]
 
 
 def now_there(api: APIClient) -> str:

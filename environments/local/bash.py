@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 
 from environments.owner import MARKER_VARIABLE
 from environments.shell.child_stream import ChildStream
 from environments.shell.dialect.boot import BootArgv
 from environments.shell.dialect.commands import brand_of, environment_of
+from environments.variables import is_name
 
 _RLIMIT_LOCKS = 10
 """Linux's number of it, which the module `resource` has no name for."""
@@ -21,7 +21,11 @@ _found: dict[str, _Identity] = {}
 def remember_bash() -> None:
     """Note that the first bash on PATH is one that a /bin/sh has started, and that has all that is needed."""
     path = os.environ.get("PATH", "")
-    if path not in _found and (place := shutil.which("bash")) and os.path.isabs(place):  # noqa: PTH117
+    if path in _found:
+        return
+    places = (os.path.join(folder, "bash") for folder in os.get_exec_path())  # noqa: PTH118
+    place = next((place for place in places if os.access(place, os.X_OK)), None)
+    if place and os.path.isabs(place):  # noqa: PTH117
         with contextlib.suppress(OSError):
             _found[path] = _identity(place)
 
@@ -47,6 +51,8 @@ def open_bash(argv: BootArgv) -> ChildStream | None:
         if _identity(known[0]) != known:
             raise FileNotFoundError
         variables = {**os.environ, MARKER_VARIABLE: argv.marker}
+        if not all(map(is_name, variables)):  # such as an exported function, which some /bin/sh drop
+            return None
     except (ImportError, OSError, KeyError):  # a KeyError: another thread has removed a variable meanwhile
         _found.pop(os.environ.get("PATH", ""), None)
         return None

@@ -22,9 +22,9 @@ class LocalSettings(BackendSettings):
     sandbox_paths: tuple[str, ...] = ()
     """`paths` of backend `bubblewrap`."""
     sandbox_read_only_paths: tuple[str, ...] = ()
-    """Another name for `bubblewrap_read_only_paths`."""
+    """`read_only_paths` of backend `bubblewrap`."""
     sandbox_network: Network = "none"
-    """Another name for `bubblewrap_network`."""
+    """`network` of backend `bubblewrap`."""
 
     def leads_to(self) -> tuple[str, Mapping[str, object]] | None:
         """Return the backend of the sandbox, see `BackendSettings`."""

@@ -278,8 +278,9 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         await in_worker(Snapshot.of_fork(snapshot).forget)
 
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
-        """Return settings with a snapshot as the image, see `PersistentShellEnvironment`."""
-        return replace(self.settings, own=replace(self._own, image=snapshot, dockerfile_commands=(), sandbox=None))
+        """Return settings with a snapshot as the image, which has the lines of the Dockerfile in it."""
+        settings = super().settings_on(snapshot)
+        return replace(settings, own=replace(ModalSettings.of(settings), dockerfile_commands=()))
 
     def id_of(self, sandbox: modal.Sandbox) -> str:
         """Return the id of a sandbox, see `SandboxEnvironment`."""

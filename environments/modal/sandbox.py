@@ -89,7 +89,7 @@ def options(settings: EnvironmentSettings) -> SandboxOptions:
 
 def allowed(network: Network) -> tuple[list[str] | None, list[str] | None]:
     """Return the networks and the names that a sandbox may reach; None where there is no list of them."""
-    return service_lists("modal_network", network) if isinstance(network, tuple) else (None, None)
+    return service_lists("backend 'modal': network", network) if isinstance(network, tuple) else (None, None)
 
 
 def variables(own: ModalSettings) -> modal.Secret | None:

@@ -76,11 +76,11 @@ class ModalSettings(BackendSettings):
         check_names("env and forward_env of backend 'modal'", (*self.env, *self.forward_env))
         if self.sandbox is not None:
             if not _SANDBOX.fullmatch(self.sandbox):
-                raise SettingsError(f"modal_sandbox is {self.sandbox!r}; give the id of one sandbox, such as sb-abc123")
-            refuse_beside(settings, "modal_sandbox", _OF_NEW)
+                raise SettingsError(f"backend 'modal': sandbox is {self.sandbox!r}; give the id of one sandbox")
+            refuse_beside(settings, "sandbox", _OF_NEW)
         if self.ports and self.network == "none":
-            raise SettingsError("modal_ports and modal_network = none contradict each other; keep one")
-        service_lists("modal_network", self.network)
+            raise SettingsError("backend 'modal': ports and network = none contradict each other; keep one")
+        service_lists("backend 'modal': network", self.network)
         for volume in self.volumes:
             name, path, mode = volume_parts(volume)
             if not name or not path.startswith("/") or mode not in ("", "ro"):

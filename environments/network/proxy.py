@@ -35,6 +35,8 @@ CONNECT_LIMIT, MOST_ADDRESSES = 10.0, 4
 """Seconds to connect to an address, and how many of a host are tried."""
 IDLE_LIMIT = 600.0
 """Seconds without a byte in either direction after which a connection is closed."""
+LATE_LIMIT = 2.0
+"""The same, once a client that was told to close its connection has sent another request on it."""
 START_LIMIT = 20.0
 """Seconds in which the program in the target must be up."""
 FIRST_PORT, PORTS = 20_000, 12_000
@@ -129,18 +131,21 @@ class NetworkProxy:
             program = _program() + f"\nmain({self.port})\n".encode()
             run = shlex.quote(_RUN.format(len(program)))
             stream = await opened(_FIND.format(run=run, more=shlex.join(more_pythons)))
-            channel = self._channel = Channel(self._serve)
+            channel = Channel(self._serve)
             channel.attach(stream)
-            with contextlib.suppress(BrokenPipeError):
-                stream.write(program)
             said, problem = "", "it does not answer"
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(START_LIMIT):
-                    said = await shielded(channel.ready)
-                    problem = said or await _why_ended(stream, channel)
-            if said != str(self.port):
-                self.stop()
-                raise EnvironmentStartError(f"the network by a list of hosts cannot be provided: {problem}")
+            try:
+                with contextlib.suppress(BrokenPipeError, TimeoutError):
+                    stream.write(program)
+                    async with asyncio.timeout(START_LIMIT):
+                        said = await shielded(channel.ready)
+                        problem = said or await _why_ended(stream, channel)
+                if said != str(self.port):
+                    raise EnvironmentStartError(f"the network by a list of hosts cannot be provided: {problem}")
+            except BaseException:
+                channel.end()
+                raise
+            self._channel = channel
             return True
 
     def stop(self) -> None:
@@ -178,7 +183,8 @@ class NetworkProxy:
                 await _carry(connection, request, reader, writer)
             finally:
                 self._reached.pop(connection, None)
-                writer.transport.abort()
+                writer.close()  # behind what was written, which the host may read late or never
+                asyncio.get_running_loop().call_later(CONNECT_LIMIT, writer.transport.abort)
 
     async def _request(self, connection: Connection) -> Request:
         try:
@@ -237,9 +243,10 @@ async def _carry(
     connection: Connection, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     """Carry bytes in both directions, until both have ended or nothing moves any more."""
-    loop = asyncio.get_running_loop()
+    loop, limit = asyncio.get_running_loop(), IDLE_LIMIT
 
     async def up() -> None:
+        nonlocal limit
         if request.is_tunnel:
             while data := await connection.read():
                 await sent(data)
@@ -248,18 +255,21 @@ async def _carry(
             await sent(request.head)
             async for data in request.body(connection):
                 await sent(data)
+            if await connection.read(1):  # another request: it is not sent on, and the host may not close by itself
+                limit = LATE_LIMIT
+                idle.reschedule(loop.time() + limit)
 
     async def sent(data: bytes) -> None:
         writer.write(data)
         await writer.drain()
-        idle.reschedule(loop.time() + IDLE_LIMIT)
+        idle.reschedule(loop.time() + limit)
 
     async def down() -> None:
         if request.is_tunnel:
             await connection.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         while data := await reader.read(_PIECE):
             await connection.write(data)
-            idle.reschedule(loop.time() + IDLE_LIMIT)
+            idle.reschedule(loop.time() + limit)
         connection.write_eof()
 
     try:

@@ -114,6 +114,8 @@ class Operation:
         self._goes_on = self._has_ended = False
 
     def __enter__(self) -> Self:
+        if not self.observers:
+            return self
         self.began_at, self._began = time.time(), time.monotonic()
         for observer in self.observers:
             mark = safely(observer.begun, self, self._outer.mark_of(observer) if self._outer else None)
@@ -125,6 +127,8 @@ class Operation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self.observers:
+            return
         self.block.close()
         if error is not None:
             self.failed(error)
@@ -139,7 +143,8 @@ class Operation:
 
     def given(self, variables: Mapping[str, str]) -> Self:
         """Add the variables of this operation alone, some of which may be secrets, and return it."""
-        self._variables = variables
+        if self.observers:
+            self._variables = variables
         return self
 
     def redactor(self) -> Redactor:
@@ -167,7 +172,8 @@ class Operation:
 
     def tell(self, **facts: object) -> None:
         """Add facts of its end, by the keys of docs/records.md. The last value of a key counts."""
-        self.ending.update(facts)
+        if self.observers:
+            self.ending.update(facts)
 
     def failed(self, error: BaseException) -> None:
         """Add the exception that it ended with."""
@@ -185,11 +191,11 @@ class Operation:
 
     def goes_on(self) -> None:
         """Have it last beyond its `with` block, unless that raises, until `end` is called."""
-        self._goes_on = True
+        self._goes_on = bool(self.observers)
 
     def end(self, **facts: object) -> None:
         """End it, with more facts, see `tell`. Further calls do nothing."""
-        if self._has_ended:
+        if self._has_ended or not self.observers:
             return
         self._has_ended = True
         self.tell(**facts)
@@ -201,38 +207,8 @@ class Operation:
             safely(observer.ended, self, mark)
 
 
-class _Unobserved(Operation):
-    """An operation without observers. It holds nothing, and all of them share it."""
-
-    def __init__(self) -> None:
-        super().__init__("command", "", lambda: NO_FACTS, None, (), None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-    def given(self, variables: Mapping[str, str]) -> Self:
-        return self
-
-    def tell(self, **facts: object) -> None:
-        pass
-
-    def failed(self, error: BaseException) -> None:
-        pass
-
-    def goes_on(self) -> None:
-        pass
-
-    def end(self, **facts: object) -> None:
-        pass
-
-
-UNOBSERVED = _Unobserved()
-"""The operation without observers."""
+UNOBSERVED = Operation("command", "", lambda: NO_FACTS, None, (), None)
+"""The operation without observers. It holds nothing, and all of them share it."""
 CURRENT: ContextVar[Operation | None] = ContextVar("hermes_operation", default=None)
 """The operation that the current thread or task works on."""
 

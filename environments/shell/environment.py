@@ -263,7 +263,8 @@ class PersistentShellEnvironment(BaseEnvironment):
     def settings_on(self, snapshot: str) -> EnvironmentSettings:
         """Return the settings of this environment with a snapshot as the image of its target."""
         own: Any = self.settings.own
-        return replace(self.settings, own=replace(own, image=snapshot))
+        hosts = {"network": self.network.hosts} if self.network else {}
+        return replace(self.settings, own=replace(own, image=snapshot, **hosts))
 
     @property
     def enforced_limits(self) -> frozenset[str]:
@@ -361,7 +362,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         elif self.proxies_network:
             raise UnsupportedError(
                 f"backend {self.settings.env!r}: this environment was made without a list of hosts, so that it cannot "
-                f"be given another; make it with {self.settings.own.prefix}network as a list, which may be empty"
+                f"be given another; make it with network as a list, which may be empty"
             )
         else:
             super().set_network(hosts)

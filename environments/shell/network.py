@@ -29,7 +29,8 @@ class TargetNetwork:
 
     def __init__(self, env: PersistentShellEnvironment, hosts: Sequence[str]) -> None:
         self._env = weakly(env)
-        self._first = tuple(hosts)
+        self.hosts = self._first = tuple(hosts)
+        """The list in force."""
         observation = env.observation
         self._proxy = NetworkProxy(hosts, lambda host, port: observation.emit("network_refused", host=host, port=port))
         self._expected_in = 0
@@ -77,7 +78,8 @@ class TargetNetwork:
                 f"backend {self._env.settings.env!r} cannot give its whole network to a target that has none of its "
                 "own; make an environment with network='full'"
             )
-        self._proxy.set_hosts(() if network == "none" else network)
+        self.hosts = () if network == "none" else network
+        self._proxy.set_hosts(self.hosts)
 
     def stop(self) -> None:
         """End it. The next command starts it again."""
@@ -87,4 +89,4 @@ class TargetNetwork:
     def reset(self) -> None:
         """End it, and have it begin again with the list of the settings."""
         self.stop()
-        self._proxy.set_hosts(self._first)
+        self.set(self._first)

@@ -17,7 +17,7 @@ from environments.result import CommandResult
 from environments.shell.dialect.base import Exported, Where
 from environments.shell.lifecycle import weakly
 from environments.shell.output import Outcome, Output
-from environments.shell.pool import ATTEMPTS, Pool, Shells
+from environments.shell.pool import ATTEMPTS, ShellPool, Shells
 from environments.shell.run import NotBegunError, Running, outcome_of
 from environments.shell.users import IDENTITY, TargetUser
 
@@ -78,7 +78,7 @@ class OneshotRunner:
 
     async def _until_begun(
         self,
-        pool: Pool,
+        pool: ShellPool,
         there: Command,
         user: TargetUser | None,
         sink_on: Callable[[Stream], Sink],

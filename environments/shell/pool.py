@@ -106,8 +106,8 @@ class Shells:
         """The home directory of the target's user."""
         ours = 2 if env.network else 1  # for commands of our own, and the network's proxy
         self._slots = asyncio.Semaphore(env.max_streams - ours) if env.max_streams else None
-        self.pool = Pool(self, None, self._slots)
-        self._of_users: dict[TargetUser, Pool] = {}
+        self.pool = ShellPool(self, None, self._slots)
+        self._of_users: dict[TargetUser, ShellPool] = {}
         self.control = Control(self, None)
         self._control_of_users: dict[TargetUser, Control] = {}
         self.keepers = Keepers(self)
@@ -240,11 +240,11 @@ class Shells:
 
     # Users, and the ends of their processes.
 
-    def pool_of(self, user: TargetUser | None) -> Pool:
+    def pool_of(self, user: TargetUser | None) -> ShellPool:
         """Return what lends shells of a user."""
         if user is None:
             return self.pool
-        return self._of_users.setdefault(user, Pool(self, user, self._slots))
+        return self._of_users.setdefault(user, ShellPool(self, user, self._slots))
 
     def control_of(self, user: TargetUser | None) -> Control:
         """Return what runs commands of our own as a user."""
@@ -268,7 +268,7 @@ class Shells:
         return self._crowd
 
 
-class Pool:
+class ShellPool:
     """Lends shells to borrowers, and opens one when none is idle.
 
     | a shell is | until                                           | then                                       |
@@ -391,7 +391,7 @@ class Pool:
             task.cancel()
 
 
-class Control(Pool):
+class Control(ShellPool):
     """Runs commands of our own as one user, in shells in which no other command has ever run, and ends others' by them.
 
     No limit of others' commands holds for them. One shell is opened along with the first of the user's, so that a
@@ -407,7 +407,7 @@ class Control(Pool):
         self._is_due = False
 
     async def open(self, terminal: Terminal | None = None) -> Shell:
-        """Open a shell, see `Pool`."""
+        """Open a shell, see `ShellPool`."""
         shell = await super().open(terminal)
         if self._user is None and self.shells.env.ends_with_program:
             self.shells.keepers.begin(shell)
@@ -449,7 +449,7 @@ class Control(Pool):
             self.shells.life.postpone(error)
 
     def forget(self) -> None:
-        """Forget all shells, see `Pool`, and open no more."""
+        """Forget all shells, see `ShellPool`, and open no more."""
         self._end_delays()
         if self._replacing:
             self._replacing.cancel()
@@ -482,7 +482,7 @@ class Control(Pool):
             await asyncio.wait((task,))
 
     async def _idle_or_new(self) -> Shell:
-        """Return an idle shell, or a new one, see `Pool`. It may be needed to end what stops all processes."""
+        """Return an idle shell, or a new one, see `ShellPool`. It may be needed to end what stops all processes."""
         await self.await_reserve()
         if self._idle:
             return await super()._idle_or_new()

@@ -6,6 +6,7 @@ import hashlib
 import json
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from environments.claim import SharedClaim
@@ -169,7 +170,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
     async def set_network(self, network: str | Sequence[str]) -> None:
         """Have the service hold the sandbox to other hosts, see `BaseEnvironment`."""
         hosts = network_argument(network)
-        service_lists("network", hosts)
+        service_lists(f"backend {self.backend!r}: network", hosts)
         if self._joined:
             raise UnsupportedError(
                 f"backend {self.backend!r}: sandbox {self._joined} is another program's, and its network is not changed"
@@ -178,6 +179,13 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         with self.service.reported("the network of the sandbox cannot be changed"):
             await self.change_network(self.sandbox, hosts)
         self._network = hosts
+
+    def settings_on(self, snapshot: str) -> EnvironmentSettings:
+        """Return settings for a sandbox of its own on a snapshot, see `PersistentShellEnvironment`."""
+        settings = super().settings_on(snapshot)
+        own: Any = settings.own
+        network = own.network if self._network is None else self._network
+        return replace(settings, own=replace(own, sandbox=None, network=network))
 
     def renew(self) -> None:
         """End all that was started, and bring back the network of the settings, see `BaseEnvironment`."""

@@ -19,9 +19,9 @@ from environments.singularity.machine import Machine
 from environments.singularity.options import ABOUT, About, kept_folder
 
 _NAME = re.compile(r"-(?P<id>[0-9a-f]{12})(?:-(?P<task>.+))?$")
-"""What stands behind the mark of the owner in an instance's name."""
+"""The part of an instance's name behind the mark of its owner."""
 _TICKS = 100
-"""What the kernel counts a second as, to programs."""
+"""Ticks of a second in /proc."""
 
 Reach = Callable[[], AbstractContextManager[Machine]]
 """Leads to a machine once more, for as long as a block lasts."""
@@ -63,8 +63,8 @@ def _instance(machine: Machine, reach: Reach, record: Record) -> FoundTarget:
 
 def _started(machine: Machine, pid: int) -> float | None:
     """Return when a process was started; None if it has ended."""
-    stat = machine.read(PurePosixPath(f"/proc/{pid}/stat")).rpartition(")")[2].split()
-    uptime = machine.read(PurePosixPath("/proc/uptime")).split()
+    of_process, of_machine = machine.read_all(PurePosixPath(f"/proc/{pid}/stat"), PurePosixPath("/proc/uptime"))
+    stat, uptime = of_process.rpartition(")")[2].split(), of_machine.split()
     return time.time() - float(uptime[0]) + int(stat[19]) / _TICKS if len(stat) > 19 and uptime else None
 
 

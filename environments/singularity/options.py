@@ -52,16 +52,15 @@ def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
     options = [*CONTAINED]
     for name, value in limits(settings).items():
         options += [LIMITS[name], value]
-    for bind in own.binds:
-        source, *rest = bind.split(":")
-        [(path, kind)] = machine.look(source)
+    *sources, (_, driver) = machine.look(*(bind.partition(":")[0] for bind in own.binds), _GPU_DRIVER)
+    for bind, (path, kind) in zip(own.binds, sources, strict=True):
         if not kind:
             raise SettingsError(f"backend 'singularity': binds: {bind!r}: there is no {path}{machine.where or ' here'}")
-        options += ["--bind", ":".join([str(path), *rest])]
+        options += ["--bind", f"{path}:{bind.partition(':')[2]}"]
     if own.network != "full":
         options += ["--net", "--network", "none"]
     if own.gpu:
-        if not machine.look(_GPU_DRIVER)[0][1]:  # the engine would only warn, and go on without
+        if not driver:  # the engine would only warn, and go on without
             raise UnsupportedError(
                 f"backend 'singularity' cannot provide gpu: no NVIDIA driver is loaded on "
                 f"{machine.place or 'this machine'}; install it, or leave gpu off"
@@ -91,7 +90,7 @@ def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> 
         names = ["container_disk"]
         why = "the engine cannot mount a file system of fixed size: " + _line_with(text, "loop device", "fuse")
     elif SingularitySettings.of(settings).network != "full" and "network" in low:
-        names = ["singularity_network"]
+        names = ["network"]
         why = _line_with(text, "network")
     if not names:
         return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}{outcome.advice}")

@@ -181,11 +181,13 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     def stop_target(self) -> None:
         """Disconnect."""
-        self._sftp.close()
-        run(lambda _: self._forwarding.close())
-        with self._link_lock:
-            self._stopped = True
-            self._close_links(self._links)
+        try:
+            self._sftp.close()
+            run(lambda _: self._forwarding.close())
+        finally:
+            with self._link_lock:
+                self._stopped = True
+                self._close_links(self._links)
 
     def target_loss(self) -> str | None:
         """Return why the connection is gone, see `PersistentShellEnvironment`."""

@@ -51,10 +51,10 @@ def test_the_config_of_a_release_is_read_without_an_error(
 
 
 def test_a_network_of_containers_is_that_of_the_backend_in_use(configure: Callable[[str], None]) -> None:
-    for value, has_network in (("none", False), ("full", True), (False, False), (True, True)):
+    for value, network in (("none", "none"), ("full", "full"), (False, "none"), (["example.org"], ("example.org",))):
         configure(yaml.safe_dump({"terminal": {"container_network": value}}))
         for backend in ("docker", "singularity", "modal", "daytona"):
-            assert load_settings(backend).own.network == has_network
+            assert load_settings(backend).own.network == network
         assert load_settings("local").env == "local"
     configure("terminal: {container_network: allowlist}\n")
     with pytest.raises(SettingsError, match=r"terminal\.container_network: it should be"):

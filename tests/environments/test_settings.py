@@ -330,3 +330,11 @@ def test_did_you_mean_knows_the_short_names(home: Path) -> None:
             "variable TERMINAL_DOCKER_IMGE: no such setting of backend 'docker' (did you mean TERMINAL_DOCKER_IMAGE?)"
             in (refusal("docker"))
         )
+
+
+def test_a_backend_in_the_file_that_is_none_or_has_no_env_is_no_more_than_a_settings_error(home: Path) -> None:
+    write_config(home, "terminal: {backend: [docker], cwd: /tmp}\n")
+    assert "terminal.backend: it should be the name of a backend" in refusal()
+    assert "terminal.backend: it should be text" in refusal("local")
+    write_config(home, "terminal: {backend: ssh, env: {A: b}}\n")
+    assert "env is there under two names" in refusal()

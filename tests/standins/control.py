@@ -13,6 +13,7 @@ import json
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -49,14 +50,14 @@ Serve = Callable[[Boxes, DelayProxy], AbstractAsyncContextManager[Server]]
 
 
 def main(serve: Serve) -> None:
-    """Run a stand-in until its input ends, or until control-C where that is a terminal."""
+    """Run a stand-in until its input ends, or until control-C or SIGTERM where that is no pipe."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--docker", metavar="IMAGE", help="run commands in containers of this image, not right here")
     parser.add_argument("--round-trip-ms", type=float, default=0, help="delay everything by this round trip")
     options = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):  # the latter by SIGTERM
         asyncio.run(_run(serve, options.docker, options.round_trip_ms / 1000))
 
 
@@ -67,7 +68,7 @@ async def _run(serve: Serve, image: str | None, round_trip: float) -> None:
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         async with serve(boxes, DelayProxy(round_trip)) as server:
-            if sys.stdin.isatty():
+            if not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):  # no test is there to control it
                 print("\n".join(f"export {name}={value}" for name, value in server.variables.items()), flush=True)
                 await asyncio.Event().wait()
             print(json.dumps(dict(server.variables)), flush=True)

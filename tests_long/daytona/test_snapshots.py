@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import NoReturn
 
 import pytest
 from standins.control import StandIn
@@ -12,6 +13,7 @@ from standins.in_process import Make
 
 from environments import Pool, TerminalError, UnsupportedError, load_settings
 from environments.daytona import DaytonaEnvironment
+from environments.daytona.service import sdk
 from environments.found_target import FoundTarget
 from environments.inventory import collect_garbage
 from environments.owner import Owner
@@ -101,6 +103,8 @@ def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(mak
     assert left not in snapshots() and {named, beneath} <= set(snapshots())
     found.remove()
     assert named not in snapshots() and listed(named) is None
+    fork.cleanup()
+    assert listed(beneath) is None
 
 
 def test_a_snapshot_whose_answer_got_lost_is_taken_once(service: StandIn, make: Make):
@@ -112,3 +116,15 @@ def test_a_snapshot_whose_answer_got_lost_is_taken_once(service: StandIn, make: 
     service.fault("take_snapshot", Fault.UNAUTHENTICATED)
     with pytest.raises(TerminalError, match="no snapshot can be taken"):
         env.snapshot("refused")
+
+
+def test_a_service_without_snapshots_is_named(make: Make, monkeypatch: pytest.MonkeyPatch):
+    async def unknown(*_: object, **__: object) -> NoReturn:
+        raise sdk.DaytonaNotFoundError("Cannot POST /sandbox/1/snapshot", status_code=404)
+
+    env = make()
+    env.execute("true")
+    monkeypatch.setattr(sdk.AsyncSandbox, "create_snapshot", unknown)
+    with pytest.raises(UnsupportedError, match=r"127\.0\.0\.1 takes no snapshots"):
+        env.snapshot("none")
+    assert env.execute("echo on").output == "on\n"

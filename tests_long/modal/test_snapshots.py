@@ -70,6 +70,17 @@ def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(service: StandIn,
     assert not list((home / "modal-snapshots").glob("fork-*"))
 
 
+def test_a_fork_has_the_network_that_its_environment_has_by_then(service: StandIn, make: Make):
+    env = make()
+    env.set_network("none")
+    with env.fork() as fork:
+        assert fork.settings.own.network == "none"
+        fork.execute("true")
+        boxes = service.seen["sandboxes"]
+        assert isinstance(boxes, list)
+        assert boxes[-1]["networkAccess"]["networkAccessType"] == "BLOCKED"
+
+
 def test_a_sandbox_that_was_joined_can_be_forked_too(make: Make):
     env = make()
     env.execute("echo theirs >~/file")
@@ -99,6 +110,8 @@ def test_snapshots_are_listed_and_removed_and_those_of_ended_forks_collected(ser
     assert left not in snapshots(service) and {named, beneath} <= set(snapshots(service))
     found.remove()
     assert named not in snapshots(service) and listed(named) is None
+    fork.cleanup()
+    assert listed(beneath) is None
 
 
 def test_a_snapshot_that_the_service_refuses_is_an_error(service: StandIn, make: Make):

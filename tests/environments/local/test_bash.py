@@ -74,6 +74,14 @@ def test_none_is_started_at_once_where_a_file_would_run_before_it_has_its_number
         assert set((tmp_path / "numbers").read_text().split()) == {str(brand_of(env.id))}
 
 
+def test_none_is_started_at_once_where_a_sh_may_drop_a_variable(
+    own_bash: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASH_FUNC_cd%%", "() { echo no; }")
+    with create_environment("local") as env:
+        assert started_as(env)[0] == "bash", "by a /bin/sh"
+
+
 def test_known_definitions_are_those_that_a_dialect_writes() -> None:
     for kind in DIALECTS.values():
         for marker in ("1-2-3/4/", "1-2-3:4-5-6/7/", "o'ther:1-2-3/4/"):

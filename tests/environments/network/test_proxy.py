@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ import pytest
 from targets.proxied import Names, Proxied, head_of, proxied, rest_of, web
 
 from environments.errors import EnvironmentStartError
-from environments.loop import current
+from environments.loop import current, run
 
 
 def status(answer: bytes) -> int:
@@ -282,3 +283,34 @@ def test_programs_find_it_by_variables() -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         assert here.proxy.variables[name] == here.proxy.variables[name.lower()] == url
     assert here.proxy.variables["no_proxy"] == "localhost,127.0.0.1,::1"
+
+
+def test_a_host_that_keeps_the_connection_open_does_not_hold_up_a_second_request() -> None:
+    listener = socket.create_server(("127.0.0.2", 0))
+    place = f"127.0.0.2:{listener.getsockname()[1]}"
+    with listener, proxied(place) as here, here.connected() as client:
+        request = f"GET http://{place}/ HTTP/1.1\r\n\r\n".encode()
+        client.sendall(request)
+        with listener.accept()[0] as server:
+            server.recv(65536)
+            server.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            assert status(head_of(client)) == 204
+            client.sendall(request)
+            assert rest_of(client) == b"", "a client that meets the end sends it again on another connection"
+
+
+def test_a_start_that_is_broken_off_leaves_no_program() -> None:
+    here = Proxied(["example.org"])
+
+    async def broken_off(_: object) -> None:
+        starting = asyncio.ensure_future(here.proxy.start(here._opened))
+        while not here.streams:
+            await asyncio.sleep(0.001)
+        starting.cancel()
+        await asyncio.wait((starting,))
+
+    run(broken_off)
+    assert not here.proxy.is_up
+    assert here.streams[0]._child.wait(20) is not None
+    assert here.start() is True
+    here.stop()

@@ -203,10 +203,10 @@ def test_a_list_of_config_yaml_is_read_as_other_lists_are(configure: Callable[[s
     configure("terminal:\n  docker_network:\n    - example.org\n    - 10.0.0.0/8\n")
     assert load_settings("docker").docker.network == ("example.org", "10.0.0.0/8")
     configure("terminal:\n  docker_network: [http://example.org]\n")
-    with pytest.raises(SettingsError, match=r"docker_network: 'http://example.org' is not understood"):
+    with pytest.raises(SettingsError, match=r"network: 'http://example.org' is not understood"):
         load_settings("docker")
 
 
 def test_a_container_that_runs_already_is_given_none() -> None:
-    with pytest.raises(SettingsError, match="docker_network is for a new one"):
+    with pytest.raises(SettingsError, match="network is for a new one"):
         create_environment("docker", container="some", network=["example.org"])
