@@ -72,12 +72,15 @@ class TaskSettings:
         """
         if not self.arguments():
             return []
-        had = env.settings
-        backend = self._backend or had.env
+        had, backend = env.settings, self._backend
+        if backend is None and load_settings().env != had.env:
+            backend = had.env
         names = with_full_names(backend, self._settings)
-        wanted = load_settings(backend, **names)
-        if wanted.env != had.env:  # or wanted is bubblewrap, which is asked for as local with a sandbox
-            return ["sandbox" if backend == had.env else "backend"]
+        wanted = load_settings(backend, **self._settings)
+        if wanted.env != had.env:
+            return ["sandbox" if backend in (None, had.env) else "backend"]
+        if self._backend not in (None, wanted.env) and wanted.own != had.own:  # bubblewrap as local with a sandbox
+            return ["sandbox"]
         other = [_short(had, name) for name in names if _value(wanted, name) != _value(had, name)]
         return other + [name for name, hook in self._hooks.items() if getattr(env, name, None) != hook]
 

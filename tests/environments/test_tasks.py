@@ -134,6 +134,21 @@ def test_other_settings_are_refused_while_the_environment_lives() -> None:
     assert get_environment("own", timeout=6).settings.timeout == 6
 
 
+def test_a_sandbox_of_this_machine_is_the_same_by_its_other_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox = {"sandbox": "bubblewrap", "cwd": str(tmp_path / "project")}
+    env = get_environment("own", backend="local", **in_sandbox)
+    assert env.settings.env == "bubblewrap"
+    assert get_environment("own", backend="local", **in_sandbox) is env
+    assert get_environment("own", backend="bubblewrap", cwd=str(tmp_path / "project")) is env
+    for other, name in (({}, "backend"), ({**in_sandbox, "sandbox_paths": ["/srv/data"]}, "sandbox")):
+        with pytest.raises(SettingsError, match=f"another {name}"):
+            get_environment("own", backend="local", **other)
+    monkeypatch.setenv("TERMINAL_LOCAL_SANDBOX", "bubblewrap")
+    assert get_environment("own", **in_sandbox) is env
+
+
 def test_what_is_wrong_or_of_another_backend_is_told_as_elsewhere() -> None:
     get_environment("own")
     with pytest.raises(SettingsError, match="did you mean 'timeout'"):
