@@ -125,7 +125,7 @@ class DockerSettings(BackendSettings):
         for name, remedy in remedies.items():
             if getattr(self, name):
                 raise UnsupportedError(
-                    f"backend 'docker' over {over} cannot do what docker_{name} asks for, as the engine is on another "
+                    f"backend 'docker' over {over} cannot do what {name} asks for, as the engine is on another "
                     f"machine than this process; {remedy}, which is of that machine"
                 )
 
