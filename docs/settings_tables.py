@@ -79,7 +79,8 @@ def older_tables() -> dict[str, str]:
     head = "| there | here | |\n|---|---|---|\n"
     sections = dict.fromkeys(older.section for older in OLDER)
     return {
-        f"older {section}": head + "".join(_older_row(older) for older in OLDER if older.section == section)
+        f"older {section}": head
+        + "".join(dict.fromkeys(_older_row(older) for older in OLDER if older.section == section))
         for section in sections
     }
 
@@ -90,7 +91,11 @@ def _older_row(older: Older) -> str:
     if not older.here:
         return f"| {', '.join(there)} | | Passed over: {older.note}. |\n"
     note = older.note or ("Same." if older.is_same else "Same, under another name.")
-    return f"| {', '.join(there)} | `{older.here}` | {note[0].upper()}{note[1:].rstrip('.')}. |\n"
+    section, _, key = older.here.partition(".")
+    backend = next((name for name in BUILT_IN if section == "terminal" and key.startswith(f"{name}_")), "")
+    of = "the backend in use" if older.backend else f"`{backend}`"
+    here = f"`{key.removeprefix(f'{backend}_')}` of {of}" if backend else f"`{older.here}`"
+    return f"| {', '.join(there)} | {here} | {note[0].upper()}{note[1:].rstrip('.')}. |\n"
 
 
 def written(document: str) -> str:

@@ -152,7 +152,7 @@ _TERMINAL = [
             "docker_run_as_host_user": "",
             "docker_network": "",
             "singularity_image": "Without one, `docker://python:3.12-slim`.",
-            "modal_image": "An image and not the path of a Dockerfile, for which there is `modal_dockerfile_commands`. "
+            "modal_image": "An image and not the path of a Dockerfile, for which there is `dockerfile_commands`. "
             "Without one, Modal's own.",
             "daytona_image": "Without one, Daytona's own.",
             "ssh_host": "It may be a `Host` of `~/.ssh/config`.",
@@ -185,7 +185,7 @@ _TERMINAL = [
             "docker_orphan_reaper": "nothing is removed in passing; `hermes-env gc` removes what killed processes left",
             "vercel_runtime": "there is no backend vercel_sandbox here; modal and daytona are its like",
             "sandbox_dir": "what is kept lies in the engine, the service, or below HERMES_HOME",
-            "home_mode": "commands have the home of the target's user; set HOME with docker_env or in the command",
+            "home_mode": "commands have the home of the target's user; set HOME with env or in the command",
         },
     ),
     *(
@@ -223,7 +223,7 @@ _TERMINAL = [
         {
             "daemon_term_grace_seconds": "what is ended always has a second between TERM and KILL",
             "degraded_mode": "a backend that cannot be reached is always an error",
-            "temp_dir": "temporary files of the target lie where its TMPDIR says, which docker_env or the command set",
+            "temp_dir": "temporary files of the target lie where its TMPDIR says, which env or the command set",
             "oneshot_completion_wait_seconds": "it is about the command line of hermes-agent",
             "docker_shm_size": "a container has Docker's own; give extra_args, such as --shm-size=1g",
             "credential_files": "no files are brought to the target by themselves; put_file does it",

@@ -1,4 +1,4 @@
-"""One environment for each task: got or made by its id, reused, and cleaned up when it has long been idle."""
+"""One environment for each task: made or found by its id, reused, and cleaned up when it is idle for long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from environments.settings import EnvironmentSettings
 from environments.sources import load_settings, with_full_names
 
 _HOOKS = frozenset(create_environment.__kwdefaults__ or ())
-"""What `create_environment` takes beside settings, such as `approve`."""
+"""The arguments of `create_environment` that are no settings, such as `approve`."""
 
 
 class TaskSettings:
@@ -27,7 +27,7 @@ class TaskSettings:
         given: The arguments; None means not set.
 
     Raises:
-        SettingsError: What names the backend is no text.
+        SettingsError: The backend is no text.
     """
 
     def __init__(self, given: Mapping[str, object]) -> None:
@@ -40,13 +40,13 @@ class TaskSettings:
         self._settings = found
 
     def arguments(self) -> dict[str, Any]:
-        """Return them for `create_environment`."""
+        """Return all of them for `create_environment`."""
         backend = {} if self._backend is None else {"backend": self._backend}
         return {**backend, **self._settings, **self._hooks}
 
     @property
     def hooks(self) -> Mapping[str, Any]:
-        """Those that are no settings, such as `approve`."""
+        """The arguments that are no settings, such as `approve`."""
         return self._hooks
 
     def loaded(self) -> EnvironmentSettings:
@@ -54,7 +54,7 @@ class TaskSettings:
         return load_settings(self._backend, **self._settings)
 
     def over(self, others: TaskSettings) -> dict[str, Any]:
-        """Return the arguments for `create_environment` that these are together with others, over them.
+        """Return the arguments of others with these over them, for `create_environment`.
 
         Raises:
             SettingsError: A setting is given under two names, or the backend is unknown.
@@ -65,28 +65,38 @@ class TaskSettings:
         return TaskSettings({**settings, **others._hooks, **self._hooks, "backend": backend}).arguments()
 
     def differing(self, env: BaseEnvironment) -> list[str]:
-        """Return the names of those that an environment does not have.
+        """Return the names of the settings that an environment has otherwise.
 
         Raises:
-            SettingsError: One of them is not in order.
+            SettingsError: A setting is unknown, or its value is not allowed.
         """
         if not self.arguments():
             return []
-        had = env.settings
-        if self._backend not in (None, had.env):
-            return ["backend"]
-        names = with_full_names(had.env, self._settings)
-        wanted = load_settings(had.env, **names)
-        other = [name for name in names if _value(wanted, name) != _value(had, name)]
+        had, backend = env.settings, self._backend
+        if backend is None and load_settings().env != had.env:
+            backend = had.env
+        names = with_full_names(backend, self._settings)
+        wanted = load_settings(backend, **self._settings)
+        if wanted.env != had.env:
+            return ["sandbox" if backend in (None, had.env) else "backend"]
+        if self._backend not in (None, wanted.env) and wanted.own != had.own:  # bubblewrap as local with a sandbox
+            return ["sandbox"]
+        other = [_short(had, name) for name in names if _value(wanted, name) != _value(had, name)]
         return other + [name for name, hook in self._hooks.items() if getattr(env, name, None) != hook]
+
+
+def _short(settings: EnvironmentSettings, name: str) -> str:
+    """Return the short name of a setting of the backend, and another name as it is."""
+    short = name.removeprefix(settings.own.prefix)
+    return short if name != short and hasattr(settings.own, short) else name
 
 
 def _value(settings: EnvironmentSettings, name: str) -> object:
     """Return a setting by its full name; None for one of another backend."""
-    own = settings.own
-    if name.startswith(own.prefix) and hasattr(own, short := name.removeprefix(own.prefix)):
-        return getattr(own, short)
-    return getattr(settings, name) if name in settings.__dataclass_fields__ else None
+    if name in settings.__dataclass_fields__:
+        return getattr(settings, name)
+    short = _short(settings, name)
+    return getattr(settings.own, short) if short != name else None
 
 
 REAP_INTERVAL = 5.0
@@ -96,7 +106,7 @@ _log = logger(__name__)
 _lock = threading.RLock()
 _environments: dict[str, BaseEnvironment] = {}
 _making: dict[str, threading.Event] = {}
-"""What is set when the environment of a task that is being made is there, or could not be made."""
+"""By task, an event that is set once its environment is made, or could not be made."""
 _registered: dict[str, TaskSettings] = {}
 _reaper: threading.Thread | None = None
 _stop = threading.Event()
@@ -109,12 +119,12 @@ def get_environment(task_id: str = "default", **settings: object) -> BaseEnviron
 
     Args:
         task_id: Any text; the same text gets the same environment.
-        settings: What it is made with, as for `create_environment`, over what `register_task_settings` says; `backend`
-            or `env` names the backend. Of an environment that is there already, they have to be those it has. Without
-            any, it is returned as it is.
+        settings: The arguments of `create_environment`, over those of `register_task_settings`; `backend` or `env`
+            names the backend. An environment that is there already must have the same. Without any, it is returned as
+            it is.
 
     Raises:
-        SettingsError: The settings are not in order, or the task's environment has others.
+        SettingsError: A setting is unknown, its value is not allowed, or the task's environment has another one.
         UnsupportedError: The backend cannot do what a setting asks for.
         MissingExtraError: The backend's client library is not installed.
     """
@@ -140,7 +150,7 @@ def get_environment(task_id: str = "default", **settings: object) -> BaseEnviron
 
 
 def _made(task_id: str, asked: TaskSettings, done: threading.Event) -> BaseEnvironment:
-    """Make an environment, without keeping those of other tasks waiting."""
+    """Make an environment, outside of the lock: other tasks do not wait."""
     try:
         registered = _registered.get(task_id)
         env = create_environment(task_id=task_id, **(asked.over(registered) if registered else asked.arguments()))
@@ -157,7 +167,7 @@ def _made(task_id: str, asked: TaskSettings, done: threading.Event) -> BaseEnvir
 
 
 def register_task_settings(task_id: str, **settings: object) -> None:
-    """Say what the environment of a task is to be made with, in place of what was said before.
+    """Register the settings of a task's environment, in place of earlier ones.
 
     They go over `config.yaml` and variables, and under the arguments of `get_environment`. An environment that is there
     already stays as it is.
@@ -170,7 +180,7 @@ def register_task_settings(task_id: str, **settings: object) -> None:
 
 
 def clear_task_settings(task_id: str) -> None:
-    """Forget what `register_task_settings` said of a task, if anything."""
+    """Remove the registered settings of a task, if there are any."""
     _registered.pop(task_id, None)
 
 
@@ -183,7 +193,7 @@ def cleanup_environment(task_id: str = "default") -> None:
 
 
 def cleanup_all() -> None:
-    """Clean up every environment. What one of them raises is logged, and the others follow."""
+    """Clean up every environment. An error of one is logged, and the others follow."""
     for task_id in list(_environments):
         with _logged(task_id):
             cleanup_environment(task_id)
@@ -191,7 +201,7 @@ def cleanup_all() -> None:
 
 @contextlib.contextmanager
 def _logged(task_id: str) -> Iterator[None]:
-    """Log what is raised: there are others to be seen to."""
+    """Log an error of a clean-up."""
     try:
         yield
     except Exception as error:  # a backend installed apart may raise anything
@@ -207,7 +217,7 @@ def _ensure_reaper() -> None:
 
 
 def _forget() -> None:
-    """In a forked child: what was made is the parent's, and so is the thread that looks after it."""
+    """Begin anew in a forked child: the environments are the parent's, and so is the reaper's thread."""
     global _lock, _reaper  # noqa: PLW0603 - both may be in a state that only the parent can get them out of
     _lock = threading.RLock()
     _reaper = None

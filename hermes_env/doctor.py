@@ -107,7 +107,7 @@ def _findings(configured: str, backend: str | None, options: dict[str, object], 
         elif name == "local":
             # A configured working directory is the other backend's, and need not be here.
             with TemporaryDirectory() as folder:
-                yield try_backend(name, name, {"cwd": folder})
+                yield try_backend(name, name, {"cwd": folder, "sandbox": "none"})
         else:
             with ShownLook(verbose) as shown:
                 shown.tell([name])

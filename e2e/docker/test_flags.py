@@ -238,7 +238,7 @@ def test_podman_has_it_or_it_is_refused_by_its_name(monkeypatch: pytest.MonkeyPa
             try:
                 made = _made(words, labels, "nosuch", **off)
             except UnsupportedError as error:
-                if not re.search(r"--[\w-]+ of docker_extra_args", str(error)):
+                if not re.search(r"--[\w-]+ of extra_args", str(error)):
                     wrong[flag] = str(error)
             except docker.errors.APIError:  # it refuses by itself
                 continue

@@ -13,7 +13,7 @@ import paramiko
 from environments.errors import CLEANED_UP, TerminalError, UnsupportedError
 from environments.log import logger
 from environments.loop import current, in_worker, spawn
-from environments.ssh.stream import LINK_ERRORS, WINDOW, Bell
+from environments.ssh.stream import LINK_ERRORS, ROOM, Bell, make_room
 from environments.target import Address
 
 MAX_CONNECTIONS = 256
@@ -149,15 +149,20 @@ class _Forward:
     async def _receive(self, near: socket.socket, channel: paramiko.Channel) -> None:
         arrived = asyncio.Event()
         channel.in_buffer.set_event(Bell(arrived.set))
+        room = 0
         while True:
             arrived.clear()
             has_ended = channel.closed or channel.eof_received  # before the last bytes
-            if channel.recv_ready():
-                await self._loop.sock_sendall(near, await in_worker(channel.recv, WINDOW))
+            if data := channel.in_buffer.empty():
+                await self._loop.sock_sendall(near, data)
+                room += len(data)
             elif has_ended:
                 break
             else:
                 await arrived.wait()
+            if room >= ROOM and not channel.closed:
+                await make_room(channel, room)
+                room = 0
         near.shutdown(socket.SHUT_RDWR if channel.closed else socket.SHUT_WR)
 
     async def close(self) -> None:

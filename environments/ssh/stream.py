@@ -21,7 +21,7 @@ from environments.shell.stream import Terminal
 
 WINDOW = 2 * 1024 * 1024
 """Bytes that the server may send before any are read. Reading paramiko's buffer is only cheap when it is read whole."""
-_ROOM = WINDOW // 8
+ROOM = WINDOW // 8
 """Bytes after which the server is told that they were read."""
 _PACKET = 32 * 1024
 """Bytes given to paramiko at once, which it sends as one packet."""
@@ -74,6 +74,20 @@ class Bell(threading.Event):
     def _answer(self) -> None:
         self._rings = False  # first: what arrives while the loop looks rings again
         self._look()
+
+
+async def make_room(channel: paramiko.Channel, size: int) -> None:
+    """Let the server send so many bytes more, as `Channel.recv` does in the thread that reads.
+
+    Raises:
+        OSError, EOFError, paramiko.SSHException: The connection is gone.
+        TerminalError: No thread can be started.
+    """
+    message = paramiko.Message()
+    message.add_byte(cMSG_CHANNEL_WINDOW_ADJUST)
+    message.add_int(channel.remote_chanid)
+    message.add_int(size)
+    await in_worker(channel.get_transport()._send_user_message, message)  # type: ignore[attr-defined]
 
 
 class SSHStream(SendingStream):
@@ -151,19 +165,15 @@ class SSHStream(SendingStream):
                 size += len(data)
                 self.receiver.data_received(channel, data)
         self._room += size
-        if self._room >= _ROOM and not self._channel.closed:
+        if self._room >= ROOM and not self._channel.closed:
             spawn(self._make_room())
         return size > 0
 
     async def _make_room(self) -> None:
-        """Let the server send as much more as was read. `Channel.recv` would do so in the thread that reads."""
+        """Let the server send as much more as was read."""
         size, self._room = self._room, 0
-        message = paramiko.Message()
-        message.add_byte(cMSG_CHANNEL_WINDOW_ADJUST)
-        message.add_int(self._channel.remote_chanid)
-        message.add_int(size)
         try:
-            await in_worker(self._channel.get_transport()._send_user_message, message)  # type: ignore[attr-defined]
+            await make_room(self._channel, size)
         except LINK_ERRORS as error:
             log.debug("the server could not be told what was read: %s", error)
         except TerminalError:  # no thread is to be had just now

@@ -102,7 +102,7 @@ class HermesSandboxEnvironment(util.SandboxEnvironment):
         concurrency: bool = True,
     ) -> util.ExecResult[str]:
         """Run a command, beside all others. One that takes too long was ended, and is not tried again."""
-        takes_turn = concurrency and self.env.backend == "local"
+        takes_turn = concurrency and self.env.backend in ("local", "bubblewrap")
         turn = util.concurrency("subprocesses", os.cpu_count() or 1) if takes_turn else contextlib.nullcontext()
         run, most = partial(self.env.execute_oneshot, cmd, stderr="separate"), util.SandboxEnvironmentLimits
         limits = {"timeout": timeout or math.inf, "max_output_bytes": most.MAX_EXEC_OUTPUT_SIZE}

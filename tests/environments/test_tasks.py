@@ -121,7 +121,7 @@ def test_other_settings_are_refused_while_the_environment_lives() -> None:
     for settings, named in (
         ({"timeout": 6}, "timeout"),
         ({"lifetime_seconds": 1, "timeout": 5}, "lifetime_seconds"),
-        ({"sandbox": "bubblewrap"}, "local_sandbox"),
+        ({"sandbox": "bubblewrap"}, "sandbox"),
         ({"backend": "docker"}, "backend"),
         ({"env": "ssh", "host": "h"}, "backend"),
         ({"approve": print}, "approve"),
@@ -132,6 +132,21 @@ def test_other_settings_are_refused_while_the_environment_lives() -> None:
     assert get_environment("own") is env
     cleanup_environment("own")
     assert get_environment("own", timeout=6).settings.timeout == 6
+
+
+def test_a_sandbox_of_this_machine_is_the_same_by_its_other_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_sandbox = {"sandbox": "bubblewrap", "cwd": str(tmp_path / "project")}
+    env = get_environment("own", backend="local", **in_sandbox)
+    assert env.settings.env == "bubblewrap"
+    assert get_environment("own", backend="local", **in_sandbox) is env
+    assert get_environment("own", backend="bubblewrap", cwd=str(tmp_path / "project")) is env
+    for other, name in (({}, "backend"), ({**in_sandbox, "sandbox_paths": ["/srv/data"]}, "sandbox")):
+        with pytest.raises(SettingsError, match=f"another {name}"):
+            get_environment("own", backend="local", **other)
+    monkeypatch.setenv("TERMINAL_LOCAL_SANDBOX", "bubblewrap")
+    assert get_environment("own", **in_sandbox) is env
 
 
 def test_what_is_wrong_or_of_another_backend_is_told_as_elsewhere() -> None:
@@ -208,3 +223,15 @@ def test_the_package_hands_the_functions_on() -> None:
     assert environments.cleanup_all is cleanup_all
     with pytest.raises(AttributeError, match="no attribute 'get_environmnet'"):
         environments.get_environmnet  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_sandbox_asked_for_by_its_other_name_is_the_same_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("TERMINAL_CWD", str(tmp_path / "work"))
+    env = get_environment("boxed", backend="local", sandbox="bubblewrap")
+    assert get_environment("boxed", backend="local", sandbox="bubblewrap") is env
+    assert get_environment("boxed", backend="bubblewrap") is env
+    with pytest.raises(SettingsError, match="'boxed' has another backend"):
+        get_environment("boxed", backend="local")
