@@ -157,9 +157,9 @@ def test_a_path_that_is_not_there_or_not_absolute_is_named(sandboxed, home: Path
     with pytest.raises(EnvironmentStartError, match=r"TERMINAL_CWD.*none is not there"):
         sandboxed(cwd=str(home / "none")).execute("true")
     for name in ("paths", "read_only_paths"):
-        with pytest.raises(SettingsError, match=f"bubblewrap_{name}: 'data' is not an absolute path"):
+        with pytest.raises(SettingsError, match=f"{name}: 'data' is not an absolute path"):
             sandboxed(**{name: ["data"]})
-        with pytest.raises(EnvironmentStartError, match=f"bubblewrap_{name}: .*/none is not there"):
+        with pytest.raises(EnvironmentStartError, match=f"{name}: .*/none is not there"):
             sandboxed(**{name: ["/none"]}).execute("true")
 
 

@@ -50,6 +50,13 @@ def test_a_command_under_a_passing_fault_runs_once_and_a_sandbox_that_is_deleted
     assert env.execute("echo again").output == "again\n"
 
 
+def test_a_snapshot_and_a_fork_have_the_files_of_their_sandbox(make):
+    env = make()
+    env.execute("echo here >~/file")
+    with make(image=env.snapshot("short")) as other, env.fork() as fork:
+        assert other.execute("cat ~/file").output == fork.execute("cat ~/file").output == "here\n"
+
+
 def test_settings_that_cannot_be_are_refused_by_name():
     rows = [
         ({"container_pids": 5}, UnsupportedError, "container_pids"),
