@@ -30,7 +30,7 @@ class Claim:
         self._descriptor = -1
 
     def take(self) -> bool:
-        """Take the claim if nobody else has it, and return whether we have it now."""
+        """Take the claim unless it is held elsewhere, and return whether it is held here now."""
         if self._descriptor >= 0:
             return True
         self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,8 @@ class Claim:
 
     @property
     def is_held(self) -> bool:
-        """Whether anybody has it. To look disturbs nobody who takes it meanwhile, but where its holder was killed."""
+        """Whether a process holds it. A look gets in the way of a `take` at the same moment only if the last holder was
+        killed."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -110,12 +111,6 @@ class SharedClaim(Generic[T]):
 
     def __init__(self, name: str) -> None:
         self._key = (hermes_home(), name)
-
-    @property
-    def has_others(self) -> bool:
-        """Whether another environment of this process has the claim as well."""
-        held = _all.get(self._key)
-        return held is not None and bool(held.users - {id(self)})
 
     def join(self, begin: Callable[[T | None], T]) -> T | None:
         """Take the claim, and return the target; None if another process has it.

@@ -84,6 +84,12 @@ class FoundTarget:
         return self.id if len(self.id) <= _SHOWN else self.id[:_SHORT]
 
     @property
+    def snapshot_name(self) -> str:
+        """The name of a snapshot that a user has given it; empty for anything else."""
+        is_users = self.kind == "snapshot" and self.owner is None and self.claim is None
+        return self.name if is_users else ""
+
+    @property
     def pid(self) -> int | None:
         """The process of this machine that uses it, or whose orphan it is, if that is known."""
         return self.owner.pid if self.owner and self.use == self.owner.standing != "elsewhere" else None

@@ -155,15 +155,17 @@ def _table(found: list[tuple[str, FoundTarget]], *, is_wide: bool) -> Table:
     from rich.text import Text
 
     has_places = any(target.place for _, target in found)
+    has_names = any(target.snapshot_name for _, target in found)
     table = Table(box=None, pad_edge=False, padding=(0, 2 if is_wide else 1, 0, 0), header_style="bold")
-    for heading in ("BACKEND", *(["PLACE"] if has_places else []), "KIND", "ID"):
-        table.add_column(heading, no_wrap=heading != "PLACE")
+    for heading in ("BACKEND", *(["PLACE"] if has_places else []), "KIND", "ID", *(["NAME"] if has_names else [])):
+        table.add_column(heading, no_wrap=heading not in ("PLACE", "NAME"))
     table.add_column("TASK", overflow="fold", min_width=_SHORT)
     for heading in ("STATE", "USE", "AGE", "SIZE"):
         table.add_column(heading, no_wrap=True, justify="right" if heading in ("AGE", "SIZE") else "left")
     for name, target in found:
         shown = target.short_id if is_wide else target.id[:_SHORT]
-        words = [name, *([target.place] if has_places else []), target.kind, shown, target.task]
+        words = [name, *([target.place] if has_places else []), target.kind, shown]
+        words += [*([target.snapshot_name] if has_names else []), target.task]
         use = f"process {target.pid}" if target.use == "live" and target.pid else USES[target.use]
         table.add_row(
             *(Text(plain(word)) for word in (*words, target.state)),

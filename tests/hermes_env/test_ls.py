@@ -28,6 +28,19 @@ def test_a_line_says_what_whose_how_old_and_how_large_each_is(hermes_env, things
     ]
 
 
+def test_a_snapshot_is_shown_by_the_name_that_a_user_gave_it(hermes_env, things) -> None:
+    things.put("aaaa", kind="snapshot", name="after-setup", task="build")
+    things.put("bbbb", kind="snapshot", name="of-a-fork", use="live")
+    things.put("cccc", name="a-sandbox")
+    heading, *lines = hermes_env("ls", *SHELF).stdout.splitlines()
+    assert heading.split() == ["BACKEND", "KIND", "ID", "NAME", "TASK", "STATE", "USE", "AGE", "SIZE"]
+    assert [line.split() for line in lines] == [
+        [shelf.NAME, "snapshot", "aaaa", "after-setup", "build", "kept", "free"],
+        [shelf.NAME, "snapshot", "bbbb", "kept", "process", str(os.getpid())],
+        [shelf.NAME, "sandbox", "cccc", "kept", "free"],
+    ]
+
+
 def test_json_is_a_list_with_all_that_is_known(hermes_env, things) -> None:
     things.put("d" * 40, name="called", place="far", task="build", use="live", created=1000, size=7)
     things.put("nothing-known")
