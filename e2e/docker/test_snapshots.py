@@ -11,6 +11,7 @@ from typing import Any
 import docker
 import pytest
 from targets.engines import PYTHON_IMAGE
+from targets.podman_service import podman_service
 
 from environments import UnsupportedError, create_environment
 from environments.docker import DockerEnvironment
@@ -187,3 +188,22 @@ def test_gc_removes_the_snapshot_of_a_fork_whose_process_was_killed(docker_api: 
             assert each.use == "orphan"
             each.collect()
     assert _of(docker_api, task) == []
+
+
+def test_podman_has_them_too(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    with podman_service() as service:
+        monkeypatch.setenv("DOCKER_HOST", service.url)
+        limits = () if service.holds_limits else ("container_cpu", "container_memory", "container_pids")
+        unheld = dict.fromkeys(limits, 0)
+        with _env(task, **unheld) as env:
+            env.execute("echo here > /opt/file; cd /opt")
+            image = env.snapshot(task)
+            assert env.snapshot(task) == image
+            with env.fork() as fork:
+                assert fork.execute("pwd; cat file").output == "/opt\nhere\n"
+        with _env(task, **{**unheld, "image": image}) as env:
+            assert env.execute("cat /opt/file").output == "here\n"
+        (named,) = [each for each in DockerEnvironment.list_targets() if each.task == task]
+        assert (named.kind, named.name, named.use) == ("snapshot", image, "free")
+        named.remove()
+        assert not [each for each in DockerEnvironment.list_targets() if each.task == task]

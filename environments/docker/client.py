@@ -55,10 +55,28 @@ _KEEPALIVE_IDLE = 30
 """Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
 _versions: dict[str, str] = {}
 """The versions of the interface that engines have answered to, by address, so that each is asked once."""
+READ_SIZE = 256 * 1024
+"""Bytes that are taken from the client at a time, and that may wait for it before the stream is paused."""
+_MOST_SAID = 4096
+"""Bytes of complaints that are kept."""
+_EXIT_LIMIT = 5.0
+"""Seconds for the exit code of what leads to the engine, once it has ended."""
+NO_PROGRAM = 127
+# A shell without a login may have less on its PATH than one with it. Podman has the same command.
+_DIAL = f"""\
+PATH=${{PATH:+$PATH:}}/usr/local/bin:/usr/bin:/bin:/snap/bin
+for program in docker podman; do
+    command -v $program >/dev/null 2>&1 && exec $program system dial-stdio
+done
+exit {NO_PROGRAM}
+"""
+_NOT_ALLOWED = re.compile(r"permission denied", re.IGNORECASE)
+_NOT_RUNNING = re.compile(r"cannot connect|connection refused|no such file|is the docker daemon running", re.IGNORECASE)
+_TOO_OLD = re.compile(r"dial-stdio.*not a|unknown (command|flag)|unrecognized command|usage:", re.IGNORECASE)
 
 
 class BreakableClient(APIClient):
-    """A client whose requests can be broken off from another thread, for which docker-py has no way.
+    """A client whose requests can be aborted from another thread, for which docker-py has no way.
 
     What it asks for while an environment starts, also while it is made itself, ends when that start is stopped.
 
@@ -233,27 +251,6 @@ def dial_tcp(host: str, port: int) -> socket.socket:
     return raw
 
 
-READ_SIZE = 256 * 1024
-"""Bytes that are taken from the client at a time, and that may wait for it before the stream is paused."""
-_MOST_SAID = 4096
-"""Bytes of complaints that are kept."""
-_EXIT_LIMIT = 5.0
-"""Seconds for the exit code of what leads to the engine, once it has ended."""
-
-NO_PROGRAM = 127
-# A shell that nobody logs in to may have less on its PATH than a person sees there. Podman has the same command.
-_DIAL = f"""\
-PATH=${{PATH:+$PATH:}}/usr/local/bin:/usr/bin:/bin:/snap/bin
-for program in docker podman; do
-    command -v $program >/dev/null 2>&1 && exec $program system dial-stdio
-done
-exit {NO_PROGRAM}
-"""
-_NOT_ALLOWED = re.compile(r"permission denied", re.IGNORECASE)
-_NOT_RUNNING = re.compile(r"cannot connect|connection refused|no such file|is the docker daemon running", re.IGNORECASE)
-_TOO_OLD = re.compile(r"dial-stdio.*not a|unknown (command|flag)|unrecognized command|usage:", re.IGNORECASE)
-
-
 class DialError(ConnectionError):
     """The engine on another machine cannot be reached. It says why, and what helps."""
 
@@ -274,12 +271,12 @@ class DialledSocket(socket.socket):
 
     @property
     def trouble(self) -> str:
-        """Why no engine has ever answered, once it has come to its end; empty if one has."""
+        """The reason why no engine has answered, once it has ended; empty if one has."""
         return self.joint.trouble
 
     @property
     def has_lost_link(self) -> bool:
-        """Whether it has come to its end because the link to the host did: then no exit code is known there."""
+        """True if it ended with the link to the host: no exit code is known there."""
         return self.joint.has_lost_link
 
     def shutdown(self, how: int) -> None:
@@ -392,7 +389,7 @@ class _Joint:
 
 
 def _hung_up(connected: socket.socket) -> bool:
-    """Whether the other end was closed, and not its half alone."""
+    """Return True if the other end was closed, and not its half alone."""
     poll = select.poll()
     poll.register(connected, 0)  # what tells of the end is always told
     return bool(poll.poll(0))

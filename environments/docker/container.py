@@ -1,4 +1,4 @@
-"""Commands in a container of a Docker engine, whoever has started it."""
+"""Commands in a container of a Docker engine: the part that new and joined containers have in common."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from environments.docker.creation import container_options
 from environments.docker.engine import Engine, reason, reported, visited
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import ExecStream
-from environments.docker.target import container_address, container_target
+from environments.docker.target import Memory, container_address, container_target
 from environments.errors import EnvironmentStartError
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
@@ -25,8 +25,6 @@ from environments.starting import StartLimits, current_start
 from environments.target import Address, Target
 
 if TYPE_CHECKING:
-    from docker import APIClient
-
     from environments.docker.client import BreakableClient
 
 SETTLING, SETTLING_PAUSE = 0.3, 0.02
@@ -37,7 +35,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
     """Runs commands by the engine's exec in a container, which another class says how to have.
 
     Files are moved through a shell and not through the engine's archive API, which is no faster and wrong in places:
-    it writes under a tmpfs such as our /tmp instead of into it, writes as root whoever the user is, and is refused
+    it writes under a tmpfs such as our /tmp instead of into it, writes as root for every user, and is refused
     by a container with a read-only root.
     """
 
@@ -55,6 +53,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
         """The user that processes run under; empty for the container's own."""
         self._api: BreakableClient | None = None
         self._container: str | None = None
+        self._memory = Memory()
 
     # What the container being ours or not makes of it, besides stop_target.
 
@@ -77,16 +76,12 @@ class ContainerEnvironment(PersistentShellEnvironment):
         """
 
     @abstractmethod
-    def has_run_out(self, api: APIClient, container: str, state: Mapping[str, Any]) -> bool:
-        """Whether the container ran out of memory since this was asked last, as the engine tells."""
-
-    @abstractmethod
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say that a container ran out of memory, and what may help."""
 
     @property
     def link_may_drop(self) -> bool:
-        """Whether the engine is reached over a link, see `PersistentShellEnvironment`."""
+        """True if the engine is reached over a link, see `PersistentShellEnvironment`."""
         return not self._engine.is_here
 
     @classmethod
@@ -183,7 +178,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
                 state = api.inspect_container(container)["State"]
                 settled = time.monotonic() > deadline
                 loss = self.loss_in(container[:12], state)
-                if loss is None and settled and self.has_run_out(api, container, state):
+                if loss is None and settled and self._memory.ran_out(api, container):
                     loss = self.out_of_memory(container[:12])
             except NotFound:
                 return f"container {container[:12]} was removed"

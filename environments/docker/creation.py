@@ -55,12 +55,37 @@ KEPT_CAPABILITIES = (
     "SETGID",  # Package managers and servers change
     "SETUID",  # to a user with fewer rights.
 )
-"""What is given back of Docker's default fourteen. Left out are, among others, MKNOD, NET_RAW and SYS_CHROOT."""
+"""The capabilities kept of Docker's default fourteen. Left out are, among others, MKNOD, NET_RAW and SYS_CHROOT."""
+_ACCESS = {"rw": False, "ro": True}
+_PROPAGATION = ("shared", "slave", "private", "rshared", "rslave", "rprivate")
+_NO_SOURCE = re.compile(r"bind source path does not exist: (.+)|statfs (.+): no such file", re.IGNORECASE)
+"""The errors of Docker and Podman for a mount whose source is missing."""
+_LIMITS = {"container_memory": "Memory", "container_cpu": "NanoCpus", "container_pids": "PidsLimit"}
+_OF_FLAGS = (
+    *("BlkioDeviceReadBps", "BlkioDeviceReadIOps", "BlkioDeviceWriteBps", "BlkioDeviceWriteIOps", "BlkioWeight"),
+    *("BlkioWeightDevice", "CpuPeriod", "CpuQuota", "CpuRealtimePeriod", "CpuRealtimeRuntime", "CpuShares"),
+    *("CpusetCpus", "CpusetMems", "DeviceCgroupRules", "DeviceRequests", "Domainname", "Isolation", "VolumeDriver"),
+    *("MemoryReservation", "MemorySwappiness", "OomKillDisable", "PublishAllPorts", "Ulimits"),
+)
+_SHOWN = {**_LIMITS, **{name: name for name in _OF_FLAGS}}
+"""Entries that an engine, such as a rootless Podman on cgroups v1, may leave out without a word, by the engine's names.
+The description of a container has those that it holds."""
+_held: dict[str, frozenset[str]] = {}
+"""Those of `_SHOWN` that engines were seen to hold, by address, so that each is looked for once."""
+_OPTIONS = {
+    "container_disk": ["storage_opt"],
+    "container_memory": ["mem_limit", "memswap_limit"],
+    "container_cpu": ["nano_cpus"],
+    "container_pids": ["pids_limit"],
+}
+"""docker-py's names for limits."""
+_WAITS = ["/bin/sh"]
+"""The program of a container: a shell whose input stays open and brings nothing. Every image has one."""
 
 
 @dataclass(slots=True)
 class ContainerOptions:
-    """What the engine is asked to make."""
+    """A request to the engine for a container."""
 
     image: str
     host: dict[str, object] = field(default_factory=dict)
@@ -70,12 +95,12 @@ class ContainerOptions:
     api: dict[str, object] = field(default_factory=dict)
     """Further entries of the engine's `HostConfig`, under the engine's names."""
     endpoint: dict[str, object] = field(default_factory=dict)
-    """What the container is in its network, under the engine's names."""
+    """Its addresses and aliases in its network, under the engine's names."""
     environment: dict[str, str] = field(default_factory=dict, repr=False)
     """Variables for every process that we start. They are no part of the container, whose description anybody who may
     use the engine can read, and which lies on its disk."""
     engine: str = ""
-    """What tells its engine from others, where it is on another machine."""
+    """The address of its engine, where that is on another machine."""
 
     def fingerprint(self, image_id: str) -> str:
         """Return a text that differs when the image, the mounts, the limits or other options of the container differ.
@@ -201,10 +226,6 @@ def _set_user(options: ContainerOptions, own: DockerSettings) -> None:
         options.config["user"] = own.user
 
 
-_ACCESS = {"rw": False, "ro": True}
-_PROPAGATION = ("shared", "slave", "private", "rshared", "rslave", "rprivate")
-
-
 def near_source(missing: str) -> str:
     """Return ` (did you mean '...'?)` if something beside it has a similar name, or nothing.
 
@@ -233,33 +254,8 @@ def _mount(source: str, target: str, options: Sequence[str]) -> Mount | None:
     return Mount(target, source, type="bind", read_only=read_only, propagation=propagation)
 
 
-_NO_SOURCE = re.compile(r"bind source path does not exist: (.+)|statfs (.+): no such file", re.IGNORECASE)
-"""What Docker, and Podman, say of a mount whose source is missing."""
-_LIMITS = {"container_memory": "Memory", "container_cpu": "NanoCpus", "container_pids": "PidsLimit"}
-_OF_FLAGS = (
-    *("BlkioDeviceReadBps", "BlkioDeviceReadIOps", "BlkioDeviceWriteBps", "BlkioDeviceWriteIOps", "BlkioWeight"),
-    *("BlkioWeightDevice", "CpuPeriod", "CpuQuota", "CpuRealtimePeriod", "CpuRealtimeRuntime", "CpuShares"),
-    *("CpusetCpus", "CpusetMems", "DeviceCgroupRules", "DeviceRequests", "Domainname", "Isolation", "VolumeDriver"),
-    *("MemoryReservation", "MemorySwappiness", "OomKillDisable", "PublishAllPorts", "Ulimits"),
-)
-_SHOWN = {**_LIMITS, **{name: name for name in _OF_FLAGS}}
-"""What an engine, such as a rootless Podman on cgroups v1, may leave out without a word, by the engine's names. What is
-held is in its description of the container."""
-_held: dict[str, frozenset[str]] = {}
-"""Those of `_SHOWN` that engines were seen to hold, by address, so that each is looked for once."""
-_OPTIONS = {
-    "container_disk": ["storage_opt"],
-    "container_memory": ["mem_limit", "memswap_limit"],
-    "container_cpu": ["nano_cpus"],
-    "container_pids": ["pids_limit"],
-}
-"""What docker-py calls what is asked for."""
-_WAITS = ["/bin/sh"]
-"""What the container runs: a shell whose input stays open and never brings anything. Every image has one."""
-
-
 class Creation:
-    """How the containers of one environment are made.
+    """Makes the containers of one environment.
 
     Args:
         settings: What was asked for.
@@ -268,7 +264,7 @@ class Creation:
 
     def __init__(self, settings: EnvironmentSettings, options: ContainerOptions) -> None:
         self.settings = settings
-        """What is asked for, without what the engine cannot hold and nobody chose."""
+        """The settings, without default limits that the engine cannot hold."""
         self._options = options
         self._host = dict(options.host)
 
@@ -289,7 +285,7 @@ class Creation:
         return container
 
     def _create(self, api: BreakableClient, image: str) -> str:
-        """Create a container, if need be without limits that nobody chose."""
+        """Create a container, if need be without default limits."""
         try:
             return self.created(api, image)
         except UnheldLimitsError as error:
@@ -389,7 +385,7 @@ class Creation:
 
 
 def _remove_late(api: APIClient, name: str) -> None:
-    """Remove a container that came when nobody waited for it any more."""
+    """Remove a container that was made after the start was stopped."""
     with contextlib.closing(api):  # which may be in no use any more
         remove(api, name)
 
@@ -407,6 +403,6 @@ def _mapping(value: object) -> dict[str, str]:
 
 
 def _ignores_disk_limits(api: APIClient) -> bool:
-    """Whether the engine would take a disk limit and not hold it."""
+    """Return True if the engine would take a disk limit and not hold it."""
     status = dict(api.info().get("DriverStatus") or [])
     return "containerd.snapshotter" in status.get("driver-type", "")

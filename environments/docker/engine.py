@@ -1,4 +1,4 @@
-"""Where the engine is, how it is connected to, and what helps when it cannot be reached."""
+"""The address of the engine, its clients, and the errors when it cannot be reached."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from environments.shell.host import RemoteHost, host_of
 UNIX = "unix://"
 SSH = "ssh"
 _ROOTLESS = ("docker.sock", "podman/podman.sock")
-"""Where a user's own engine listens, below XDG_RUNTIME_DIR."""
+"""Sockets of a user's own engine, below XDG_RUNTIME_DIR."""
 TCP_PORT = 2375
 
 
@@ -56,17 +56,17 @@ class Engine:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is reached by a socket of this machine."""
+        """True if it is reached by a socket of this machine."""
         return self.host is None and engine_address().startswith(UNIX)
 
     @property
     def max_streams(self) -> int | None:
-        """How many streams there should be at once; None is as many as are asked for."""
+        """The number of streams at once; None is as many as are asked for."""
         return self.host.max_streams if self.host else None
 
     @property
     def address(self) -> str:
-        """Where it is, such as `unix:///var/run/docker.sock` or `ssh://user@host:22`.
+        """The address, such as `unix:///var/run/docker.sock` or `ssh://user@host:22`.
 
         Raises:
             SettingsError: What says so cannot be understood.
@@ -75,7 +75,7 @@ class Engine:
 
     @property
     def identity(self) -> str:
-        """What tells engines apart that settings lead to; empty for that of DOCKER_HOST alone."""
+        """The address of an engine that settings lead to; empty for that of DOCKER_HOST alone."""
         return self.address if self.host else ""
 
     def client(self, earlier: BreakableClient | None = None) -> BreakableClient:

@@ -60,7 +60,6 @@ class DockerEnvironment(ContainerEnvironment):
         self._claim: SharedClaim[str] | None = None
         self._began = True
         self._creation = Creation(settings, self._options)
-        self._memory = Memory()
         self._waiting_shell: WaitingShell | None = None
         self._rescuing = threading.Lock()
 
@@ -71,13 +70,13 @@ class DockerEnvironment(ContainerEnvironment):
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether the container, with all that runs and is written in it, is gone when it is stopped."""
+        """True if the container, with all that runs and is written in it, is gone when it is stopped."""
         host = self._options.host
         return not (self.settings.container_persistent or ((host["mounts"] or host["binds"]) and self.has_scratch))
 
     @property
     def is_alone(self) -> bool:
-        """Whether the container has process ids of its own, see `PersistentShellEnvironment.is_alone`."""
+        """True if the container has process ids of its own, see `PersistentShellEnvironment.is_alone`."""
         # Beside others of this process it is never told apart whose turn it is to stop all, so that the first has it.
         return "pid_mode" not in self._options.host and self._began
 
@@ -99,7 +98,7 @@ class DockerEnvironment(ContainerEnvironment):
             self._options.image = ensure_built(api, self._build)
         if self._container and self._revive(api, self._container):
             return self._container
-        self._memory.begin_anew()
+        self._memory = Memory()
         if self.settings.container_persistent:
             return self._shared(api, ensure_image(api, self._options.image))
         try:
@@ -125,7 +124,7 @@ class DockerEnvironment(ContainerEnvironment):
         if state["Paused"]:
             raise EnvironmentStartError(f"backend 'docker': {paused(container)}")
         if not state["Running"]:
-            self._memory.begin_anew()
+            self._memory = Memory()
             api.start(container)
         return True
 
@@ -228,10 +227,6 @@ class DockerEnvironment(ContainerEnvironment):
         shell, self._waiting_shell = self._waiting_shell, None
         if shell:
             shell.close()
-
-    def has_run_out(self, api: APIClient, container: str, state: Mapping[str, Any]) -> bool:
-        """Whether the container ran out of memory, see `ContainerEnvironment`."""
-        return self._memory.ran_out(api, container, state)
 
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say so, see `ContainerEnvironment`."""

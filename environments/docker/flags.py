@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from environments.docker.creation import ContainerOptions
 
 Place = Literal["host", "api", "config", "endpoint", "environment"]
-"""Where in `ContainerOptions` a flag's value goes."""
+"""The field of `ContainerOptions` for a flag's value."""
 
 
 @dataclass(frozen=True, slots=True)

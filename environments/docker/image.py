@@ -36,6 +36,20 @@ if TYPE_CHECKING:
 
 PROGRESS_INTERVAL = 5.0
 """Seconds between two messages while an image is pulled."""
+BUILT = "hermes-environments.build"
+"""The label of a built image: the folder that it was built from."""
+BUILDS = "hermes-build"
+DOCKERFILE = "Dockerfile"
+LAST_LINES = 20
+"""Lines of a step that are told when it has failed."""
+_PIECE = 1024 * 1024
+SNAPSHOTS = "hermes-snapshot"
+SNAPSHOT = "hermes-environments.snapshot"
+"""The label of a snapshot: the task that it was taken of. Values of labels are percent-encoded, see `unquote`."""
+FORK_OF = "hermes-environments.snapshot.owner"
+"""On a snapshot that was taken for one fork: the process that the fork belongs to, see `Owner`."""
+_OF_CONTAINERS = (OWNER, TASK, FINGERPRINT, KEPT)
+"""Labels of the container, which would make a container that a user makes of the image look like ours."""
 
 log = logger(__name__)
 
@@ -116,20 +130,9 @@ class _Layers:
         return sum(total for _, total in self._sizes.values())
 
 
-BUILT = "hermes-environments.build"
-"""The label of a built image: the folder that it was built from."""
-BUILDS = "hermes-build"
-DOCKERFILE = "Dockerfile"
-LAST_LINES = 20
-"""Lines of a step that are told when it has failed."""
-_PIECE = 1024 * 1024
-
-log = logger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What an image is to be built from."""
+    """A folder with a Dockerfile."""
 
     folder: Path
     """The build's context."""
@@ -224,7 +227,7 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
 
 
 class _Output:
-    """What a build prints.
+    """The output of a build.
 
     Args:
         build: What is built.
@@ -258,16 +261,6 @@ class _Output:
         said = "".join(f"\n  {line}" for line in self._step)
         behind = f". Its last step said:{said}" if said else ""
         return EnvironmentStartError(f"backend 'docker' cannot build {place}: {plain(why).strip()}{behind}")
-
-
-SNAPSHOTS = "hermes-snapshot"
-SNAPSHOT = "hermes-environments.snapshot"
-"""The label of a snapshot: the task that it was taken of. Values of labels are percent-encoded, see `unquote`."""
-FORK_OF = "hermes-environments.snapshot.owner"
-"""On a snapshot that was taken for one fork: the process that the fork belongs to, see `Owner`."""
-_OF_CONTAINERS = (OWNER, TASK, FINGERPRINT, KEPT)
-"""Labels of the container, which would make a container that a user makes of the image look like ours."""
-_CONFLICT = 409
 
 
 def commit(api: APIClient, container: str, task: str, name: str | None) -> str:

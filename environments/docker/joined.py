@@ -11,7 +11,7 @@ from docker.errors import APIError, NotFound
 from environments.docker.client import ENGINE_ERRORS
 from environments.docker.container import SETTLING, SETTLING_PAUSE, ContainerEnvironment, paused
 from environments.docker.engine import reason
-from environments.docker.target import now_there, ran_out
+from environments.docker.target import Memory, now_there
 from environments.errors import EnvironmentStartError, UnsupportedError
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
@@ -25,7 +25,7 @@ _LIMITS: Mapping[str, str] = {
     "container_memory": "Memory",
     "container_pids": "PidsLimit",
 }
-"""What the engine calls limits."""
+"""The engine's names for limits."""
 
 
 _COMPOSE_SERVICE = "com.docker.compose.service"
@@ -33,7 +33,7 @@ _COMPOSE_SERVICE = "com.docker.compose.service"
 
 
 class JoinedEnvironment(ContainerEnvironment):
-    """Runs commands in somebody else's container, beside what runs there, and takes away only what it has brought.
+    """Runs commands in another program's container, beside what runs there, and removes only what it has brought.
 
     The container is looked up by its name whenever it has to be joined, so that one which was replaced is found.
     """
@@ -47,7 +47,6 @@ class JoinedEnvironment(ContainerEnvironment):
         self._begun = ""
         """When the container that was joined had been started, as the engine tells it."""
         self._limits: Mapping[str, Any] = {}
-        self._asked_for_kills = ""
 
     def take_snapshot(self, name: str | None) -> str:
         """Refuse: an image of the container would hold its variables, such as passwords, and not its mounts."""
@@ -58,12 +57,12 @@ class JoinedEnvironment(ContainerEnvironment):
 
     @property
     def stop_ends_all(self) -> bool:
-        """Whether the container is gone in the end: never."""
+        """False: the container stays."""
         return False
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else's processes are in the container: they always may be."""
+        """False: other processes may run in the container."""
         return False
 
     @property
@@ -91,7 +90,7 @@ class JoinedEnvironment(ContainerEnvironment):
         if trouble := self._trouble(about["State"]):
             raise EnvironmentStartError(f"backend 'docker' cannot join container {self._name}: {trouble}")
         self._begun, self._limits = str(about["State"]["StartedAt"]), about["HostConfig"]
-        self._asked_for_kills = now_there(api)
+        self._memory = Memory(now_there(api))
         return str(about["Id"])
 
     def _instead(self, api: APIClient) -> str:
@@ -141,7 +140,7 @@ class JoinedEnvironment(ContainerEnvironment):
         deadline = time.monotonic() + SETTLING
         while (api := self._api) and (container := self._container):
             try:
-                if self.has_run_out(api, container):
+                if self._memory.ran_out(api, container):
                     return self.out_of_memory(container[:12], ", and a process was ended")
             except ENGINE_ERRORS:
                 return None
@@ -149,11 +148,6 @@ class JoinedEnvironment(ContainerEnvironment):
                 return None
             time.sleep(SETTLING_PAUSE)
         return None
-
-    def has_run_out(self, api: APIClient, container: str, state: Mapping[str, Any] | None = None) -> bool:
-        """Whether the container ran out of memory, see `ContainerEnvironment`."""
-        found, self._asked_for_kills = ran_out(api, container, self._asked_for_kills)
-        return found
 
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say so, see `ContainerEnvironment`."""

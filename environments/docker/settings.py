@@ -1,4 +1,4 @@
-"""What can be set of containers of a Docker engine."""
+"""The settings of backend `docker`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_NEW_CONTAINERS = (
 
 
 PATH_BEGINS = ("/", "~", ".")
-"""What tells a path from the name of a volume."""
+"""The first characters of a path, which the name of a volume does not have."""
 
 
 def check_volume(setting: str, volume: str) -> None:
@@ -99,7 +99,7 @@ class DockerSettings(BackendSettings):
     """GPUs to give to the container: `all`, a number, or `device=ID,ID`."""
 
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
-        """Return the limits that a container never has, see `BackendSettings`: any, if it is somebody else's."""
+        """Return the limits that a container never has, see `BackendSettings`: all of them, if it is joined."""
         return frozenset(RESOURCE_SETTINGS) if self.container else super(DockerSettings, self).unheld(settings)
 
     def target_variables(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""What is asked of one container: where it is, how a person gets in, its directory, its memory, its removal."""
+"""Questions about one container: its place and address, its directory, its memory, its removal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,27 @@ if TYPE_CHECKING:
 USUAL_ENGINE = f"{UNIX}/var/run/docker.sock"
 _ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - what the engine says of a port that it has published
 _SHARED = "container:"
-"""What the network of a container is called that has that of another one."""
+"""The prefix of the network of a container that shares another one's."""
+_MADE_BY_USER = """\
+d=$1
+case $d in
+  "~") d=$HOME ;;
+  "~/"*) d=$HOME/${d#"~/"} ;;
+  /*) ;;
+  *) d=$PWD/$d ;;
+esac
+[ -d "$d" ] || mkdir -p -- "$d" 2>/dev/null && exit
+p=$d
+while [ ! -e "$p" ]; do p=${p%/*}; p=${p:-/}; done
+if [ -x "$p" ]; then printf '%s\\0%s\\0%s\\0%s' "$p" "$d" "$(id -u)" "$(id -g)"; fi
+"""
+"""It prints the parent, the directory and its owner, if the user may not make it."""
+_END_OF_MEMORY = 1.0
+"""Seconds in which a container ends whose first process was ended for its memory."""
+REMOVAL_TIMEOUT = 10.0
+"""Seconds that another removal of a container may take."""
+_POLL = 0.05
+_CONFLICT = 409
 
 
 def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: str, user: str) -> Target:
@@ -113,7 +133,7 @@ def _on_engines_machine(engine: Engine, host: str, port: int) -> Address:
 
 
 def _is_on_its_networks(engine: Engine, api: APIClient) -> bool:
-    """Whether this machine, or that which the engine is reached over, is on the networks of its containers.
+    """Return True if this machine, or the one that the engine is reached over, is on the networks of its containers.
 
     It is not where the engine is in a virtual machine, or is a user's own, whose networks are in a namespace.
     """
@@ -127,22 +147,6 @@ def _own_address(about: Mapping[str, Any]) -> str | None:
     networks = (about["NetworkSettings"].get("Networks") or {}).values()
     addresses = [network.get(key) for key in ("IPAddress", "GlobalIPv6Address") for network in networks]
     return next((str(address) for address in addresses if address), None)
-
-
-_MADE_BY_USER = """\
-d=$1
-case $d in
-  "~") d=$HOME ;;
-  "~/"*) d=$HOME/${d#"~/"} ;;
-  /*) ;;
-  *) d=$PWD/$d ;;
-esac
-[ -d "$d" ] || mkdir -p -- "$d" 2>/dev/null && exit
-p=$d
-while [ ! -e "$p" ]; do p=${p%/*}; p=${p:-/}; done
-if [ -x "$p" ]; then printf '%s\\0%s\\0%s\\0%s' "$p" "$d" "$(id -u)" "$(id -g)"; fi
-"""
-"""What it prints is where the directory belongs, and to whom, if the user may not make it."""
 
 
 def make_working_directory(api: APIClient, container: str, cwd: str) -> None:
@@ -182,16 +186,8 @@ def _printed(api: APIClient, container: str, cwd: str) -> str:
     return bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")
 
 
-_END_OF_MEMORY = 1.0
-"""Seconds in which a container ends whose first process was ended for its memory."""
-REMOVAL_TIMEOUT = 10.0
-"""Seconds that somebody else's removal of a container may take."""
-_POLL = 0.05
-_CONFLICT = 409
-
-
 def remove(api: APIClient, container: str) -> None:
-    """Remove a container, if it is there. Where somebody else has begun to, such as another `gc`, wait for that.
+    """Remove a container, if it is there. If another process, such as a `gc`, has begun to, wait for that.
 
     Raises:
         APIError: The engine refused.
@@ -218,18 +214,18 @@ def _look_until_it_is_gone(api: APIClient, container: str) -> None:
 
 
 class Memory:
-    """The memory of one container: whether it has run out since that was asked last."""
+    """Tells whether a container has run out of memory since it was asked last.
 
-    def __init__(self) -> None:
-        self.begin_anew()
+    Args:
+        since: The moment from which it counts, by the engine's clock; empty is the start of the container.
+    """
 
-    def begin_anew(self) -> None:
-        """Forget what there was, as the container is started."""
-        self._asked = ""
+    def __init__(self, since: str = "") -> None:
+        self._since = since
         self._kills = 0
 
     def has_killed(self, api: APIClient, files: str) -> bool:
-        """Whether the kernel has ended a process of the container since this was asked last.
+        """Return whether the kernel has ended a process of the container.
 
         Args:
             api: The engine.
@@ -239,23 +235,14 @@ class Memory:
         if found <= self._kills:
             return False
         self._kills = found
-        self._note_time(api)
+        self._since = now_there(api)
         return True
 
-    def ran_out(self, api: APIClient, container: str, state: Mapping[str, object]) -> bool:
-        """Whether it has since this was asked last, as the engine tells, where the container's files cannot be read."""
-        since = self._asked or _timestamp(str(state["StartedAt"]))
-        found, self._asked = ran_out(api, container, since)
-        return found
-
-    def _note_time(self, api: APIClient) -> None:
-        self._asked = now_there(api)
-
-
-def ran_out(api: APIClient, container: str, since: str) -> tuple[bool, str]:
-    """Return whether a container ran out of memory since a moment, and the moment until which that was asked."""
-    until = now_there(api)
-    return bool(_times_out_of_memory(api, container, since, until)), until
+    def ran_out(self, api: APIClient, container: str) -> bool:
+        """Return whether it has by the engine's events, for a container whose files cannot be read."""
+        since = self._since or _timestamp(str(api.inspect_container(container)["State"]["StartedAt"]))
+        self._since = now_there(api)
+        return bool(_times_out_of_memory(api, container, since, self._since))
 
 
 def ended_of_memory(api: APIClient, container: str, state: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
 from environments.local.bash import open_bash, remember_bash
-from environments.local.bearers import Newcomers, has_none, hunt
+from environments.local.processes import NewProcesses, kill_new, none_has
 from environments.local.settings import LocalSettings
 from environments.shell.child_stream import ChildStream
 from environments.shell.dialect.boot import BootArgv
@@ -61,19 +61,19 @@ class LocalEnvironment(PersistentShellEnvironment):
                 shutil.rmtree(left, ignore_errors=True)
 
     def has_no_process(self, marker: str, but: Collection[int]) -> bool:
-        """Look through the processes of this machine, see `PersistentShellEnvironment`."""
-        return has_none(marker, but, self.id if marker == f"{self.id}/" else None)
+        """Search the processes of this machine, see `PersistentShellEnvironment`."""
+        return none_has(marker, but, self.id if marker == f"{self.id}/" else None)
 
     def hunt(self, marker: str, brand: str | None) -> None:
-        """End what is always new, see `PersistentShellEnvironment`."""
-        hunt(marker, brand)
+        """Kill processes that fork and exit without end, see `PersistentShellEnvironment`."""
+        kill_new(marker, brand)
 
     def newcomers(self, brand: int | None) -> Callable[[str], bool]:
-        """Look at the processes that there are, see `PersistentShellEnvironment`."""
-        return Newcomers(brand).may_have
+        """Search processes that are started from now on, see `PersistentShellEnvironment`."""
+        return NewProcesses(brand).may_have
 
     def describe_target(self, cwd: str) -> Target:
-        """Say which machine this is, see `PersistentShellEnvironment`. Who reads that is in it."""
+        """Describe this machine, see `PersistentShellEnvironment`."""
         from environments.target import Target, this_machine  # most never ask for it
 
         here = this_machine()

@@ -102,6 +102,8 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         self._own = ModalSettings.of(settings)
         self._variables = variables(self._own)
         self._duplex = True
+        self._probed: modal.Sandbox | None = None
+        """The sandbox for which `_duplex` was found out."""
         self._native_files = self.files
 
     @classmethod
@@ -120,10 +122,10 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         """Bring the sandbox up, and find out whether input reaches its processes, see `SandboxEnvironment`."""
         before = self._sandbox
         await super().start_target()
-        if self._sandbox is before:
-            return
         if before and self._joined:
             await detach(before)
+        if self._sandbox is self._probed:
+            return
         try:
             self._duplex = await self._delivers_input()
         except asyncio.CancelledError:
@@ -132,7 +134,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         except BaseException:
             await self._discard()
             raise
-        self.is_fresh = False
+        self._probed, self.is_fresh = self._sandbox, False
         runner = Runner(self)
         self.files = ShellFiles(runner, self.settings.env, self.progress) if self._duplex else self._native_files
         self.streams_lag = not self._duplex

@@ -1,4 +1,7 @@
-"""Whether a process of this machine belongs to an environment: what tells so without a shell that looks."""
+"""Processes of this machine that belong to an environment, found without a shell.
+
+They are known by a marker among their variables, or by a number that is their limit of file locks, see `brand_of`.
+"""
 
 from __future__ import annotations
 
@@ -13,50 +16,50 @@ from environments.shell.dialect.commands import BRANDS, brand_of
 
 _PIECE = 64 * 1024
 _LOCKS = 10
-"""What Linux calls the limit of file locks, on every machine."""
+"""Linux's number of the limit of file locks."""
 ROW_SECONDS = 1.0
-"""Seconds in which no machine gives out all of its ids, of which there are 32,768 or more."""
+"""Seconds in which the process ids, of which there are 32,768 or more, are not given out all."""
 NEWEST = 64
-"""How many of the ids that were given out last are looked at for what is always new."""
+"""Number of the newest ids that are searched for processes that fork and exit without end."""
 EMPTY_HUNTS, HUNT_PAUSE = 3, 0.002
-"""How many looks must find nothing of that, and the seconds between them."""
+"""Number of searches that must find none, and the seconds between them."""
 HUNT_SECONDS = 2.0
-"""Seconds for all of them."""
+"""Seconds for all searches."""
 LOOKS = 2
-"""How many looks must find nothing: what forks and exits may be missed by one."""
+"""Number of searches that must find none: one may miss a process that forks and exits."""
 
 
-def has_none(marker: str, but: Collection[int] = (), environment: str | None = None) -> bool:
-    """Whether it is certain that no process which this user may look at has a marker in its environment.
+def none_has(marker: str, but: Collection[int] = (), environment: str | None = None) -> bool:
+    """Return True if certainly no process that this user may read has a marker among its variables.
 
     Args:
         marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
-        but: The ids of processes that are not meant.
-        environment: The environment of which no process may have a number either, see `branding`.
+        but: Ids of processes to leave out.
+        environment: The id of an environment; then no process may have one of its numbers either.
     """
     wanted, others = marker.encode().split(b"\n"), {str(pid) for pid in but}
     brand = brand_of(environment) // BRANDS if environment else None
-    return all(_sees_none(wanted, others, brand) for _ in range(LOOKS))
+    return all(_finds_none(wanted, others, brand) for _ in range(LOOKS))
 
 
-def _sees_none(wanted: list[bytes], others: Collection[str], brand: int | None) -> bool:
+def _finds_none(wanted: list[bytes], others: Collection[str], brand: int | None) -> bool:
     try:
         if not _environment_of("self"):
-            return False  # where processes cannot be looked at, nothing is certain
+            return False  # without /proc nothing is certain
         pids = _ids()
     except OSError:
         return False
     return not any(_bears(pid, wanted) or (brand and _has_brand(pid, brand)) for pid in pids if pid not in others)
 
 
-class Newcomers:
-    """The processes of this machine that were started since this was made.
+class NewProcesses:
+    """The processes of this machine that were started after this was made.
 
-    Ids are given out in a row, so that those in between are looked at. Later on, when the row may have come round, all
-    are.
+    Ids are given out in a row, so that those in between are searched; after a second, when the row may have begun
+    anew, all ids.
 
     Args:
-        brand: The number of those that are looked for, see `branding`; None if they have none.
+        brand: The number of the processes; None if they have none.
     """
 
     def __init__(self, brand: int | None) -> None:
@@ -64,7 +67,7 @@ class Newcomers:
         self._began, self._last = time.monotonic(), _last_id()
 
     def may_have(self, marker: str) -> bool:
-        """Return whether one of them may have a marker in its environment, any of several in lines, or the number."""
+        """Return whether one of them may have the number, or a marker among its variables, any of several in lines."""
         wanted = marker.encode().split(b"\n")
         for _ in range(LOOKS):
             last = _last_id()
@@ -77,12 +80,12 @@ class Newcomers:
         return False
 
 
-def hunt(marker: str, brand: str | None) -> None:
-    """Send KILL to what forks and exits without end, so that no look through a shell finds it: it is always new.
+def kill_new(marker: str, brand: str | None) -> None:
+    """Send KILL to processes that fork and exit without end. A shell does not find them, as they are always new.
 
     Args:
         marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
-        brand: The number of the processes, see `branding`. A pattern for numbers is passed over: shells have one, too.
+        brand: The number of the processes. A pattern of numbers is passed over: shells have one, too.
     """
     wanted = marker.encode().split(b"\n")
     number = int(brand) if brand and brand.isdigit() else None
@@ -101,7 +104,7 @@ def hunt(marker: str, brand: str | None) -> None:
 
 
 def _last_id() -> int:
-    """Return the id that was given out last; 0 where that cannot be seen."""
+    """Return the id that was given out last; 0 without /proc."""
     try:
         with open("/proc/loadavg", "rb") as file:
             return int(file.read().split()[4])
@@ -133,7 +136,7 @@ def _bears(pid: str, wanted: list[bytes]) -> bool:
 
 
 def _lives(pid: str) -> bool:
-    """Whether a process has not ended. One that has keeps its limits until its parent has asked for its end."""
+    """Whether a process has not ended. One that has keeps its limits until its parent has reaped it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return not file.read().rpartition(b") ")[2].startswith((b"Z", b"X"))
