@@ -215,5 +215,6 @@ def test_podman_has_them_too(monkeypatch: pytest.MonkeyPatch, task: str) -> None
             assert env.execute("cat /opt/file").output == "here\n"
         (named,) = [each for each in DockerEnvironment.list_targets() if each.task == task]
         assert (named.kind, named.name, named.use) == ("snapshot", image, "free")
+        assert named.size is None or named.size >= 0
         named.remove()
         assert not [each for each in DockerEnvironment.list_targets() if each.task == task]
