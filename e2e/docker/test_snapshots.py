@@ -11,6 +11,7 @@ from typing import Any
 import docker
 import pytest
 from targets.engines import PYTHON_IMAGE
+from targets.podman_service import podman_service
 
 from environments import UnsupportedError, create_environment
 from environments.docker import DockerEnvironment
@@ -80,6 +81,16 @@ def test_a_snapshot_of_the_same_name_is_replaced_and_its_environments_go_on(
             env.execute("echo 3 > /opt/file")
             env.snapshot(task)
             assert other.execute("cat /opt/file").output == "2\n"
+
+
+def test_an_image_that_a_user_has_tagged_is_there_when_the_snapshot_is_replaced(
+    docker_api: docker.APIClient, task: str
+) -> None:
+    with _env(task) as env:
+        docker_api.tag(env.snapshot(task), f"own-{task}", "1")
+        env.execute("echo 2 > /opt/file")
+        env.snapshot(task)
+    assert docker_api.inspect_image(f"own-{task}:1")
 
 
 def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(docker_api: docker.APIClient, task: str) -> None:
@@ -187,3 +198,23 @@ def test_gc_removes_the_snapshot_of_a_fork_whose_process_was_killed(docker_api: 
             assert each.use == "orphan"
             each.collect()
     assert _of(docker_api, task) == []
+
+
+def test_podman_has_them_too(monkeypatch: pytest.MonkeyPatch, task: str) -> None:
+    with podman_service() as service:
+        monkeypatch.setenv("DOCKER_HOST", service.url)
+        limits = () if service.holds_limits else ("container_cpu", "container_memory", "container_pids")
+        unheld = dict.fromkeys(limits, 0)
+        with _env(task, **unheld) as env:
+            env.execute("echo here > /opt/file; cd /opt")
+            image = env.snapshot(task)
+            assert env.snapshot(task) == image
+            with env.fork() as fork:
+                assert fork.execute("pwd; cat file").output == "/opt\nhere\n"
+        with _env(task, **{**unheld, "image": image}) as env:
+            assert env.execute("cat /opt/file").output == "here\n"
+        (named,) = [each for each in DockerEnvironment.list_targets() if each.task == task]
+        assert (named.kind, named.name, named.use) == ("snapshot", image, "free")
+        assert named.size is None or named.size >= 0
+        named.remove()
+        assert not [each for each in DockerEnvironment.list_targets() if each.task == task]

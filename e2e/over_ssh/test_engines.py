@@ -7,6 +7,7 @@ import getpass
 import subprocess
 import urllib.request
 
+import docker
 import pytest
 from targets.docker_fixtures import MakeDocker
 from targets.engines import require_singularity
@@ -52,6 +53,19 @@ def test_a_container_is_used_by_its_port_and_its_way_in_and_outlives_its_link(
         check=True,
     )
     assert (login[0], got.stdout) == ("ssh", "/var\n")
+
+
+def test_a_container_is_forked_and_the_fork_leaves_nothing(
+    docker_environment: MakeDocker, engine: docker.DockerClient, server: SSHServer
+) -> None:
+    env = docker_environment(**server.over)
+    env.execute("cd /opt; echo here > file")
+    with env.fork() as fork:
+        snapshot = fork.forked_from  # type: ignore[attr-defined]  # of environments with shells
+        assert fork.execute("pwd; cat file").output == "/opt\nhere\n"
+        assert engine.images.get(snapshot)
+    with pytest.raises(docker.errors.ImageNotFound):
+        engine.images.get(snapshot)
 
 
 def test_an_instance_outlives_its_link(server: SSHServer) -> None:
