@@ -95,7 +95,7 @@ def _snapshot(
         name=tag.rpartition("/")[2],
         place=place,
         created=float(about["Created"]),
-        size=size,
+        size=size if size >= 0 else None,  # Podman counts layers of a parent twice
     )
 
 
