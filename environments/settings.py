@@ -1,7 +1,7 @@
-"""What can be set: what all backends have in common, and what the settings of one backend are made of.
+"""The settings: those of all backends, and the base of the settings of one backend.
 
-A setting has one name everywhere: that of its field, behind the prefix of its backend where it is a backend's own.
-Where the values come from is in `sources`.
+A setting has one name, that of its field. The prefix of its backend may stand before it, and does in its variable. The
+values come from `sources`.
 """
 
 from __future__ import annotations
@@ -76,16 +76,16 @@ class BackendSettings:
     """
 
     prefix: ClassVar[str] = ""
-    """What the names of its fields begin with everywhere but here, such as `docker_`."""
+    """The beginning of the full names of its fields, such as `docker_`."""
     enforces: ClassVar[frozenset[str]] = frozenset()
-    """Those of `RESOURCE_SETTINGS` that the backend holds commands to. The others are refused."""
+    """The limits of `RESOURCE_SETTINGS` that the backend enforces. The others are refused."""
     carries: ClassVar[bool] = False
-    """Whether other backends can have their engine on a target of this one, which is then named by `over`."""
+    """Whether the engine of another backend can be on a target of this one: whether `over` can name it."""
     goes_over: ClassVar[bool] = False
     """Whether the backend can have its engine on another machine, see `over`."""
     puts_aside: ClassVar[Mapping[str, Collection[str]]] = {}
-    """By the full name of a setting, such as `docker_container`: the full names of those that contradict it. They are
-    as if unset where a lower source has them: an argument names a container, and `config.yaml` an image."""
+    """By the full name of a setting, such as `docker_container`, the full names of the settings that contradict it. A
+    value of theirs from a lower source is dropped: an argument names a container, and `config.yaml` an image."""
 
     @classmethod
     def of(cls, settings: EnvironmentSettings) -> Self:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from operator import attrgetter
 
 import pytest
-from targets.backends import bubblewrap, docker, docker_minimal, podman, singularity, ssh
+from targets.backends import (
+    bubblewrap,
+    bubblewrap_listed,
+    docker,
+    docker_listed,
+    docker_minimal,
+    podman,
+    singularity,
+    ssh,
+)
 
 from environments.conformance import CHECKS, Check, Subject
 
@@ -13,6 +22,8 @@ OF_A_SANDBOX = {"ending", "files", "secrecy", "loss", "cleanup", "refusal"}
 """A sandbox or an instance has its own first process, mounts, accounts and variables."""
 OF_BUSYBOX = {"session", "ending", "files"}
 """An image without bash has other programs behind each of our texts."""
+OF_A_LIST = {"ending", "loss", "cleanup", "refusal"}
+"""Where a list of hosts can be reached, a process of ours runs beside all commands."""
 OF_ANOTHER_ENGINE = {"commands", "output", "loss", "cleanup", "refusal"}
 """Another engine behind the same client has its own streams, ids and limits."""
 
@@ -32,6 +43,12 @@ def test_the_contract_holds(check: Check, subject: Subject) -> None:
 @pytest.mark.parametrize("check", checks_of(OF_A_SANDBOX), ids=attrgetter("name"))
 @pytest.mark.parametrize("subject", [bubblewrap, singularity], ids=attrgetter("__name__"), indirect=True)
 def test_a_sandbox_holds_it(check: Check, subject: Subject) -> None:
+    check.run(subject)
+
+
+@pytest.mark.parametrize("check", checks_of(OF_A_LIST), ids=attrgetter("name"))
+@pytest.mark.parametrize("subject", [bubblewrap_listed, docker_listed], ids=attrgetter("__name__"), indirect=True)
+def test_one_with_a_list_of_hosts_holds_it(check: Check, subject: Subject) -> None:
     check.run(subject)
 
 

@@ -83,6 +83,16 @@ def test_a_snapshot_of_the_same_name_is_replaced_and_its_environments_go_on(
             assert other.execute("cat /opt/file").output == "2\n"
 
 
+def test_an_image_that_a_user_has_tagged_is_there_when_the_snapshot_is_replaced(
+    docker_api: docker.APIClient, task: str
+) -> None:
+    with _env(task) as env:
+        docker_api.tag(env.snapshot(task), f"own-{task}", "1")
+        env.execute("echo 2 > /opt/file")
+        env.snapshot(task)
+    assert docker_api.inspect_image(f"own-{task}:1")
+
+
 def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(docker_api: docker.APIClient, task: str) -> None:
     with _env(task) as env:
         env.execute("mkdir /opt/work; cd /opt/work; echo begun > file")

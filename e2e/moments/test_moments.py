@@ -17,7 +17,13 @@ ENGINES = ("docker", "ssh")
 """Singularity's stream is a local process's: it is tried in tests_long/moments."""
 
 
-@pytest.mark.parametrize(("backend", "operation"), trials(ENGINES, OF_A_BACKEND))
+OF_A_LIST = ("set_network", "execute of a first command", "renew")
+"""Operations that start or change the proxy of a list of hosts."""
+
+
+@pytest.mark.parametrize(
+    ("backend", "operation"), [*trials(ENGINES, OF_A_BACKEND), *trials(("bubblewrap",), OF_A_LIST)]
+)
 def test_an_exception_at_any_moment_changes_nothing_about_the_next_call(
     backend: str, operation: str, tmp_path: Path
 ) -> None:

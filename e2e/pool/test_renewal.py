@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from targets.backends import Backend, bubblewrap, docker, docker_minimal, singularity, ssh
+from targets.backends import Backend, bubblewrap, docker, docker_listed, docker_minimal, singularity, ssh
 from targets.renewal import check_that_a_used_environment_begins_anew
 
 
 @pytest.mark.parametrize(
-    "backend", [bubblewrap, docker, docker_minimal, singularity, ssh], ids=lambda backend: backend.__name__
+    "backend",
+    [bubblewrap, docker, docker_listed, docker_minimal, singularity, ssh],
+    ids=lambda backend: backend.__name__,
 )
 def test_a_used_environment_begins_anew(backend: Backend, tmp_path: Path, nap: str) -> None:
     with backend(tmp_path) as subject:

@@ -94,5 +94,7 @@ class BubblewrapEnvironment(PersistentShellEnvironment):
     def stop_target(self) -> None:
         """End the sandbox, see `PersistentShellEnvironment`."""
         if self._sandbox:
-            self._sandbox.end()
-            self._sandbox = None
+            try:
+                self._sandbox.end()
+            finally:  # one that hangs in the kernel keeps no other from being started
+                self._sandbox = None

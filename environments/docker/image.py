@@ -291,9 +291,10 @@ def commit(api: APIClient, container: str, task: str, name: str | None) -> str:
         changes=[f'LABEL "{key}"="{quote(value, safe="/:[] ")}"' for key, value in labels.items()]
         + _own_program(api, container),
     )
-    if earlier and earlier != _id_of(api, f"{SNAPSHOTS}:{tag}"):
-        with contextlib.suppress(APIError):  # a container that was made from it still needs it
-            api.remove_image(earlier)
+    if earlier:
+        with contextlib.suppress(APIError):  # it is gone, or a container that was made from it still needs it
+            if not api.inspect_image(earlier)["RepoTags"]:  # type: ignore[no-untyped-call]
+                api.remove_image(earlier)
     return f"{SNAPSHOTS}:{tag}"
 
 
@@ -306,7 +307,7 @@ def _own_program(api: APIClient, container: str) -> list[str]:
 
 def _id_of(api: APIClient, image: str) -> str | None:
     try:
-        return str(api.inspect_image(image)["Id"])  # type: ignore[no-untyped-call]
+        return image_id(api, image)
     except ImageNotFound:
         return None
 

@@ -221,11 +221,13 @@ class SingularityEnvironment(PersistentShellEnvironment):
 
     def _end_instance(self) -> None:
         client, instance, claim = self._client, self._instance, self._claim
-        if client and claim:
-            claim.leave(lambda shared: shared.end(client))
-        elif client and instance and not self._joined:
-            instance.end(client)
-        self._instance = self._claim = None
+        try:
+            if client and claim:
+                claim.leave(lambda shared: shared.end(client))
+            elif client and instance and not self._joined:
+                instance.end(client)
+        finally:  # one that hangs in the kernel keeps no other from being started
+            self._instance = self._claim = None
 
     # Where it is.
 

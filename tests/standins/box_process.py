@@ -15,6 +15,7 @@ import tempfile
 import termios
 import tty
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 
 STDOUT, STDERR = 1, 2
 Size = tuple[int, int]
@@ -22,6 +23,12 @@ Size = tuple[int, int]
 PIECE = 256 * 1024
 IN_MEMORY = 1024 * 1024
 """Bytes of output kept in memory; more goes into a file, so that a large output costs the stand-in no memory."""
+LOOK_INTERVAL = 0.25
+"""Seconds between two looks whether a program is stopped, and its child is not."""
+
+
+def _is_stopped(pid: int | str) -> bool:
+    return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"T")
 
 
 class BoxProcess:
@@ -38,6 +45,7 @@ class BoxProcess:
         raw: Whether that terminal changes nothing, as for a program that passes everything on to another terminal.
         merge: Whether its stderr goes into its stdout.
         kill: Ends it where the end of the child is not enough.
+        stops_with_child: Whether the program stops when its own child does, as nsenter, and is to go on with that.
     """
 
     def __init__(
@@ -50,6 +58,7 @@ class BoxProcess:
         raw: bool = False,
         merge: bool = False,
         kill: Callable[[], Awaitable[object]] | None = None,
+        stops_with_child: bool = False,
     ) -> None:
         self.exit_code: int | None = None
         self.signal: int | None = None
@@ -73,6 +82,18 @@ class BoxProcess:
         os.set_blocking(self._stdin, False)
         self._pidfd = os.pidfd_open(self._child.pid)
         self._loop.add_reader(self._pidfd, self._reap)
+        if stops_with_child:
+            self._go_on_with_child()
+
+    def _go_on_with_child(self) -> None:
+        """Continue the program when it is stopped and its child is not, now and later on."""
+        if self.ended:
+            return
+        children = Path(f"/proc/{self._child.pid}/task/{self._child.pid}/children")
+        with contextlib.suppress(OSError):
+            if _is_stopped(self._child.pid) and not any(map(_is_stopped, children.read_text().split())):
+                os.kill(self._child.pid, signal.SIGCONT)
+        self._loop.call_later(LOOK_INTERVAL, self._go_on_with_child)
 
     def _start_on_pipes(self, argv: Sequence[str], cwd: str | None, env: Mapping[str, str] | None, merge: bool) -> None:
         pipe = subprocess.PIPE

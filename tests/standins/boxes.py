@@ -170,13 +170,15 @@ class DockerBox:
 
         given = {**(env or {}), MARKER: tag}
         if not (terminal or cwd or self._spec.cpu or self._spec.memory_mb) and (way := await self._way_in()):
-            return BoxProcess([*way, *argv], env={**self._variables(), **given}, merge=merge, kill=kill)
-        variables = [part for name, value in given.items() for part in ("-e", f"{name}={value}")]
+            return BoxProcess(
+                [*way, *argv], env={**self._variables(), **given}, merge=merge, kill=kill, stops_with_child=True
+            )
+        options = [part for name, value in given.items() for part in ("-e", f"{name}={value}")]
         place = ["-w", cwd] if cwd else []
         tty = ["-t"] if terminal else []
         # Docker sets the size of a terminal only after it has started the process.
         sized = ["sh", "-c", SIZED, "sh", *map(str, terminal)] if terminal else []
-        options = ["-i", *tty, *place, *variables]
+        options = ["-i", *tty, *place, *options]
         command = ["docker", "exec", *options, self.container, *sized, *argv]
         return BoxProcess(command, terminal=terminal, raw=True, merge=merge, kill=kill)
 

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def docker(_: Path) -> Iterator[Subject]:
     """A container that has bash."""
     with _docker(PYTHON_IMAGE) as subject:
         yield subject
+
+
+@contextlib.contextmanager
+def docker_listed(_: Path) -> Iterator[Subject]:
+    """A container that reaches a list of hosts alone, in which a proxy runs."""
+    with _docker(PYTHON_IMAGE) as subject:
+        yield Subject(partial(subject.make, network=["example.org"]), subject.lose_target, subject.refused_settings)
+
+
+@contextlib.contextmanager
+def bubblewrap_listed(cwd: Path) -> Iterator[Subject]:
+    """This machine, in a sandbox that reaches a list of hosts alone, in which a proxy runs."""
+    with bubblewrap(cwd) as subject:
+        yield Subject(partial(subject.make, network=["example.org"]), subject.lose_target, subject.refused_settings)
 
 
 @contextlib.contextmanager

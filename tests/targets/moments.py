@@ -14,7 +14,7 @@ from standins.daytona_client import daytona_stand_in
 from standins.modal_client import modal_stand_in
 
 from targets.backends import ssh_server
-from targets.engines import PYTHON_IMAGE, require_docker, require_singularity
+from targets.engines import PYTHON_IMAGE, require_bubblewrap, require_docker, require_singularity
 
 LIMIT = 600.0
 """Seconds after which a trial is given up."""
@@ -25,7 +25,8 @@ def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
     """The arguments of `create_environment` for a backend that is there as long as the context lasts.
 
     Args:
-        backend: `local`, `docker`, `singularity`, `ssh`, `modal` or `daytona`; the last two on their stand-ins.
+        backend: `local`, `bubblewrap` with a list of hosts, `docker`, `singularity`, `ssh`, `modal` or `daytona`; the
+            last two on their stand-ins.
         folder: An empty directory for it.
     """
     match backend:
@@ -43,6 +44,9 @@ def settings_of(backend: str, folder: Path) -> Iterator[Mapping[str, object]]:
         case "daytona":
             with daytona_stand_in():
                 yield {"backend": backend}
+        case "bubblewrap":
+            require_bubblewrap()
+            yield {"backend": backend, "cwd": str(folder), "network": ["example.org"]}
         case _:
             yield {"backend": backend}
 
