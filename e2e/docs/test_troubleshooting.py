@@ -17,7 +17,9 @@ HOLE = "…"
 
 NEVER_SEEN = {
     "AttributeError": "Python's own words for a name that a module does not have",
+    "BrokenChannelError": "a target's breach of frames, which ends its network and is logged",
     "BrokenPipeError": "how a stream of ours says that it ended, which becomes a loss",
+    "ConnectionResetError": "the end of a program's connection, which the program sees as such",
     "ConversionError": "the reason for a PageError",
     "DaytonaTimeoutError": "the client's own, raised in its place",
     "LocalProtocolError": "httpx's own, raised in its place",

@@ -168,6 +168,7 @@ class Channel:
         self._connections: dict[int, Connection] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._draining = asyncio.Lock()
+        self._drain: asyncio.Task[None] | None = None
         self._unsent = 0
         self.ready: asyncio.Future[str] = current().loop.create_future()
         """The port that the program listens at, as it says it, or why it does not."""
@@ -202,8 +203,8 @@ class Channel:
         if self._unsent > MOST_UNSENT:
             log.warning("the network proxy in the target is ended: it does not read what it is sent")
             self.end()
-        elif self._unsent > LARGEST and not self._draining.locked():
-            spawn(self.drain())
+        elif self._unsent > LARGEST and (self._drain is None or self._drain.done()):
+            self._drain = spawn(self.drain())
 
     async def drain(self) -> None:
         """Wait until the stream has taken what was sent."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import os
 import shlex
 from asyncio import get_running_loop, run_coroutine_threadsafe
 from functools import partial
+from inspect import signature
 from pathlib import Path
 
 from harbor.environments.base import BaseEnvironment, ExecResult
@@ -21,7 +21,7 @@ from environments import create_environment, load_settings
 from hermes_env.plugs.awaiting import Threads
 from hermes_env.plugs.root_upload import upload
 
-_ITS_OWN = inspect.signature(BaseEnvironment.__init__).parameters.keys()
+_LIST = ["network_allowlist" + of for of in ("", "_hostnames", "_wildcard_hostnames", "_ipv4_addresses", "_ipv4_cidrs")]
 _JOINED, _MADE = {"container", "instance", "sandbox"}, {"image", "build", "snapshot"}
 
 
@@ -39,7 +39,7 @@ class HermesEnvironment(BaseEnvironment):
     """
 
     def __init__(self, *args: object, backend: str | None = None, **kwargs: object) -> None:
-        given = {name: kwargs.pop(name) for name in kwargs.keys() - _ITS_OWN}
+        given = {name: kwargs.pop(name) for name in kwargs.keys() - signature(BaseEnvironment.__init__).parameters}
         loaded = load_settings(backend, **given)
         self._backend, kind = loaded.env, type(loaded.own)
         self._given = {name.removeprefix(kind.prefix): value for name, value in given.items()}
@@ -55,18 +55,8 @@ class HermesEnvironment(BaseEnvironment):
     @property
     def capabilities(self) -> EnvironmentCapabilities:
         """What the backend can do of what a task may ask for."""
-        has_list, by_proxy = "network" in self._can, self._backend in ("docker", "singularity")
-        return EnvironmentCapabilities(
-            disable_internet=has_list,
-            network_allowlist=has_list,
-            network_allowlist_hostnames=has_list,
-            network_allowlist_wildcard_hostnames=has_list,
-            network_allowlist_ipv4_addresses=has_list,
-            network_allowlist_ipv4_cidrs=has_list,
-            network_allowlist_ipv6_addresses=has_list and by_proxy,
-            network_allowlist_ipv6_cidrs=has_list and by_proxy,
-            gpus="gpus" in self._can,
-        )
+        networks = dict.fromkeys(["disable_internet", *_LIST], "network" in self._can)
+        return EnvironmentCapabilities(gpus="gpus" in self._can, **networks)
 
     @classmethod
     def resource_capabilities(cls) -> EnvironmentResourceCapabilities:
@@ -92,19 +82,12 @@ class HermesEnvironment(BaseEnvironment):
         raise FileNotFoundError(f"{folder}: backend {self._backend!r} needs docker_image in the task's [environment]")
 
     def _limits(self) -> dict[str, object]:
-        asked = {
-            "container_cpu": self._resource_limit_value("cpu", auto_mode=ResourceMode.LIMIT),
-            "container_memory": self._resource_limit_value("memory", auto_mode=ResourceMode.LIMIT),
-            "network": self._network(),
-            "gpus": str(self.task_env_config.gpus) if self.task_env_config.gpus else None,
-        }
+        config, policy = self.task_env_config, self.network_policy
+        networks = {NetworkMode.NO_NETWORK: "none", NetworkMode.ALLOWLIST: list(policy.allowed_hosts)}
+        limit = partial(self._resource_limit_value, auto_mode=ResourceMode.LIMIT)
+        asked = {"container_cpu": limit("cpu"), "container_memory": limit("memory")}
+        asked |= {"gpus": str(config.gpus or "") or None, "network": networks.get(policy.network_mode)}
         return {name: value for name, value in asked.items() if value is not None}
-
-    def _network(self) -> object:
-        policy = self.network_policy
-        if policy.network_mode == NetworkMode.ALLOWLIST:
-            return list(policy.allowed_hosts)
-        return "none" if policy.network_mode == NetworkMode.NO_NETWORK else None
 
     async def start(self, force_build: bool) -> None:
         """Start the target, and make the directories that the trial needs."""

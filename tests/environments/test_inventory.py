@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from targets import shelf
 from targets.processes import having
 
 from environments import BaseEnvironment, MissingExtraError, TerminalError, create_environment
@@ -61,3 +62,13 @@ def test_a_client_library_that_is_missing_is_a_failure_only_of_a_backend_that_is
     monkeypatch.setattr("environments.inventory.backend_class", _without_modal)
     assert "modal" not in take_inventory().failed
     assert "modal" in take_inventory(["modal"]).failed
+
+
+def test_the_backends_that_are_still_looked_at_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shelf").mkdir()
+    monkeypatch.setenv(shelf.FOLDER, str(tmp_path / "shelf"))
+    shelf.Things(tmp_path / "shelf").put("aaaa")
+    told: list[list[str]] = []
+    inventory = take_inventory([shelf.NAME, "local"], on_look=lambda names: told.append(list(names)))
+    assert [target.id for name, target in inventory.found if name == shelf.NAME] == ["aaaa"]
+    assert (told[0], told[-1], len(told)) == ([shelf.NAME, "local"], [], 3)
