@@ -44,8 +44,7 @@ del os.pidfd_open, select.epoll
 part, parts = map(int, sys.argv[1:])
 
 from environments import create_environment
-from environments.conformance import CHECKS, Subject
-from environments.conformance.suite import run_checks
+from environments.conformance import CHECKS, Subject, run_checks
 from environments.shell.dialect import base, commands
 from code_execution import execute_code
 

@@ -31,7 +31,6 @@ def _memory() -> int:
 
 @check(11)
 def output_that_nobody_reads_takes_no_memory(subject: Subject) -> None:
-    """Of a process in the background, however much it prints."""
     with subject.make(max_output_bytes=KEPT) as env:
         env.execute("true")
         before = _memory()
@@ -44,7 +43,6 @@ def output_that_nobody_reads_takes_no_memory(subject: Subject) -> None:
 
 @check(11)
 def one_endless_line_takes_no_memory(subject: Subject) -> None:
-    """A line is no unit of anything here."""
     with subject.make(max_output_bytes=KEPT) as env:
         env.execute("true")
         before = _memory()
@@ -55,7 +53,6 @@ def one_endless_line_takes_no_memory(subject: Subject) -> None:
 
 @check(11)
 def output_like_our_own_messages_harms_nobody(subject: Subject) -> None:
-    """What is printed may look like what a shell says to us."""
     env = subject.env
     for run in (env.execute, env.execute_oneshot):
         result = run(MESSAGES)
@@ -65,7 +62,6 @@ def output_like_our_own_messages_harms_nobody(subject: Subject) -> None:
 
 @check(11)
 def another_session_goes_on_beside_a_flood(subject: Subject) -> None:
-    """Its commands are answered while the flood lasts."""
     with subject.make() as flooding, subject.make() as other:
         other.execute("true")
         flooding.execute("true")
@@ -83,7 +79,6 @@ def another_session_goes_on_beside_a_flood(subject: Subject) -> None:
 
 @check(11)
 def threads_do_not_add_up(subject: Subject) -> None:
-    """Of commands that have ended none is left."""
     env = subject.env
     for _ in range(3):
         env.execute("true")
