@@ -30,7 +30,7 @@ def _memory() -> int:
 
 
 @check(11)
-def output_that_nobody_reads_takes_no_memory(subject: Subject) -> None:
+def unread_output_takes_no_memory(subject: Subject) -> None:
     with subject.make(max_output_bytes=KEPT) as env:
         env.execute("true")
         before = _memory()
@@ -52,7 +52,7 @@ def one_endless_line_takes_no_memory(subject: Subject) -> None:
 
 
 @check(11)
-def output_like_our_own_messages_harms_nobody(subject: Subject) -> None:
+def output_like_protocol_messages_is_harmless(subject: Subject) -> None:
     env = subject.env
     for run in (env.execute, env.execute_oneshot):
         result = run(MESSAGES)

@@ -21,7 +21,7 @@ from environments.target import TargetKind
 
 PORT = 8000
 NUMBERS = (65534, 65533)
-"""Those of nobody in particular, of which one may be the target's own user's."""
+"""User ids without an account in most targets. One may be that of the target's own user."""
 _HARD = "a b\n'c' \"$HOME\" `id` \\ *\n\n"
 _WHO = "id -u; echo $HOME; echo $USER $LOGNAME"
 
@@ -175,7 +175,7 @@ def what_the_session_exports_is_had_beside_it_on_request(subject: Subject) -> No
 
 
 def _another(env: BaseEnvironment) -> int | None:
-    """Return another user than the target's own whom commands can be run as, if there is one.
+    """Return a user id other than the target's own that commands can run as; None if there is none.
 
     Raises:
         ConformanceError: That is refused without need.

@@ -103,7 +103,7 @@ def a_scrubbed_environment_holds_what_is_harmless_or_passed_through(subject: Sub
     variables = {hidden: "x", f"{hidden}-WITH.DOTS": "x", f"LC_{hidden}_TOKEN": "x", passed: "kept", "TZ": "UTC"}
     with _set_here(**variables), subject.make(scrub_env=True, env_passthrough=[passed]) as env:
         for seen in _everywhere(env, "env"):
-            expect(hidden not in seen, "what nobody allowed is not there", seen)
+            expect(hidden not in seen, "what was not allowed is not there", seen)
             expect(f"{passed}=kept\n" in seen and "\nPATH=" in f"\n{seen}", "what is allowed is there", seen)
         env.execute(f"export {hidden}=own")
         expect_output(env, f"echo ${hidden}", "own\n")

@@ -53,7 +53,7 @@ def exit_gives_its_code_and_keeps_cwd_and_exports(subject: Subject) -> None:
     home = env.cwd
     result = env.execute(f"cd /tmp; export {name}='x\ny'; exit 3")
     expect(result.exit_code == 3, "exit 3 gives 3", result)
-    expect(not result.timed_out and not result.interrupted, "it was nobody's doing", result)
+    expect(not result.timed_out and not result.interrupted, "it was neither timed out nor interrupted", result)
     expect_output(env, f'pwd; printf %s "${name}"', "/tmp\nx\ny")
     env.execute(f"unset {name}; cd '{home}'")
 
