@@ -230,7 +230,7 @@ class EnvironmentSettings:
     """Whether the container's files outlive `cleanup()` and are there again for the same task."""
 
     default_limits: frozenset[str] = field(default=frozenset(), metadata=NOT_A_SETTING)
-    """Names of the limits that nobody chose: they are what the older system's `config.yaml` has by default. A target
+    """Names of the limits that were not chosen: they are what the older system's `config.yaml` has by default. A target
     that cannot hold one goes without, see `environments.sources`."""
 
     own: BackendSettings = field(default_factory=BackendSettings, metadata=NOT_A_SETTING)
