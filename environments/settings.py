@@ -138,6 +138,16 @@ class BackendSettings:
         """Return another backend that these settings ask for, and its own settings by name; None for this one."""
         return None
 
+    @classmethod
+    def check_credentials(cls) -> None:
+        """Look for a service's credentials in variables and files, without importing its client library.
+
+        A backend without such a service, or with nothing to be seen this way, returns.
+
+        Raises:
+            EnvironmentStartError: This machine has none.
+        """
+
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables that these settings set for everything in the target; none, if not overridden."""
         return {}
@@ -220,7 +230,7 @@ class EnvironmentSettings:
     """Whether the container's files outlive `cleanup()` and are there again for the same task."""
 
     default_limits: frozenset[str] = field(default=frozenset(), metadata=NOT_A_SETTING)
-    """Names of the limits that nobody chose: they are what the older system's `config.yaml` has by default. A target
+    """Names of the limits that were not chosen: they are what the older system's `config.yaml` has by default. A target
     that cannot hold one goes without, see `environments.sources`."""
 
     own: BackendSettings = field(default_factory=BackendSettings, metadata=NOT_A_SETTING)
