@@ -1,4 +1,4 @@
-"""Where settings come from.
+"""The sources of settings, and how they are brought together.
 
 In rising order: the defaults, the section `terminal:` of `config.yaml` in `HERMES_HOME`, the variables
 `TERMINAL_*`, the arguments of `create_environment`. The setting `image` of backend `docker` is `TERMINAL_DOCKER_IMAGE`
