@@ -9,10 +9,10 @@ from functools import partial
 
 from environments.base import BaseEnvironment
 from environments.cancellation import cancellable, check_scope, ended_in_scope
-from environments.errors import MissingExtraError, TerminalError
+from environments.errors import EnvironmentStartError, MissingExtraError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
-from environments.registry import backend_class, backend_names
+from environments.registry import backend_class, backend_names, backend_settings_class
 from environments.sources import load_settings
 from environments.starting import Start
 
@@ -42,8 +42,8 @@ def take_inventory(backends: Collection[str] | None = None, *, on_look: OnLook |
     """Look for what environments have running or keep, on all backends at once.
 
     Args:
-        backends: The names of those to look at; None is all that can be used here. Without its client library nothing
-            was ever made on a backend, so that this is a failure only of one that is named.
+        backends: The names of those to look at; None is all that can be used here. Without its client library or its
+            credentials nothing can be found on a backend, so that this is a failure only of one that is named.
         on_look: See `OnLook`.
 
     Raises:
@@ -131,9 +131,11 @@ def _visit(
     tell()
     for name in names:  # one after the other, as libraries that import each other are not for several threads
         try:
+            if backends is None:  # else the client libraries of services that are not used are imported, which is slow
+                backend_settings_class(name).check_credentials()
             looks.append(_Look(name, backend_class(name), each))
         except TerminalError as error:
-            if backends is not None or not isinstance(error, MissingExtraError):
+            if backends is not None or not isinstance(error, MissingExtraError | EnvironmentStartError):
                 failed[name] = str(error)
             tell(name)
 

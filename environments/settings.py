@@ -138,6 +138,16 @@ class BackendSettings:
         """Return another backend that these settings ask for, and its own settings by name; None for this one."""
         return None
 
+    @classmethod
+    def check_credentials(cls) -> None:
+        """Look for a service's credentials in variables and files, without importing its client library.
+
+        A backend without such a service, or with nothing to be seen this way, returns.
+
+        Raises:
+            EnvironmentStartError: This machine has none.
+        """
+
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables that these settings set for everything in the target; none, if not overridden."""
         return {}
