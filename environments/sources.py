@@ -1,4 +1,4 @@
-"""Where settings come from.
+"""The sources of settings, and how they are brought together.
 
 In rising order: the defaults, the section `terminal:` of `config.yaml` in `HERMES_HOME`, the variables
 `TERMINAL_*`, the arguments of `create_environment`. The setting `image` of backend `docker` is `TERMINAL_DOCKER_IMAGE`
@@ -11,9 +11,10 @@ shared with hermes-agent, whose next release may have more of them. An argument 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache, lru_cache
 from threading import Lock
@@ -44,8 +45,6 @@ DEEPEST = 50
 """Collections within each other."""
 MOST_VALUES = 50_000
 """Values of what is read, each counted as often as aliases repeat it."""
-_YAML_FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Errors that PyYAML also raises, for dates that are none and tags that do not fit."""
 
 
 def read_mapping(text: str, where: str) -> Document:
@@ -62,14 +61,8 @@ def read_mapping(text: str, where: str) -> Document:
 
     if len(text) > LONGEST:
         raise SettingsError(f"{where}: it is longer than {LONGEST:,} characters")
-    try:
+    with _faults_refused(where):
         root = yaml.SafeLoader(text).get_single_node()
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{where}: is not valid YAML{_place(error)}") from None
-    except RecursionError:
-        raise SettingsError(f"{where}: is not valid YAML: it is nested too deeply") from None
-    except _YAML_FAULTS:
-        raise SettingsError(f"{where}: is not valid YAML") from None
     if root is None or (isinstance(root, yaml.ScalarNode) and root.tag.endswith(":null")):
         return Document([], where)
     if not isinstance(root, yaml.MappingNode):
@@ -123,13 +116,27 @@ class Document:
             return None
         where = f"{self._where}, {key}"
         _check(nodes[0], where, {}, 0)
-        try:
-            with self._lock:
-                return yaml.SafeLoader("").construct_document(nodes[0])
-        except yaml.YAMLError as error:
-            raise SettingsError(f"{where}: is not valid YAML{_place(error)}") from None
-        except (RecursionError, *_YAML_FAULTS):
-            raise SettingsError(f"{where}: is not valid YAML: a value is not what it says to be") from None
+        with _faults_refused(where), self._lock:
+            return yaml.SafeLoader("").construct_document(nodes[0])
+
+
+@contextlib.contextmanager
+def _faults_refused(where: str) -> Iterator[None]:
+    """Turn errors of PyYAML into settings errors, without its message, which quotes the line."""
+    import yaml
+
+    try:
+        yield
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None)
+        reason = _at(getattr(error, "problem_mark", None)) + (f": {str(problem)[:200]}" if problem else "")
+    except RecursionError:
+        reason = ": it is nested too deeply"
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # a date that is none, and the like
+        reason = ": a value is not what it says to be"
+    else:
+        return
+    raise SettingsError(f"{where}: is not valid YAML{reason}") from None
 
 
 def _is_text(node: yaml.Node) -> bool:
@@ -139,11 +146,7 @@ def _is_text(node: yaml.Node) -> bool:
 
 
 def _check(node: yaml.Node, where: str, counts: dict[int, int], depth: int) -> int:
-    """Return the number of values that a node stands for, aliases followed.
-
-    Raises:
-        SettingsError: They are too many, nested too deeply, within themselves, or a key is there twice.
-    """
+    """Return the number of values of a node, aliases followed; refuse too many or too deep ones and double keys."""
     import yaml
 
     if depth > DEEPEST:
@@ -173,12 +176,6 @@ def _at(mark: yaml.Mark | None) -> str:
     return f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
 
 
-def _place(error: Exception) -> str:
-    """Return place and reason. PyYAML's own message quotes the line, and that may hold a secret."""
-    place, problem = _at(getattr(error, "problem_mark", None)), getattr(error, "problem", None)
-    return f"{place}: {str(problem)[:200]}" if problem else place
-
-
 SECTIONS: Mapping[str, Collection[str]] = {
     "approvals": ("allow", "ask", "commands", "deny", "destructive_commands", "scripts", "timeout", "tools"),
     "code_execution": (
@@ -194,8 +191,11 @@ SECTIONS: Mapping[str, Collection[str]] = {
 }
 """The sections of `config.yaml` that are read here, with their keys; those of `terminal` are in `GENERAL` and in the
 settings of the backends, and `security` has keys of hermes-agent alone. The others belong to other programs."""
-GUARDS = ("destructive_commands", "docker_network", "local_sandbox", "scrub_env", "write_denylist", "write_safe_root")
-"""Settings that hold something off, and whose names no other program has: an error in sections of other programs."""
+GUARDS = (
+    *("destructive_commands", "local_sandbox", "scrub_env", "write_denylist", "write_safe_root"),
+    *("bubblewrap_network", "daytona_network", "docker_network", "modal_network", "singularity_network"),
+)
+"""Guards whose names no other program has: an error in sections of other programs."""
 
 
 def is_config_empty() -> bool:
@@ -312,8 +312,7 @@ def _document(text: str, path: str) -> Document:
 def _check_top(name: str, keys: list[str] | None, document: Document, path: str) -> None:
     """Refuse a key at the top that is, or is nearly, a section or a setting here, and warn of a name in general use.
 
-    Raises:
-        SettingsError: It is. A mapping of any other name than those of `GUARDS` is another program's section.
+    A mapping of any other name than those of `GUARDS` is another program's section.
     """
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
     if near := nearest(plain, SECTIONS, SLIP):
@@ -428,12 +427,7 @@ def with_full_names(backend: str | None, overrides: Mapping[str, object]) -> dic
 
 
 class _Names:
-    """The names that may be set for one backend: the general ones, and its own with and without its prefix.
-
-    Args:
-        backend: Its name.
-        over: The backend that leads to its engine, whose settings are read with their prefix; None if there is none.
-    """
+    """The names that may be set for a backend: general ones, its own with and without prefix, and those of `over`."""
 
     def __init__(self, backend: str, over: str | None) -> None:
         self._backend = backend
@@ -443,65 +437,44 @@ class _Names:
         self._own = _prefixed(self._own_class)
         self._of_over = _prefixed(self._over_class)
         self._prefixes = tuple(filter(None, (self._own_class.prefix, self._over_class.prefix, "container_")))
-        self._defaults = {
-            model.prefix + name: getattr(model(), name)
-            for model in (self._own_class, self._over_class)
-            for name in setting_names(model)
-        } | {name: getattr(EnvironmentSettings(), name) for name in GENERAL}
+        self._known = frozenset(GENERAL | self._own.keys() | self._of_over.keys())
 
     def of_file(self, layer: Layer) -> Layer:
-        """Return the values of `config.yaml` that are for this backend, by their full names.
-
-        Raises:
-            SettingsError: A name is near to one of ours, or belongs elsewhere; a setting is given under two names; a
-                secret is there, which others may read; or a value is no JSON where it begins so.
-        """
+        """Return the values of `config.yaml` that are for this backend, by their full names."""
         kept = {}
+        classes = (self._own_class, self._over_class)
+        secrets = {own.prefix + each.name for own in classes for each in fields(own) if each.metadata.get("secret")}
         for name, given in self.without_foreign(self._unabbreviated(layer)).items():
-            if name in self._defaults:
-                kept[name] = from_file(given, self._defaults[name])
+            if name in secrets and given.value is not None:
+                variable = VARIABLE_PREFIX + name.upper()
+                raise SettingsError(f"{given.where}: secrets are not read from a file; set {variable} instead")
+            if name in self._known:
+                kept[name] = from_file(given, self._default(name))
             elif hint := self._hint(name, NEAR):
                 raise self._unknown(given, hint, name)
             else:
                 _pass_over(given)
-        for own in (self._own_class, self._over_class):
-            for found in fields(own):
-                name = own.prefix + found.name
-                if found.metadata.get("secret") and name in kept and kept[name].value is not None:
-                    variable = VARIABLE_PREFIX + name.upper()
-                    raise SettingsError(f"{kept[name].where}: secrets are not read from a file; set {variable} instead")
         return kept
 
     def of_variables(self, layer: Layer) -> Layer:
         """Return the values of variables that are for this backend.
 
-        A name that is neither near to one of ours nor under a prefix of ours is another program's, such as
-        TERMINAL_EMULATOR, which editors set.
-
-        Raises:
-            SettingsError: A name is near to one of ours, or a value is not the JSON that it should be.
+        A name far from all of ours, without a prefix of ours, is another program's: editors set TERMINAL_EMULATOR.
         """
         kept = {}
         for name, given in self.without_foreign(layer).items():
-            if name in self._defaults:
-                kept[name] = from_variable(given, self._defaults[name])
-            elif near := self._nearest(name, self._defaults, SLIP):
+            if name in self._known:
+                kept[name] = from_variable(given, self._default(name))
+            elif near := self._nearest(name, self._known, SLIP):
                 raise self._unknown(given, f" (did you mean {VARIABLE_PREFIX}{near.upper()}?)")
-            elif name.startswith(self._prefixes) or nearest(name, (*self._defaults, *self._own.values()), NEAR):
+            elif name.startswith(self._prefixes) or nearest(name, (*self._known, *self._own.values()), NEAR):
                 _pass_over(given)
         return kept
 
     def of_arguments(self, overrides: Mapping[str, object], *, named: bool) -> Layer:
         """Return arguments by their full names, also those for other backends.
 
-        `env` names the backend, except beside a backend's name: there it is that backend's own, as in docker_env.
-
-        Args:
-            overrides: The arguments.
-            named: Whether the backend is named apart from them.
-
-        Raises:
-            SettingsError: A name is unknown, or a setting is given under two names.
+        Where the backend is named apart, `env` is that backend's own, such as docker_env. Else it names the backend.
         """
         layer: Layer = {}
         for key, value in overrides.items():
@@ -512,7 +485,7 @@ class _Names:
             if name == "env" and value not in (None, self._backend):
                 raise SettingsError(f"argument env: the backend is already given as {self._backend!r}; keep one")
             given = Given(os.fspath(value) if isinstance(value, os.PathLike) else value, f"argument {key}")
-            if name not in self._defaults and not self._is_foreign(name):
+            if name not in self._known and not self._is_foreign(name):
                 by_word = (f" (did you mean {own!r}?)" for own in self._own.values() if own in name.split("_"))
                 raise self._unknown(given, self._hint(name, 0.6) or next(by_word, ""), name)
             layer[name] = given
@@ -520,22 +493,14 @@ class _Names:
 
     def without_foreign(self, layer: Layer) -> Layer:
         """Leave out the settings of other backends."""
-        return {name: given for name, given in layer.items() if name in self._defaults or not self._is_foreign(name)}
+        return {name: given for name, given in layer.items() if name in self._known or not self._is_foreign(name)}
 
     def settings(self, layers: Iterable[Layer]) -> EnvironmentSettings:
-        """Check every value of the layers, the later over the earlier, and build the settings.
-
-        Raises:
-            SettingsError: A value is not allowed; also when a later layer replaces it.
-        """
+        """Check every value of the layers, the later over the earlier, and build the settings."""
         kept: list[Layer] = []
         for layer in layers:
-            aside = {
-                other
-                for name, given in layer.items()
-                if given.value is not None
-                for other in self._own_class.puts_aside.get(name, ())
-            }
+            names = [name for name, given in layer.items() if given.value is not None]
+            aside = {other for name in names for other in self._own_class.puts_aside.get(name, ())}
             kept = [{name: given for name, given in lower.items() if name not in aside} for lower in kept]
             kept.append(layer)
 
@@ -551,10 +516,7 @@ class _Names:
         )
 
     def _unabbreviated(self, layer: Layer) -> Layer:
-        """Put the prefix of the file's backend before its settings; without one there, that of this backend.
-
-        `env` may be a mapping beside `backend`, and is then the variables of that backend.
-        """
+        """Put the prefix of the file's backend before its settings; without one there, that of this backend."""
         written = layer.get("env")
         backend = written.value if written and written.value is not None else self._backend
         if backend != self._backend and backend not in list(BUILT_IN):
@@ -567,6 +529,13 @@ class _Names:
                 raise SettingsError(f"{given.where}: {name} is there under two names; keep one")
             full_names[full] = given
         return full_names
+
+    def _default(self, name: str) -> object:
+        if name in GENERAL:
+            return getattr(EnvironmentSettings(), name)
+        if name in self._of_over:
+            return getattr(self._over_class(), self._of_over[name])
+        return getattr(self._own_class(), self._own[name])
 
     def _is_foreign(self, name: str) -> bool:
         prefixes = [_prefix(other) for other in BUILT_IN]
@@ -581,7 +550,7 @@ class _Names:
         prefix = next((prefix for prefix in self._prefixes if name.startswith(prefix)), "")
         if not prefix:
             return nearest(name, names, cutoff)
-        short = [known.removeprefix(prefix) for known in self._defaults if known.startswith(prefix)]
+        short = [known.removeprefix(prefix) for known in self._known if known.startswith(prefix)]
         near = nearest(name.removeprefix(prefix), short, NEAR)
         return prefix + near if near else None
 
@@ -594,7 +563,7 @@ class _Names:
             return f"; backends {', '.join(others)} have it: name one of them beside it, as backend"
         if sections := _sections_of(name):
             return f"; it is one of the section {sections} of config.yaml"
-        if near := self._nearest(name, ("backend", *self._defaults, *self._own.values()), cutoff):
+        if near := self._nearest(name, ("backend", *self._known, *self._own.values()), cutoff):
             return f" (did you mean {self._own.get(near, near)!r}?)"
         return closest(name, [other for other in _homes() if "_" in other], SLIP)
 
@@ -669,12 +638,7 @@ def _has_engine(backend: str) -> bool:
 
 
 def _check_over(backend: str, given: Given) -> None:
-    """Refuse a backend that leads to no engine of another one.
-
-    Raises:
-        SettingsError: The backend that is named leads to no such machine.
-        UnsupportedError: The other one has no engine that could be on one.
-    """
+    """Refuse a backend that leads to no machine with an engine, or has none that could be on one."""
     if not _has_engine(backend):
         raise UnsupportedError(
             f"{given.where}: backend {backend!r} has no engine that could be on another machine; leave over "
