@@ -17,10 +17,8 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.listing import list_environments
 from environments.shell.rescue import printed
 from environments.shell.stream import Stream, Terminal
-from environments.shell.transfer import Runner
 from environments.sources import load_settings
 from environments.ssh.config import Route, login_command, resolve
-from environments.ssh.files import SFTPFiles, SSHFiles
 from environments.ssh.forwarding import Forwarding
 from environments.ssh.link import Link
 from environments.ssh.login import Login
@@ -48,7 +46,7 @@ class SSHEnvironment(PersistentShellEnvironment):
     has_other_way = True
     ends_with_program = True
     max_streams = 8
-    """OpenSSH allows 10: one is for SFTP, and one for the shell that ends a command."""
+    """OpenSSH allows 10; two are kept free, such as for the shell that ends a command."""
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
@@ -69,8 +67,6 @@ class SSHEnvironment(PersistentShellEnvironment):
         self._link_lock = threading.Lock()
         self._stopped = False
         self._forwarding = Forwarding(self._open_tcp)
-        self._sftp = SFTPFiles(self._open_channel, self.run_control, lambda: self.cwd)
-        self.files = SSHFiles(Runner(self), self._sftp, self.progress)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
@@ -182,7 +178,6 @@ class SSHEnvironment(PersistentShellEnvironment):
     def stop_target(self) -> None:
         """Disconnect."""
         try:
-            self._sftp.close()
             run(lambda _: self._forwarding.close())
         finally:
             with self._link_lock:
