@@ -43,6 +43,7 @@ from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.sandbox import SandboxEnvironment
+from environments.short_commands.service import Attempts
 from environments.starting import Start, current_start
 from environments.target import Address, Target
 
@@ -249,7 +250,7 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
     async def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a file, see `PerCommandEnvironment`. After a fault it is fetched anew, without what came before."""
         files, what, there = self.sandbox.fs, f"{path} cannot be read", 0
-        attempts = service.attempts(what)
+        attempts = Attempts(service, what)
         with service.answered(what):
             while True:
                 known = there

@@ -6,7 +6,6 @@ see `polled_stream`. A command of the session so costs one round trip, and the s
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
@@ -17,7 +16,6 @@ from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
-from environments.shell.transfer import Runner
 from environments.short_commands.files import NativeFiles
 from environments.short_commands.stream import PolledStream
 from environments.starting import StartLimits
@@ -55,7 +53,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self.files = NativeFiles(Runner(self), self, settings.env, self.progress)
+        self.files = NativeFiles(self)
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
@@ -125,10 +123,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """Start a process in the target, see `StreamOpener`. Without a terminal it starts with the first write."""
         if terminal:
             return await self.open_terminal(argv, terminal)
-        scratch = await self.scratch.directory()
-        return PolledStream(
-            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self.scratch.made != scratch
-        )
+        return PolledStream(self, await self.scratch.directory(), argv)
 
     @property
     def is_ending(self) -> bool:
