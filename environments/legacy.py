@@ -59,7 +59,7 @@ class Older:
     note: str = ""
     """The difference, or the reason why it is passed over: the text behind `passed over: `."""
     values: Mapping[str, object] | None = None
-    """Those of its values, in lower case, that have their equal here; the others are passed over. None is all, as they
+    """Its values that have an equal here, in lower case, with that; others are passed over. None leaves all as they
     are."""
     converted: Callable[[object], object] | None = None
     """Makes its value one of ours; None leaves it as it is."""
@@ -70,7 +70,7 @@ class Older:
     goes_first: bool = False
     """Whether it goes before the setting of its name here, and not that before it."""
     written: str = "both"
-    """Where one of `terminal` is written: in the `file`, as a `variable`, or `both`. Others are in the file alone."""
+    """The source of one of `terminal`: the `file`, a `variable`, or `both`. Others are in the file alone."""
     beside: str = ""
     """The section here with which one is read that is passed over, and stands in another section."""
 
@@ -341,7 +341,7 @@ _SECURITY = [
 ]
 
 OLDER: tuple[Older, ...] = (*_TERMINAL, *_CODE_EXECUTION, *_APPROVALS, *_WEB, *_SECURITY)
-"""All of them. Of two that are the same here, the first goes before the second."""
+"""The table. Of two settings that are the same here, the first goes before the second."""
 
 
 def translated(section: str, layer: Layer, read: Callable[[str], Layer]) -> Layer:

@@ -23,7 +23,7 @@ ENTRY_POINT_GROUP = "hermes_environments.backends"
 
 
 class BuiltIn(NamedTuple):
-    """Where a backend of this package is."""
+    """The place of a backend of this package."""
 
     wing: str
     """The package that hands both classes on; the settings without the client library of the environment."""

@@ -1,4 +1,4 @@
-"""Where settings come from.
+"""The sources of settings, and how they are brought together.
 
 In rising order: the defaults, the section `terminal:` of `config.yaml` in `HERMES_HOME`, the variables
 `TERMINAL_*`, the arguments of `create_environment`. The setting `image` of backend `docker` is `TERMINAL_DOCKER_IMAGE`
@@ -272,24 +272,21 @@ def _section_layer(section: str) -> Layer:
 
 def _read(path: str) -> str:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not wait for its writer
+        # Without waiting for the writer of a FIFO.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISREG(mode):
+                return file.read(4 * LONGEST + 1).decode("utf-8")
+            kind = "FIFO" if stat.S_ISFIFO(mode) else "device"
     except FileNotFoundError:
         return ""
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            kind = "directory" if stat.S_ISDIR(mode) else "FIFO" if stat.S_ISFIFO(mode) else "device"
-            raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(4 * LONGEST + 1).decode("utf-8")
+    except IsADirectoryError:
+        kind = "directory"
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
-    finally:
-        os.close(descriptor)
+    raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")
 
 
 @lru_cache(maxsize=1)  # each section is asked for apart, and reading a long file takes 50 ms
@@ -437,21 +434,19 @@ class _Names:
         self._own = _prefixed(self._own_class)
         self._of_over = _prefixed(self._over_class)
         self._prefixes = tuple(filter(None, (self._own_class.prefix, self._over_class.prefix, "container_")))
-        self._defaults = {name: getattr(EnvironmentSettings(), name) for name in GENERAL}
-        self._secrets = set()
-        for own in (self._own_class(), self._over_class()):
-            self._defaults |= {own.prefix + name: getattr(own, name) for name in setting_names(type(own))}
-            self._secrets |= {own.prefix + each.name for each in fields(own) if each.metadata.get("secret")}
+        self._known = frozenset(GENERAL | self._own.keys() | self._of_over.keys())
 
     def of_file(self, layer: Layer) -> Layer:
         """Return the values of `config.yaml` that are for this backend, by their full names."""
         kept = {}
+        classes = (self._own_class, self._over_class)
+        secrets = {own.prefix + each.name for own in classes for each in fields(own) if each.metadata.get("secret")}
         for name, given in self.without_foreign(self._unabbreviated(layer)).items():
-            if name in self._secrets and given.value is not None:
+            if name in secrets and given.value is not None:
                 variable = VARIABLE_PREFIX + name.upper()
                 raise SettingsError(f"{given.where}: secrets are not read from a file; set {variable} instead")
-            if name in self._defaults:
-                kept[name] = from_file(given, self._defaults[name])
+            if name in self._known:
+                kept[name] = from_file(given, self._default(name))
             elif hint := self._hint(name, NEAR):
                 raise self._unknown(given, hint, name)
             else:
@@ -465,11 +460,11 @@ class _Names:
         """
         kept = {}
         for name, given in self.without_foreign(layer).items():
-            if name in self._defaults:
-                kept[name] = from_variable(given, self._defaults[name])
-            elif near := self._nearest(name, self._defaults, SLIP):
+            if name in self._known:
+                kept[name] = from_variable(given, self._default(name))
+            elif near := self._nearest(name, self._known, SLIP):
                 raise self._unknown(given, f" (did you mean {VARIABLE_PREFIX}{near.upper()}?)")
-            elif name.startswith(self._prefixes) or nearest(name, (*self._defaults, *self._own.values()), NEAR):
+            elif name.startswith(self._prefixes) or nearest(name, (*self._known, *self._own.values()), NEAR):
                 _pass_over(given)
         return kept
 
@@ -487,7 +482,7 @@ class _Names:
             if name == "env" and value not in (None, self._backend):
                 raise SettingsError(f"argument env: the backend is already given as {self._backend!r}; keep one")
             given = Given(os.fspath(value) if isinstance(value, os.PathLike) else value, f"argument {key}")
-            if name not in self._defaults and not self._is_foreign(name):
+            if name not in self._known and not self._is_foreign(name):
                 by_word = (f" (did you mean {own!r}?)" for own in self._own.values() if own in name.split("_"))
                 raise self._unknown(given, self._hint(name, 0.6) or next(by_word, ""), name)
             layer[name] = given
@@ -495,7 +490,7 @@ class _Names:
 
     def without_foreign(self, layer: Layer) -> Layer:
         """Leave out the settings of other backends."""
-        return {name: given for name, given in layer.items() if name in self._defaults or not self._is_foreign(name)}
+        return {name: given for name, given in layer.items() if name in self._known or not self._is_foreign(name)}
 
     def settings(self, layers: Iterable[Layer]) -> EnvironmentSettings:
         """Check every value of the layers, the later over the earlier, and build the settings."""
@@ -532,6 +527,13 @@ class _Names:
             full_names[full] = given
         return full_names
 
+    def _default(self, name: str) -> object:
+        if name in GENERAL:
+            return getattr(EnvironmentSettings(), name)
+        if name in self._of_over:
+            return getattr(self._over_class(), self._of_over[name])
+        return getattr(self._own_class(), self._own[name])
+
     def _is_foreign(self, name: str) -> bool:
         prefixes = [_prefix(other) for other in BUILT_IN]
         if not name.startswith(tuple(prefixes)):
@@ -545,7 +547,7 @@ class _Names:
         prefix = next((prefix for prefix in self._prefixes if name.startswith(prefix)), "")
         if not prefix:
             return nearest(name, names, cutoff)
-        short = [known.removeprefix(prefix) for known in self._defaults if known.startswith(prefix)]
+        short = [known.removeprefix(prefix) for known in self._known if known.startswith(prefix)]
         near = nearest(name.removeprefix(prefix), short, NEAR)
         return prefix + near if near else None
 
@@ -558,7 +560,7 @@ class _Names:
             return f"; backends {', '.join(others)} have it: name one of them beside it, as backend"
         if sections := _sections_of(name):
             return f"; it is one of the section {sections} of config.yaml"
-        if near := self._nearest(name, ("backend", *self._defaults, *self._own.values()), cutoff):
+        if near := self._nearest(name, ("backend", *self._known, *self._own.values()), cutoff):
             return f" (did you mean {self._own.get(near, near)!r}?)"
         return closest(name, [other for other in _homes() if "_" in other], SLIP)
 

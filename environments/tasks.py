@@ -1,4 +1,4 @@
-"""One environment for each task: made or found by its id, reused, and cleaned up when it is idle for long."""
+"""Environments by task: made or found by its id, reused, and cleaned up when they are idle for long."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from environments.conformance.check import Subject, check, expect, wait_until
 KEPT = 200_000
 FLOOD = 120_000_000
 MOST_MEMORY = 80_000_000
-"""Bytes that may come on top while a flood goes by: the kept output, what is on its way, and what Python does not give
-back at once."""
+"""Bytes of memory that a flood may add: kept and buffered output, and memory that Python does not give back at once."""
 MESSAGES = r"""
 i=0
 while [ $i -lt 300 ]; do

@@ -54,7 +54,7 @@ def a_lost_target_is_an_error_and_the_next_command_works(subject: Subject) -> No
 
 
 class _CallbackError(Exception):
-    """What a callback raises."""
+    """The error of a callback."""
 
 
 @check(8)

@@ -131,7 +131,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         current_start().tell(f"joining instance {name}")
         for record in records(client, name):
             instance = Instance.of(client, record)
-            if record.name == name and instance.is_running(self._machine):
+            if instance.processes:
                 return instance
         program = PurePosixPath(client.program).name
         raise EnvironmentStartError(
