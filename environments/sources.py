@@ -272,24 +272,21 @@ def _section_layer(section: str) -> Layer:
 
 def _read(path: str) -> str:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not wait for its writer
+        # Without waiting for the writer of a FIFO.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISREG(mode):
+                return file.read(4 * LONGEST + 1).decode("utf-8")
+            kind = "FIFO" if stat.S_ISFIFO(mode) else "device"
     except FileNotFoundError:
         return ""
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            kind = "directory" if stat.S_ISDIR(mode) else "FIFO" if stat.S_ISFIFO(mode) else "device"
-            raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(4 * LONGEST + 1).decode("utf-8")
+    except IsADirectoryError:
+        kind = "directory"
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
-    finally:
-        os.close(descriptor)
+    raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")
 
 
 @lru_cache(maxsize=1)  # each section is asked for apart, and reading a long file takes 50 ms

@@ -236,19 +236,11 @@ def a_terminal_is_a_terminal(subject: Subject) -> None:
     process.resize(40, 100)
     process.write("\x03")
     expect(process.wait(30) in (1, 130), "control-C ends it", process.poll())
-    _resized(env)
-    _others_go_on(env)
-
-
-def _resized(env: BaseEnvironment) -> None:
     process = env.start("read -r l; stty size", pty=True)
     process.resize(40, 100)
     process.write("go\n")
     process.wait(30)
     expect("40 100" in process.read(), "it can be resized")
-
-
-def _others_go_on(env: BaseEnvironment) -> None:
     process = env.start("trap '' TERM; echo on; sleep 1000", pty=True, grace=0.1)
     _read_until(process, "on")
     other = env.start("exec 2>/dev/null; echo on; sleep 1000")  # its errors go where those of a terminal's shell do

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import getpass
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +12,7 @@ import paramiko
 from environments.errors import SettingsError
 from environments.ssh.settings import SSHSettings
 
-USER_CONFIG = "~/.ssh/config"
-SYSTEM_CONFIG = "/etc/ssh/ssh_config"
+CONFIG_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 USER_KNOWN_HOSTS = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
 DEFAULT_PORT = 22
@@ -63,23 +61,35 @@ def resolve(settings: SSHSettings) -> Route:
     if not settings.host:
         raise SettingsError("backend 'ssh' needs a host: set TERMINAL_SSH_HOST, or give the argument host")
     _check_host(settings.host)
-    text = _config_text(settings.config)
+    config = Path(settings.config).expanduser() if settings.config else None
+    if config and not config.is_file():
+        raise SettingsError(f"backend 'ssh': there is no file {config}; set config (TERMINAL_SSH_CONFIG) to one")
     key = Path(settings.key).expanduser() if settings.key else None
     if key and not key.is_file():
         raise SettingsError(f"backend 'ssh': there is no file {key}; set key (TERMINAL_SSH_KEY) to a private key")
+    files = [config] if config else [Path(name).expanduser() for name in CONFIG_FILES]
+    # Each begins a block of its own, so that the last of one file does not go on in the next.
+    text = "\n".join(line for file in files for line in ("Host *", *_lines(file)))
     return _route(text, settings.host, user=settings.user, port=settings.port, key=key)
 
 
-def _check_host(host: str) -> None:
+def _split(place: str) -> tuple[str, str, str]:
+    """Return the user, the host and the port of `[ssh://][user@]host[:port]`; each is empty if it is not given."""
+    user, _, place = place.removeprefix("ssh://").rpartition("@")
+    host, colon, port = place.rpartition(":")
+    if not colon or place.endswith("]") or (":" in host and not host.endswith("]")):  # an IPv6 address's own colons
+        host, port = place, ""
+    return user, host.strip("[]"), port
+
+
+def _check_host(given: str) -> None:
     """Refuse a host with a user, a port or a scheme, which have settings of their own."""
-    user, _, place = host.removeprefix("ssh://").rpartition("@")
-    name, colon, port = place.rpartition(":")
-    has_port = bool(colon) and port.isdigit() and (":" not in name or name.endswith("]"))
-    if host == place and not has_port:
+    user, host, port = _split(given)
+    if given.strip("[]") == host:
         return
-    values = {"HOST": name.strip("[]") if has_port else place, "USER": user, "PORT": port if has_port else ""}
+    values = {"HOST": host, "USER": user, "PORT": port}
     instead = " ".join(f"TERMINAL_SSH_{name}={value}" for name, value in values.items() if value)
-    raise SettingsError(f"backend 'ssh': host is {host!r}, and should be the host alone; set {instead}")
+    raise SettingsError(f"backend 'ssh': host is {given!r}, and should be the host alone; set {instead}")
 
 
 def _route(
@@ -99,13 +109,17 @@ def _route(
         for jump in jumps.split(","):
             via = _jump(text, jump.strip(), via, (*above, name))
     key_files = [Path(path).expanduser() for path in options.get("identityfile", ())]
+    known_hosts = [
+        *options.get("userknownhostsfile", USER_KNOWN_HOSTS).split(),
+        *options.get("globalknownhostsfile", SYSTEM_KNOWN_HOSTS).split(),
+    ]
     return Route(
         host=options["hostname"],
         port=int(options.get("port", DEFAULT_PORT)),
         user=options.get("user") or getpass.getuser(),
         key_files=(*([key] if key else []), *(path for path in key_files if path.is_file())),
         other_keys=options.get("identitiesonly", "no").lower() != "yes",
-        known_hosts=_known_hosts(options),
+        known_hosts=tuple(Path(file).expanduser() for file in known_hosts if file.lower() != "none"),
         accept_new=options.get("stricthostkeychecking", "ask").lower() not in ("yes", "true"),
         host_key_name=options.get("hostkeyalias"),
         proxy_command=None if via or command is None or command.lower() == "none" else command,
@@ -115,11 +129,7 @@ def _route(
 
 def _jump(text: str, jump: str, via: Route | None, above: tuple[str, ...]) -> Route | None:
     """Return the route to a host of ProxyJump. One under `Host *` holds for all hosts but itself."""
-    user, _, place = jump.removeprefix("ssh://").rpartition("@")
-    host, colon, port = place.rpartition(":")
-    if not colon or place.endswith("]"):  # the colons of an IPv6 address stand in brackets
-        host, port = place, ""
-    host = host.strip("[]")
+    user, host, port = _split(jump)
     if port and not port.isdigit():
         raise SettingsError(f"ProxyJump {jump!r} has no valid port; write it as user@host:port")
     if host in above:
@@ -139,26 +149,7 @@ def _lookup(text: str, name: str, user: str | None, port: int | None) -> paramik
         ) from error
 
 
-def _known_hosts(options: paramiko.SSHConfigDict) -> tuple[Path, ...]:
-    files = [
-        *options.get("userknownhostsfile", USER_KNOWN_HOSTS).split(),
-        *options.get("globalknownhostsfile", SYSTEM_KNOWN_HOSTS).split(),
-    ]
-    return tuple(Path(file).expanduser() for file in files if file.lower() != "none")
-
-
-def _config_text(path: str | None) -> str:
-    if path is not None:
-        file = Path(path).expanduser()
-        if not file.is_file():
-            raise SettingsError(f"backend 'ssh': there is no file {file}; set config (TERMINAL_SSH_CONFIG) to one")
-        return "\n".join(_lines(file, 0))
-    # Each begins a block of its own, so that the last of one file does not go on in the next.
-    parts = ("\n".join(["Host *", *_lines(Path(name).expanduser(), 0)]) for name in (USER_CONFIG, SYSTEM_CONFIG))
-    return "\n".join(parts)
-
-
-def _lines(path: Path, depth: int) -> Iterator[str]:
+def _lines(path: Path, depth: int = 0) -> Iterator[str]:
     """Yield a file's lines with those of the files it includes. paramiko ignores Include."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -177,30 +168,8 @@ def _lines(path: Path, depth: int) -> Iterator[str]:
             continue
         if depth >= INCLUDE_DEPTH:
             raise SettingsError(f"{path}: more than {INCLUDE_DEPTH} files include one another; remove the circle")
-        for included in _included(words[1:], path):
-            yield from _lines(included, depth + 1)
-            yield block  # which the included file may have ended
-
-
-def _included(patterns: list[str], path: Path) -> Iterator[Path]:
-    """Yield the files an Include names: a relative name is one beside OpenSSH's file, and `*` stands for any text."""
-    for pattern in patterns:
-        full = path.parent / Path(pattern.strip('"')).expanduser()
-        root = Path(full.anchor)
-        yield from sorted(root.glob(str(full.relative_to(root))))
-
-
-def login_command(own: SSHSettings, route: Route, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the command to log in at the host of the settings by hand. It prompts for secrets, and holds none.
-
-    The name of the host is that of the settings, so that the rest of the SSH client's configuration holds for it.
-
-    Args:
-        own: The settings.
-        route: The route that they lead to.
-        command: The program to run there on a terminal; the login shell, if it is empty.
-    """
-    config = ("-F", str(Path(own.config).expanduser())) if own.config else ()
-    key = ("-i", str(Path(own.key).expanduser())) if own.key else ()
-    login = ("ssh", *config, "-p", str(route.port), *key, f"{route.user}@{own.host}")
-    return (*login[:-1], "-t", login[-1], shlex.join(command)) if command else login
+        for pattern in words[1:]:  # a relative one is beside OpenSSH's file
+            full = path.parent / Path(pattern.strip('"')).expanduser()
+            for included in sorted(Path(full.anchor).glob(str(full.relative_to(full.anchor)))):
+                yield from _lines(included, depth + 1)
+                yield block  # which the included file may have ended

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,8 +21,9 @@ from paramiko.packet import Packetizer
 from environments.errors import EnvironmentStartError
 from environments.loop import current, done_within, in_worker, spawn
 from environments.ssh.config import Route
-from environments.ssh.login import CONNECT_TIMEOUT, Login, check_host_keys, explained, log_in
-from environments.ssh.stream import LINK_ERRORS, WINDOW
+from environments.ssh.login import CONNECT_TIMEOUT, check_host_keys, explained
+from environments.ssh.settings import SSHSettings
+from environments.ssh.stream import LINK_ERRORS
 from environments.starting import current_start
 
 if TYPE_CHECKING:
@@ -67,13 +69,28 @@ def _exit_status(channel: int, name: str) -> paramiko.Message:
 
 
 class _Transport(paramiko.Transport):
-    """Opens channels on which nothing follows what closes them, see `_ChannelSender`."""
+    """Prefers fast ciphers, and opens channels on which nothing follows what closes them, see `_ChannelSender`."""
+
+    def __init__(self, sock: _SocketLike, /, **_: object) -> None:
+        super().__init__(sock, packetizer_class=_CountingPacketizer)
+        self.channel_timeout = CONNECT_TIMEOUT
+        options = self.get_security_options()
+        options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
 
     def open_channel(self, *args: Any, **options: Any) -> paramiko.Channel:  # noqa: ANN401
-        """Open a channel, see `paramiko.Transport`."""
+        """Open a channel, see `paramiko.Transport`.
+
+        Raises:
+            EOFError, OSError, paramiko.SSHException: The server allows no more of them on this connection, or it is
+                gone, which `Link.loss` tells: of two refusals at once, paramiko raises a ChannelException for one.
+        """
         channel = super().open_channel(*args, **options)
         channel.transport = cast("paramiko.Transport", _ChannelSender(self, channel))
         return channel
+
+    def open_tcp(self, host: str, port: int) -> paramiko.Channel:
+        """Open a channel to a port of a host, as the server knows it. Raises as `open_channel` does."""
+        return self.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0))
 
 
 class _ChannelSender:
@@ -82,10 +99,6 @@ class _ChannelSender:
     A paramiko channel puts a message together under its lock and sends it behind that, so that another thread's CLOSE
     may overtake it. An OpenSSH server that gets a message for a closed channel ends the whole connection, or gives it
     to another channel that has that number meanwhile.
-
-    Args:
-        transport: The transport.
-        channel: The channel.
     """
 
     def __init__(self, transport: paramiko.Transport, channel: paramiko.Channel) -> None:
@@ -108,20 +121,20 @@ class Link:
 
     Args:
         route: Where to connect to.
-        login: The secrets for that host. Hosts on the way there never see them.
+        own: The settings, with the secrets for that host. Hosts on the way there never see them.
 
     Raises:
         EnvironmentStartError: It cannot be reached, refuses the login, or shows another key than the known one.
     """
 
-    def __init__(self, route: Route, login: Login) -> None:
+    def __init__(self, route: Route, own: SSHSettings) -> None:
         self.route = route
         self._silence: str | None = None
         self._socket: socket.socket
         """The socket beneath all of the connections."""
         self._pinging: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as opened:
-            self.transport = self._connect(route, login, opened)
+            self.transport = self._connect(route, own, opened)
             self._opened = opened.pop_all()
         assert isinstance(self.transport.packetizer, _CountingPacketizer)
         self._packets = self.transport.packetizer
@@ -144,55 +157,56 @@ class Link:
         self._silence = f"{self.route} has not answered for {seconds:.0f} s"
         spawn(in_worker(self.transport.close))
 
-    def open_channel(self) -> paramiko.Channel:
-        """Open a channel for one process.
-
-        Raises:
-            EOFError, OSError, paramiko.SSHException: The server allows no more of them on this connection, or it is
-                gone, which `loss` tells: of two refusals at once, paramiko raises a ChannelException for one.
-        """
-        return self.transport.open_session(window_size=WINDOW, timeout=CONNECT_TIMEOUT)
-
-    def open_tcp(self, host: str, port: int) -> paramiko.Channel:
-        """Open a channel to a port of a host, as the server knows it. Raises as `open_channel` does."""
-        there, here = (host, port), ("127.0.0.1", 0)
-        return self.transport.open_channel("direct-tcpip", there, here, window_size=WINDOW, timeout=CONNECT_TIMEOUT)
-
     def close(self) -> None:
         """Close the connection and all its channels."""
         self._opened.close()
 
-    def _connect(self, route: Route, login: Login, opened: contextlib.ExitStack) -> paramiko.Transport:
+    def _connect(self, route: Route, own: SSHSettings, opened: contextlib.ExitStack) -> _Transport:
         client = paramiko.SSHClient()
+        name, port = route.known_as
         try:
             check_host_keys(client, route)
-            wire = self._wire(route, opened)
-            opened.callback(wire.close)
+            wire = self._wire(route, own, opened)
             opened.callback(_disconnect, client)
             with self._breakable():
-                log_in(client, route, login, wire, _transport)
+                client.connect(
+                    name,
+                    port,
+                    route.user,
+                    own.password.get_secret_value() if own.password else None,
+                    key_filename=[str(path) for path in route.key_files],  # type: ignore[arg-type]  # a list may be given
+                    passphrase=own.passphrase.get_secret_value() if own.passphrase else None,
+                    allow_agent=route.other_keys,
+                    look_for_keys=not route.key_files,
+                    sock=wire,
+                    timeout=CONNECT_TIMEOUT,
+                    banner_timeout=CONNECT_TIMEOUT,
+                    auth_timeout=CONNECT_TIMEOUT,
+                    transport_factory=_Transport,
+                )
         except (*LINK_ERRORS, ValueError) as error:
             tried = client.get_transport()
             had_keys = tried is not None and tried.initial_kex_done
-            raise EnvironmentStartError(explained(route, login, error, had_keys=had_keys)) from error
+            raise EnvironmentStartError(explained(route, own, error, had_keys=had_keys)) from error
         transport = client.get_transport()
-        assert transport
+        assert isinstance(transport, _Transport)
         return transport
 
     def _breakable(self) -> AbstractContextManager[None]:
         """Return a context in which each wait for a connection fails when the start is stopped."""
-        return current_start().aborting(partial(break_off, self._socket))
+        return current_start().aborting(partial(_break_off, self._socket))
 
-    def _wire(self, route: Route, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
+    def _wire(self, route: Route, own: SSHSettings, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
         if route.via:
-            nearer = self._connect(route.via, Login(), opened)
-            there, here = (route.host, route.port), ("127.0.0.1", 0)
+            nearer = self._connect(route.via, replace(own, password=None, passphrase=None), opened)
             with self._breakable():
-                return nearer.open_channel("direct-tcpip", there, here, timeout=CONNECT_TIMEOUT)
+                channel = nearer.open_tcp(route.host, route.port)
+            opened.callback(channel.close)
+            return channel
         if route.proxy_command:
-            self._socket = proxied(route.proxy_command, opened)
+            self._socket = _proxied(route.proxy_command, opened)
             return self._socket
-        self._socket = wire = connected(route.host, route.port)
+        self._socket = wire = _connected(route.host, route.port, opened)
         # Without it each small message waits for the answer to the one before: 47 ms a command become 5.
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return wire
@@ -232,59 +246,44 @@ def _disconnect(client: paramiko.SSHClient) -> None:
         transport.join()  # its thread ends a moment after it is told to
 
 
-def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
-    transport = _Transport(sock, packetizer_class=_CountingPacketizer)
-    options = transport.get_security_options()
-    options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
-    return transport
-
-
-# The wire under it: a TCP connection, or what a ProxyCommand makes.
-
-
-def connected(host: str, port: int) -> socket.socket:
+def _connected(host: str, port: int, opened: contextlib.ExitStack) -> socket.socket:
     """Return a connection, as `socket.create_connection` does, that the start which needs it can break off."""
     start = current_start()
     addresses = start.alone(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
-    error: OSError | None = None
+    failed: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         wire = socket.socket(family, kind, protocol)
+        opened.callback(wire.close)
+        wire.settimeout(CONNECT_TIMEOUT)
         try:
-            wire.settimeout(CONNECT_TIMEOUT)
-            with start.aborting(partial(break_off, wire)):
+            with start.aborting(partial(_break_off, wire)):
                 wire.connect(address)
-        except OSError as failed:
+        except OSError as error:
             wire.close()
-            error = failed
-        except BaseException:
-            wire.close()
-            raise
+            failed = error
         else:
             return wire
-    raise error or OSError(f"{host} has no address")
+    raise failed or OSError(f"{host} has no address")
 
 
-def break_off(wire: socket.socket) -> None:
+def _break_off(wire: socket.socket) -> None:
     """Have each wait on a wire fail, also that for the connection itself."""
     with contextlib.suppress(OSError):
         wire.shutdown(socket.SHUT_RDWR)
 
 
-def proxied(command: str, opened: contextlib.ExitStack) -> socket.socket:
+def _proxied(command: str, opened: contextlib.ExitStack) -> socket.socket:
     """Start a ProxyCommand on a socket pair. paramiko's own class spins for ever when the command has ended."""
     ours, theirs = socket.socketpair()
-    try:
+    opened.callback(ours.close)
+    with theirs:
         child = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {command}"],
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             start_new_session=True,
         )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
     opened.callback(child.wait)
     opened.callback(child.terminate)
+    opened.callback(ours.close)  # before that, as a command may end with its input alone
     return ours
