@@ -132,9 +132,9 @@ class SharedClaim(Generic[T]):
 
         Raises what `end` does; the claim is given up all the same.
         """
-        with self._held() as held, self._leaving(held) as targets:
-            for target in targets:
-                end(target)
+        with self._held() as held, self._leaving(held) as is_last:
+            if is_last:
+                end(held.target)
 
     # The same on the loop thread, where a start that is stopped is cancelled.
 
@@ -149,9 +149,9 @@ class SharedClaim(Generic[T]):
     async def left(self, end: Callable[[T], Awaitable[object]]) -> None:
         """Give up this part, see `leave`."""
         async with self._held_here() as held:
-            with self._leaving(held) as targets:
-                for target in targets:
-                    await end(target)
+            with self._leaving(held) as is_last:
+                if is_last:
+                    await end(held.target)
 
     @contextlib.contextmanager
     def _joining(self, held: _Held) -> Iterator[bool]:
@@ -167,16 +167,15 @@ class SharedClaim(Generic[T]):
         held.users.add(id(self))
 
     @contextlib.contextmanager
-    def _leaving(self, held: _Held) -> Iterator[list[T]]:
-        if held.users != {id(self)}:
-            held.users.discard(id(self))
-            yield []
-            return
-        target, held.target, held.users = held.target, None, set()
+    def _leaving(self, held: _Held) -> Iterator[bool]:
+        is_last = held.users == {id(self)}
+        held.users.discard(id(self))
         try:
-            yield [target]
+            yield is_last
         finally:
-            held.claim.release()
+            if is_last:
+                held.target = None
+                held.claim.release()
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[_Held]:
