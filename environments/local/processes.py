@@ -39,15 +39,23 @@ class Search:
         numbers: The numbers that processes may have in place of a marker.
         but: Ids of processes to leave out.
         since: The last id that was given out before the processes were started; 0 is not known.
+        began: When that was, on the monotonic clock.
     """
 
-    def __init__(self, markers: str, numbers: range, but: Collection[int] = (), since: int = 0) -> None:
+    def __init__(
+        self, markers: str, numbers: range, but: Collection[int] = (), since: int = 0, began: float = 0.0
+    ) -> None:
         self.markers = markers.encode().split()
         self.numbers = numbers
         self.but = but
         self.since = since
+        self.began = began
         self.is_certain = True
         """False once a process was found, or some may not have been seen."""
+
+    def is_in_row(self, last: int) -> bool:
+        """Return whether the processes have ids behind `since`, up to the last one. Later, ids may begin anew."""
+        return 0 < self.since <= last and time.monotonic() - self.began < ROW_SECONDS
 
     def matches(self, pid: int, variables: bytes, limits: Collection[int]) -> bool:
         """Return whether a process is one of them."""
@@ -105,11 +113,10 @@ def numbers_of(environment: str) -> range:
 def _look(searches: list[Search]) -> None:
     """Look at each process once, and take the certainty from each search that finds one."""
     last = _last_id()
-    since = min(search.since for search in searches)
     try:
         is_readable = bool(_environment_of("self"))
-        # Ids are given out in a row, so that those in between are enough.
-        ids = range(since + 1, last + 1) if 0 < since <= last else _ids()
+        are_in_row = all(search.is_in_row(last) for search in searches)
+        ids = range(min(search.since for search in searches) + 1, last + 1) if are_in_row else _ids()
     except OSError:
         is_readable = False
     if not is_readable:  # without /proc nothing is certain
@@ -136,8 +143,7 @@ class NewProcesses:
 
     async def may_have(self, marker: str) -> bool:
         """Return whether one of them may have the number, or a marker among its variables, any of several in lines."""
-        is_row = time.monotonic() - self._began < ROW_SECONDS  # later the row may have begun anew
-        return not await finds_none(Search(marker, self._numbers, since=self._last if is_row else 0))
+        return not await finds_none(Search(marker, self._numbers, since=self._last, began=self._began))
 
 
 def kill_new(marker: str, brand: str | None) -> None:

@@ -108,3 +108,18 @@ def test_a_process_whose_first_thread_has_ended_is_found_by_its_number() -> None
             process.kill()
         process.wait()
         assert run(lambda _: finds_none(Search("no-such/", numbers)))
+
+
+def test_where_ids_began_anew_for_one_search_all_are_looked_at() -> None:
+    with _process("began-anew/"):
+        last, now = processes._last_id(), time.monotonic()
+        others = [Search(f"in-a-row-{number}/", NONE, since=last, began=now) for number in range(2)]
+        found = run(lambda _: _all_of([others[0], Search("began-anew/", NONE, since=10**9, began=now), others[1]]))
+    assert found == [True, False, True]
+
+
+def test_ids_may_have_begun_anew_after_a_second() -> None:
+    with _process("long-since/"):
+        last, now = processes._last_id(), time.monotonic()
+        searches = [Search("long-since/", NONE, since=last, began=now - 10)]
+        assert run(lambda _: _all_of(searches)) == [False]
