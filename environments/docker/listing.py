@@ -25,6 +25,9 @@ from environments.settings import EnvironmentSettings
 if TYPE_CHECKING:
     from docker import APIClient
 
+_NO_TAG = "<none>:<none>"
+"""The tag that some engines report of an image without tags."""
+
 
 def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
     """Go through our containers, and then through our snapshots, which containers may need.
@@ -81,7 +84,7 @@ def _snapshot(
     api: APIClient, settings: EnvironmentSettings | None, place: str, about: Mapping[str, Any]
 ) -> FoundTarget:
     labels = {key: unquote(value) for key, value in about["Labels"].items()}
-    tag = next(iter(about.get("RepoTags") or ()), "")
+    tag = next((tag for tag in about.get("RepoTags") or () if tag != _NO_TAG), "")
     size = int(about["Size"])
     with contextlib.suppress(NotFound):
         size -= int(api.inspect_image(about["ParentId"])["Size"]) if about.get("ParentId") else 0  # type: ignore[no-untyped-call]
