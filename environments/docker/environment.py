@@ -13,15 +13,22 @@ from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
 from environments.docker.client import ENGINE_ERRORS
 from environments.docker.container import ContainerEnvironment, paused
-from environments.docker.creation import Creation, memory_limit
+from environments.docker.creation import MB, memory_limit, start_container
 from environments.docker.engine import reason, reported, visited
 from environments.docker.image import Build, commit, ensure_built, ensure_image, remove_snapshot
 from environments.docker.joined import JoinedEnvironment
-from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.listing import list_targets
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import WaitingShell
-from environments.docker.target import Memory, ended_of_memory, make_working_directory, remove
+from environments.docker.target import (
+    RUNNING,
+    Memory,
+    claim_name,
+    ended_of_memory,
+    kept_filter,
+    make_working_directory,
+    remove,
+)
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
@@ -59,7 +66,6 @@ class DockerEnvironment(ContainerEnvironment):
         self._build = Build.of(self._own.build) if self._own.build else None
         self._claim: SharedClaim[str] | None = None
         self._began = True
-        self._creation = Creation(settings, self._options)
         self._waiting_shell: WaitingShell | None = None
         self._rescuing = threading.Lock()
 
@@ -72,13 +78,13 @@ class DockerEnvironment(ContainerEnvironment):
     def stop_ends_all(self) -> bool:
         """True if the container, with all that runs and is written in it, is gone when it is stopped."""
         host = self._options.host
-        return not (self.settings.container_persistent or ((host["mounts"] or host["binds"]) and self.has_scratch))
+        return not (self.settings.container_persistent or ((host["Mounts"] or host["Binds"]) and self.has_scratch))
 
     @property
     def is_alone(self) -> bool:
         """True if the container has process ids of its own, see `PersistentShellEnvironment.is_alone`."""
         # Beside others of this process it is never told apart whose turn it is to stop all, so that the first has it.
-        return "pid_mode" not in self._options.host and self._began
+        return "PidMode" not in self._options.host and self._began
 
     @property
     def enforced_limits(self) -> frozenset[str]:
@@ -108,8 +114,7 @@ class DockerEnvironment(ContainerEnvironment):
 
     def _made(self, api: BreakableClient, image: str) -> str:
         current_start().tell("starting a container")
-        container = self._creation.started(api, image)
-        self.settings = self._creation.settings
+        container, self.settings = start_container(api, self.settings, self._options, image)
         if self.settings.cwd:
             make_working_directory(api, container, self.settings.cwd)
         return container
@@ -235,9 +240,9 @@ class DockerEnvironment(ContainerEnvironment):
     @property
     def _memory_limit(self) -> str:
         """The limit, by the name under which it can be changed."""
-        megabytes, flag = memory_limit(self.settings), self._options.host.get("mem_limit")
-        if flag and flag != f"{megabytes}m":
-            return f"--memory of extra_args is {flag}"
+        megabytes, asked = memory_limit(self.settings), self._options.host.get("Memory", 0)
+        if asked and asked != megabytes * MB:
+            return f"--memory of extra_args is {asked // MB} MB"
         limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
         return f"container_memory is {limit}"
 

@@ -21,7 +21,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 from docker.utils.build import create_archive, exclude_paths
 
 from environments.docker.client import ENGINE_ERRORS
-from environments.docker.labels import FINGERPRINT, KEPT, OWNER, TASK
+from environments.docker.target import FINGERPRINT, KEPT, OWNER, TASK
 from environments.errors import EnvironmentStartError, SettingsError
 from environments.log import logger
 from environments.model_view import plain

@@ -15,8 +15,7 @@ from docker.errors import NotFound
 from environments.claim import Claim
 from environments.docker.engine import Engine, reported, visited
 from environments.docker.image import FORK_OF, SNAPSHOT, remove_snapshot
-from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_where
-from environments.docker.target import remove
+from environments.docker.target import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_where, remove
 from environments.errors import EnvironmentStartError
 from environments.found_target import FoundTarget
 from environments.owner import UNKNOWN, Owner

@@ -117,8 +117,6 @@ class DockerSettings(BackendSettings):
             raise SettingsError("backend 'docker': build and image contradict each other; keep one")
         if self.container is not None:
             self._refuse_beside_container(self.container, settings)
-        for volume in self.volumes:
-            check_volume("backend 'docker': volumes", volume)
 
     def _refuse_of_this_machine(self, over: str) -> None:
         remedies = {"mount_cwd_to_workspace": "use volumes", "run_as_host_user": "use user"}

@@ -1,8 +1,9 @@
-"""Questions about one container: its place and address, its directory, its memory, its removal."""
+"""Questions about one container: its labels, its place and address, its directory, its memory, its removal."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import shutil
@@ -19,12 +20,24 @@ from docker.errors import APIError, NotFound
 
 from environments.docker.engine import UNIX, Engine
 from environments.errors import UnsupportedError
+from environments.owner import Owner
+from environments.settings import hermes_home
 from environments.shell.memory import kills
 from environments.target import Address, Target, this_machine
 
 if TYPE_CHECKING:
     from docker import APIClient
 
+
+OWNER = "hermes-environments.owner"
+"""The process the container belongs to, see `Owner`."""
+TASK = "hermes-environments.task"
+FINGERPRINT = "hermes-environments.fingerprint"
+KEPT = "hermes-environments.kept"
+"""On a container that outlives its process: the host and `HERMES_HOME` where it can be taken up again."""
+
+RUNNING = ("running", "paused")
+"""States of a container in which it has processes."""
 
 USUAL_ENGINE = f"{UNIX}/var/run/docker.sock"
 _ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - what the engine says of a port that it has published
@@ -50,6 +63,33 @@ REMOVAL_TIMEOUT = 10.0
 """Seconds that another removal of a container may take."""
 _POLL = 0.05
 _CONFLICT = 409
+
+
+def labels(task: str, fingerprint: str, *, kept: bool) -> dict[str, str]:
+    """Return the labels of a new container."""
+    own = {OWNER: str(Owner.this_process()), TASK: task, FINGERPRINT: fingerprint}
+    return {**own, KEPT: kept_here()} if kept else own
+
+
+def kept_here() -> str:
+    """Return the value of `KEPT` for this host and `HERMES_HOME`, whose claims say which containers are in use."""
+    return f"{Owner.this_process().host} {hermes_home().absolute()}"
+
+
+def kept_where(value: str) -> tuple[str, str]:
+    """Return the host and the `HERMES_HOME` that a value of `KEPT` names."""
+    host, _, home = value.partition(" ")
+    return host, home
+
+
+def kept_filter(task: str, fingerprint: str) -> list[str]:
+    """Return the engine's filter for the containers kept here for a task, made in this way."""
+    return [f"{name}={value}" for name, value in ((TASK, task), (FINGERPRINT, fingerprint), (KEPT, kept_here()))]
+
+
+def claim_name(task: str, fingerprint: str) -> str:
+    """Return the name of the claim on a kept container."""
+    return "docker-" + hashlib.sha256(f"{task}\0{fingerprint}".encode()).hexdigest()[:24]
 
 
 def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: str, user: str) -> Target:
