@@ -59,7 +59,7 @@ _ACCESS = {"rw": False, "ro": True}
 _PROPAGATION = ("shared", "slave", "private", "rshared", "rslave", "rprivate")
 _NO_SOURCE = re.compile(r"bind source path does not exist: (.+)|statfs (.+): no such file", re.IGNORECASE)
 """The errors of Docker and Podman for a mount whose source is missing."""
-_LIMITS = {
+LIMITS = {
     "container_cpu": ("NanoCpus",),
     "container_memory": ("Memory", "MemorySwap"),
     "container_pids": ("PidsLimit",),
@@ -179,7 +179,7 @@ def _set_mounts(host: dict[str, Any], settings: EnvironmentSettings) -> None:
     """
     volumes, host["Binds"] = host["Binds"], []
     for volume in volumes:
-        check_volume("backend 'docker': volumes", volume)
+        check_volume(volume)
         source, target, *access = volume.split(":")
         if source.startswith(PATH_BEGINS):
             if settings.over is not None and not source.startswith("/"):  # nothing is known of `~` and `.` there
@@ -253,7 +253,7 @@ def start_container(
             remove(api, container)
         gpus = DockerSettings.of(settings).gpus
         if gpus and isinstance(error, APIError) and "device driver" in reason(error):
-            raise UnsupportedError(_unsupported(api, "gpus", reason(error))) from error
+            raise UnsupportedError(_cannot(api, "gpus", reason(error))) from error
         raise
     return container, settings
 
@@ -262,7 +262,7 @@ def create_container(api: BreakableClient, settings: EnvironmentSettings, option
     """Make a container that is not started, and return its id. Arguments and errors are those of `start_container`."""
     if settings.container_disk and _ignores_disk_limits(api):
         raise _no_disk_limit(api, "containerd's image store has no such limit")
-    unheld = {key for limit in options.unheld for key in _LIMITS[limit]}
+    unheld = {key for limit in options.unheld for key in LIMITS[limit]}
     host = {key: value for key, value in options.host.items() if key not in unheld}
     own = labels(settings.task_id, options.fingerprint(image), kept=settings.container_persistent)
     config = {**options.config, "labels": {**options.config.get("labels", {}), **own}}
@@ -294,7 +294,7 @@ def create_container(api: BreakableClient, settings: EnvironmentSettings, option
         if "discarded" in warning:  # the engine's word for a limit that it was asked for and will not hold
             api.remove_container(container, force=True)
             why = f"{warning}; set it to 0 to do without"
-            raise UnsupportedError(_unsupported(api, "a limit of container_* or extra_args", why))
+            raise UnsupportedError(_cannot(api, "a limit of container_* or extra_args", why))
     wanted = {**host, "domainname": config.get("domainname")}
     asked = frozenset(name for name in _MAY_BE_DROPPED if wanted.get(name))
     held = _held.get(api.engine, frozenset())
@@ -311,13 +311,13 @@ def create_container(api: BreakableClient, settings: EnvironmentSettings, option
 def _not_held(api: BreakableClient, dropped: Collection[str], own: DockerSettings) -> UnsupportedError:
     """Return the error for entries that the engine has left out."""
     flags = [flag for flag, _ in parsed_flags(own) if FLAGS[flag].keyword in dropped]
-    limits = [name for name, keys in _LIMITS.items() if keys[0] in dropped]
+    limits = [name for name, keys in LIMITS.items() if keys[0] in dropped]
     if flags or not limits:
         asked = f"{' and '.join(flags)} of extra_args" if flags else "gpus"
-        return UnsupportedError(_unsupported(api, asked, "it left that out without a word"))
+        return UnsupportedError(_cannot(api, asked, "it left that out without a word"))
     why = "it left them out, as it may not use control groups"
     unset = " and ".join(f"{name} (TERMINAL_{name.upper()})" for name in limits)
-    words = _unsupported(api, ", ".join(limits), f"{why}; set {unset} to 0 to do without")
+    words = _cannot(api, ", ".join(limits), f"{why}; set {unset} to 0 to do without")
     return UnheldLimitsError(words, limits, why)
 
 
@@ -349,10 +349,10 @@ def _remove_late(api: APIClient, name: str) -> None:
 
 
 def _no_disk_limit(api: BreakableClient, why: str) -> UnheldLimitsError:
-    return UnheldLimitsError(_unsupported(api, "container_disk", why), ["container_disk"], why)
+    return UnheldLimitsError(_cannot(api, "container_disk", why), ["container_disk"], why)
 
 
-def _unsupported(api: BreakableClient, setting: str, why: str) -> str:
+def _cannot(api: BreakableClient, setting: str, why: str) -> str:
     return f"backend 'docker' cannot do what {setting} asks for with the engine at {api.engine}: {why}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -59,9 +60,8 @@ class DockerEnvironment(ContainerEnvironment):
         super().__init__(settings)
         if self._own.container:
             raise SettingsError(
-                "DockerEnvironment makes a container, and the setting container names one that runs already; make "
-                "it with "
-                "create_environment"
+                "DockerEnvironment makes a container, and the setting container names one that runs already; make it "
+                "with create_environment"
             )
         self._build = Build.of(self._own.build) if self._own.build else None
         self._claim: SharedClaim[str] | None = None
@@ -198,35 +198,26 @@ class DockerEnvironment(ContainerEnvironment):
         A process that is started may be stopped on its way, and then the engine answers nothing about the container any
         more. The container is killed where that shell does not answer either. That shell runs one text at a time.
         """
-        with self._rescuing:
-            return self._run_waiting(text)
-
-    def _run_waiting(self, text: str) -> str:
-        api, container = self._target()
-        with reported("the container does not answer"):
+        with self._rescuing, reported("the container does not answer"):
+            api, container = self._target()
             if loss := self.loss_in(container[:12], api.inspect_container(container)["State"]):
                 raise EnvironmentStartError(f"backend 'docker': {loss}")
             try:
-                output = self._shell_in(api, container).run(text)
+                if self._waiting_shell and self._waiting_shell.container != container:
+                    self._leave_shell()
+                shell = self._waiting_shell = self._waiting_shell or WaitingShell(api, container)
+                if self._api is not api:  # it was taken down meanwhile
+                    raise EnvironmentStartError("backend 'docker': the environment was cleaned up")
+                output = shell.run(text)
             except BaseException:
                 self._leave_shell()
                 raise
             if output is None:
                 log.warning("container %s is killed, as no shell in it answers", container[:12])
                 api.kill(container)
-        if output is None:
-            self._leave_shell()
-            raise EnvironmentStartError("backend 'docker': the container was killed, as no shell in it answered")
-        return output
-
-    def _shell_in(self, api: BreakableClient, container: str) -> WaitingShell:
-        if self._waiting_shell and self._waiting_shell.container != container:
-            self._leave_shell()
-        if self._waiting_shell is None:
-            self._waiting_shell = WaitingShell(api, container)
-        if self._api is not api:  # it was taken down meanwhile
-            raise EnvironmentStartError("backend 'docker': the environment was cleaned up")
-        return self._waiting_shell
+                self._leave_shell()
+                raise EnvironmentStartError("backend 'docker': the container was killed, as no shell in it answered")
+            return output
 
     def _leave_shell(self) -> None:
         shell, self._waiting_shell = self._waiting_shell, None
@@ -235,16 +226,14 @@ class DockerEnvironment(ContainerEnvironment):
 
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say so, see `ContainerEnvironment`."""
-        return f"container {short} ran out of memory ({self._memory_limit}){further}; allow it more"
-
-    @property
-    def _memory_limit(self) -> str:
-        """The limit, by the name under which it can be changed."""
-        megabytes, asked = memory_limit(self.settings), self._options.host.get("Memory", 0)
-        if asked and asked != megabytes * MB:
-            return f"--memory of extra_args is {asked // MB} MB"
-        limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
-        return f"container_memory is {limit}"
+        set_to, asked = memory_limit(self.settings), self._options.host.get("Memory", 0) // MB
+        if asked not in (0, set_to):
+            limit = f"--memory of extra_args is {asked} MB"
+        elif set_to:
+            limit = f"container_memory is {set_to} MB"
+        else:
+            limit = "container_memory is 0, which is no limit, and the machine's own memory is used up"
+        return f"container {short} ran out of memory ({limit}){further}; allow it more"
 
     def loss_in(self, short: str, state: Mapping[str, Any]) -> str | None:
         """Say why the container is of no use any more, see `ContainerEnvironment`."""
@@ -260,27 +249,21 @@ class DockerEnvironment(ContainerEnvironment):
 
     def stop_target(self) -> None:
         """Remove the container, or stop it if it is kept and no other environment of this process has it."""
-        api, container = self._api, self._container
+        earlier, container = self._api, self._container
         self._api = self._container = None
         try:
-            if api:
-                self._take_down(self._engine.client(api), container)
-        except TerminalError as error:  # its host cannot be reached
-            log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, error)
+            if earlier:
+                with contextlib.closing(self._engine.client(earlier)) as api:
+                    if self._claim:
+                        self._claim.leave(lambda kept: api.stop(kept, timeout=STOP_TIMEOUT))
+                    elif container:
+                        remove(api, container)
+        except NotFound:
+            pass
+        except (TerminalError, *ENGINE_ERRORS) as error:
+            log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
         finally:
             self._leave_shell()
             if self._claim:
                 self._claim.leave(lambda kept: None)
             self._engine.leave()
-
-    def _take_down(self, api: BreakableClient, container: str | None) -> None:
-        try:
-            if self._claim:
-                self._claim.leave(lambda kept: api.stop(kept, timeout=STOP_TIMEOUT))
-            elif container:
-                remove(api, container)
-        except ENGINE_ERRORS as error:
-            if not isinstance(error, NotFound):
-                log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
-        finally:
-            api.close()

@@ -76,12 +76,6 @@ def kept_here() -> str:
     return f"{Owner.this_process().host} {hermes_home().absolute()}"
 
 
-def kept_where(value: str) -> tuple[str, str]:
-    """Return the host and the `HERMES_HOME` that a value of `KEPT` names."""
-    host, _, home = value.partition(" ")
-    return host, home
-
-
 def kept_filter(task: str, fingerprint: str) -> list[str]:
     """Return the engine's filter for the containers kept here for a task, made in this way."""
     return [f"{name}={value}" for name, value in ((TASK, task), (FINGERPRINT, fingerprint), (KEPT, kept_here()))]
@@ -107,13 +101,10 @@ def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: 
     if engine.host:
         enter = engine.host.way_in(("docker", *entering))
     else:
-        program, option = ("podman", "--url") if _has_podman_alone() else ("docker", "--host")
+        has_podman_alone = shutil.which("docker") is None and shutil.which("podman") is not None
+        program, option = ("podman", "--url") if has_podman_alone else ("docker", "--host")
         enter = (program, *(() if engine.address == USUAL_ENGINE else (option, engine.address)), *entering)
     return Target("docker", "container", str(about["Id"]), str(about["Name"]).lstrip("/"), _host_of(engine), enter)
-
-
-def _has_podman_alone() -> bool:
-    return shutil.which("docker") is None and shutil.which("podman") is not None
 
 
 def _host_of(engine: Engine) -> str:
@@ -157,13 +148,7 @@ def container_address(engine: Engine, api: APIClient, container: str, port: int)
 
 
 def _on_engines_machine(engine: Engine, host: str, port: int) -> Address:
-    """Return where a port of the machine that the engine is on can be reached.
-
-    Args:
-        engine: The engine.
-        host: The one of its addresses that the port is on; empty if it is on all.
-        port: The port.
-    """
+    """Return where a port at an address of the engine's machine can be reached. An empty address is all."""
     is_anywhere = host in _ANYWHERE
     if engine.host:
         return engine.host.forwarded("localhost" if is_anywhere else host, port)
@@ -200,7 +185,9 @@ def make_working_directory(api: APIClient, container: str, cwd: str) -> None:
         container: A container that runs.
         cwd: The directory. `~` is the home of the container's user.
     """
-    parent, *wanted = _printed(api, container, cwd).split("\0")
+    made = api.exec_create(container, ["/bin/sh", "-c", _MADE_BY_USER, "sh", cwd], stderr=False)
+    printed = bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")
+    parent, *wanted = printed.split("\0")
     if len(wanted) == 3:
         directory, uid, gid = wanted
         new = PurePosixPath(directory).relative_to(parent)
@@ -221,11 +208,6 @@ def _archive(path: PurePosixPath, uid: int, gid: int) -> bytes:
     return data.getvalue()
 
 
-def _printed(api: APIClient, container: str, cwd: str) -> str:
-    made = api.exec_create(container, ["/bin/sh", "-c", _MADE_BY_USER, "sh", cwd], stderr=False)
-    return bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")
-
-
 def remove(api: APIClient, container: str) -> None:
     """Remove a container, if it is there. If another process, such as a `gc`, has begun to, wait for that.
 
@@ -236,21 +218,11 @@ def remove(api: APIClient, container: str) -> None:
         try:
             api.remove_container(container, force=True, v=True)
         except APIError as error:
-            if error.status_code == _CONFLICT:
-                _look_until_it_is_gone(api, container)
+            deadline = time.monotonic() + REMOVAL_TIMEOUT
+            while error.status_code == _CONFLICT and time.monotonic() < deadline:
+                api.inspect_container(container)
+                time.sleep(_POLL)
             raise
-
-
-def _look_until_it_is_gone(api: APIClient, container: str) -> None:
-    """Wait for a removal. Returns when it takes too long.
-
-    Raises:
-        NotFound: The container is gone.
-    """
-    deadline = time.monotonic() + REMOVAL_TIMEOUT
-    while time.monotonic() < deadline:
-        api.inspect_container(container)
-        time.sleep(_POLL)
 
 
 class Memory:
