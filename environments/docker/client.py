@@ -95,11 +95,12 @@ class BreakableClient(APIClient):
 
         For `version` Podman has the package manager of its machine look for all programs that it is made of.
         """
-        if self.engine not in versions:
+        version = versions.get(self.engine)
+        if version is None:
             answer = self.get(f"{self.base_url}/_ping", timeout=self.timeout)
             version = answer.headers.get("Api-Version") or str(self.version(api_version=False)["ApiVersion"])
             versions[self.engine] = version
-        return versions[self.engine]
+        return version
 
     def get_adapter(self, url: str) -> BaseAdapter:
         """Return what sends requests to a URL, see `requests.Session`."""
