@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, overload
 
 from environments.base import BaseEnvironment
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from environments.approvals.decision import Approver, CommandHook, ScriptHook, ToolCallHook
     from environments.approvals.rules import Rules
     from environments.approvals.settings import ApprovalSettings
-    from environments.settings import EnvironmentSettings
     from environments.starting import OnProgress
 
 
@@ -26,7 +24,8 @@ def host_over(settings: EnvironmentSettings) -> BaseEnvironment | None:
     """
     if settings.over is None or settings.own_over is None:
         return None
-    return _host(EnvironmentSettings(env=settings.over, task_id=settings.task_id, own=settings.own_over))
+    host = EnvironmentSettings(env=settings.over, task_id=settings.task_id, own=settings.own_over)
+    return backend_class(host.env).create(host)
 
 
 def host_at(url: str) -> BaseEnvironment:
@@ -40,11 +39,7 @@ def host_at(url: str) -> BaseEnvironment:
         MissingExtraError: The client library of that backend is not installed.
     """
     found = load_settings(url.partition("://")[0])
-    return _host(replace(EnvironmentSettings(), env=found.env, own=found.own.at(url)))
-
-
-def _host(settings: EnvironmentSettings) -> BaseEnvironment:
-    return backend_class(settings.env).create(settings)
+    return backend_class(found.env).create(EnvironmentSettings(env=found.env, own=found.own.at(url)))
 
 
 @overload

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
 
 from environments.base import BaseEnvironment
 from environments.cancellation import cancellable, check_scope, ended_in_scope
-from environments.errors import MissingExtraError, TerminalError
+from environments.errors import EnvironmentStartError, MissingExtraError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
-from environments.registry import backend_class, backend_names
+from environments.registry import backend_class, backend_names, backend_settings_class
 from environments.sources import load_settings
 from environments.starting import Start
 
@@ -42,18 +41,16 @@ def take_inventory(backends: Collection[str] | None = None, *, on_look: OnLook |
     """Look for what environments have running or keep, on all backends at once.
 
     Args:
-        backends: The names of those to look at; None is all that can be used here. Without its client library nothing
-            was ever made on a backend, so that this is a failure only of one that is named.
+        backends: The names of those to look at; None is all that can be used here. Without its client library or its
+            credentials nothing can be found on a backend, so that this is a failure only of one that is named.
         on_look: See `OnLook`.
 
     Raises:
         CallCancelledError: The scope of its caller was cancelled.
     """
     inventory = Inventory()
-    looks = _visit(backends, lambda look, target: look.found.append(target), inventory.failed, on_look)
-    for look in looks:
-        for target in sorted(look.found, key=lambda target: (target.created or 0.0, target.id)):
-            inventory.found.append((look.backend, target))
+    order = _visit(backends, lambda *found: inventory.found.append(found), inventory.failed, on_look)
+    inventory.found.sort(key=lambda each: (order.index(each[0]), each[1].created or 0.0, each[1].id))
     return inventory
 
 
@@ -75,10 +72,10 @@ def collect_garbage(backends: Collection[str] | None = None, *, on_look: OnLook 
     failed: dict[str, str] = {}
     removed: list[str] = []
 
-    def collect(look: _Look, target: FoundTarget) -> None:
+    def collect(backend: str, target: FoundTarget) -> None:
         try:
             if target.use == "orphan" and target.collect():
-                removed.append(f"{look.backend}: {collected(target)}")
+                removed.append(f"{backend}: {collected(target)}")
         except TerminalError as error:
             log.warning("not everything could be collected: %s", error)
 
@@ -104,90 +101,69 @@ def collected(target: FoundTarget, *, done: bool = True) -> str:
 @cancellable
 def _visit(
     backends: Collection[str] | None,
-    each: Callable[[_Look, FoundTarget], object],
+    each: Callable[[str, FoundTarget], object],
     failed: dict[str, str],
     on_look: OnLook | None,
     at_once: int | None = None,
-) -> list[_Look]:
-    """Go through the targets of backends, several backends at once.
+) -> list[str]:
+    """Go through the targets of backends, several backends at once, and return the names of these.
 
     Args:
         backends: As of `take_inventory`.
-        each: Called for each target, while its backend is looked at.
+        each: Called with the backend's name for each target, while its backend is looked at.
         failed: Receives why a backend could not be looked at.
         on_look: See `OnLook`.
         at_once: How many backends are looked at at the same time; None is all.
     """
-    names = list(backends) if backends is not None else known_backends(failed)
+    names = list(backends) if backends is not None else _known_backends(failed)
     pending = dict.fromkeys(names)
-    looks = []
+    starts = {name: Start(name) for name in names}
 
-    def tell(done: str | None = None) -> None:
-        if done:
-            pending.pop(done, None)
+    def report(done: str | None = None) -> None:
+        pending.pop(done or "", None)
         if on_look:
             on_look(list(pending))
 
-    tell()
-    for name in names:  # one after the other, as libraries that import each other are not for several threads
-        try:
-            looks.append(_Look(name, backend_class(name), each))
-        except TerminalError as error:
-            if backends is not None or not isinstance(error, MissingExtraError):
-                failed[name] = str(error)
-            tell(name)
+    def look(name: str, kind: type[BaseEnvironment]) -> None:
+        def go_through() -> None:
+            for target in kind.list_targets():
+                each(name, target)
 
-    def run(look: _Look) -> Exception | None:
-        failure = look.run()
-        tell(look.backend)
-        return failure
-
-    with ended_in_scope(partial(_stop, looks)), ThreadPoolExecutor(at_once or len(names), "inventory") as pool:
-        for look, why in zip(looks, pool.map(run, looks), strict=True):
-            if why:
-                failed[look.backend] = str(why) if isinstance(why, TerminalError) else f"{type(why).__name__}: {why}"
-    check_scope()
-    return looks
-
-
-class _Look:
-    """A look at one backend."""
-
-    def __init__(self, backend: str, kind: type[BaseEnvironment], each: Callable[[_Look, FoundTarget], object]) -> None:
-        self.backend = backend
-        self.start = Start(backend)
-        self.found: list[FoundTarget] = []
-        self._kind = kind
-        self._each = each
-
-    def run(self) -> Exception | None:
-        """Go through the targets, and return the reason why not all could be seen."""
         try:
             # Not every client can be broken off: one that waits for its service is left alone.
-            self.start.alone(self._go_through, undo=lambda: None)
+            starts[name].alone(go_through, undo=lambda: None)
         except Exception as error:  # also of a backend installed apart, which must not hide what the others find
-            log.debug("backend %s could not be looked at", self.backend, exc_info=True)
-            return error
-        return None
+            log.debug("backend %s could not be looked at", name, exc_info=True)
+            failed[name] = str(error) if isinstance(error, TerminalError) else f"{type(error).__name__}: {error}"
+        report(name)
 
-    def _go_through(self) -> None:
-        for target in self._kind.list_targets():
-            self._each(self, target)
+    def stop() -> None:
+        for start in starts.values():
+            start.mark("it is waited for no longer")
+            start.break_off()
+
+    report()
+    kinds = {}
+    for name in names:  # one after the other, as libraries that import each other are not for several threads
+        try:
+            if backends is None:  # else the client libraries of services that are not used are imported, which is slow
+                backend_settings_class(name).check_credentials()
+            kinds[name] = backend_class(name)
+        except TerminalError as error:
+            if backends is not None or not isinstance(error, MissingExtraError | EnvironmentStartError):
+                failed[name] = str(error)
+            report(name)
+    with ended_in_scope(stop), ThreadPoolExecutor(at_once or len(names), "inventory") as pool:
+        list(pool.map(look, kinds.keys(), kinds.values()))
+    check_scope()
+    return names
 
 
-def _stop(looks: Sequence[_Look]) -> None:
-    for look in looks:
-        look.start.mark("it is waited for no longer")
-        look.start.break_off()
-
-
-def known_backends(failed: dict[str, str]) -> list[str]:
-    """Return the names of all backends that can be used here.
-
-    The configured one is among them; it may be known by its path alone.
+def _known_backends(failed: dict[str, str]) -> list[str]:
+    """Return the names of all backends that can be used here, and of the configured one, known by its path alone.
 
     Args:
-        failed: Receives why one is not among them that might be.
+        failed: Receives why the configured one is not among them.
     """
     names = backend_names()
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from operator import not_
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,6 @@ def _is_blank(value: object) -> bool:
 
 def _is_placeholder(value: object) -> bool:
     return _is_blank(value) or value in (".", "auto", "cwd")
-
-
-def _is_false(value: object) -> bool:
-    return not value
 
 
 def _is_off(value: object) -> bool:
@@ -62,7 +59,7 @@ class Older:
     note: str = ""
     """The difference, or the reason why it is passed over: the text behind `passed over: `."""
     values: Mapping[str, object] | None = None
-    """Those of its values, in lower case, that have their equal here; the others are passed over. None is all, as they
+    """Its values that have an equal here, in lower case, with that; others are passed over. None leaves all as they
     are."""
     converted: Callable[[object], object] | None = None
     """Makes its value one of ours; None leaves it as it is."""
@@ -73,7 +70,9 @@ class Older:
     goes_first: bool = False
     """Whether it goes before the setting of its name here, and not that before it."""
     written: str = "both"
-    """Where it is written: in the `file`, as a `variable`, or `both`."""
+    """The source of one of `terminal`: the `file`, a `variable`, or `both`. Others are in the file alone."""
+    beside: str = ""
+    """The section here with which one is read that is passed over, and stands in another section."""
 
     @property
     def section(self) -> str:
@@ -88,12 +87,12 @@ class Older:
     @property
     def read_with(self) -> str:
         """The section here with which it is read."""
-        return (self.here or _READ_WITH.get(self.name) or self.name).partition(".")[0]
+        return (self.here or self.beside or self.name).partition(".")[0]
 
     @property
     def variable(self) -> str:
         """The variable; empty if there is none."""
-        if self.written == "file":
+        if self.section != "terminal" or self.written == "file":
             return ""
         return "TERMINAL_ENV" if self.key in ("backend", "env_type") else f"TERMINAL_{self.key.upper()}"
 
@@ -103,20 +102,12 @@ class Older:
         return self.name == self.here and self.values is None and self.converted is None
 
 
-def _same(section: str, notes: Mapping[str, str], written: str = "both") -> list[Older]:
-    return [
-        Older(name=f"{section}.{key}", here=f"{section}.{key}", note=note, written=written)
-        for key, note in notes.items()
-    ]
+def _passed_over(section: str, notes: Mapping[str, str], **common: Any) -> list[Older]:  # noqa: ANN401
+    return [Older(name=f"{section}.{key}", note=note, **common) for key, note in notes.items()]
 
 
-def _passed_over(
-    section: str, reasons: Mapping[str, str], written: str = "both", is_unset: Callable[[object], bool] = _is_blank
-) -> list[Older]:
-    return [
-        Older(name=f"{section}.{key}", note=reason, written=written, is_unset=is_unset)
-        for key, reason in reasons.items()
-    ]
+def _same(section: str, notes: Mapping[str, str], **common: Any) -> list[Older]:  # noqa: ANN401
+    return [replace(older, here=older.name) for older in _passed_over(section, notes, **common)]
 
 
 _A_LIMIT = "A backend that cannot hold it refuses it. The older default is passed over there, with a warning."
@@ -202,7 +193,7 @@ _TERMINAL = [
         name="terminal.shell_init_files",
         here="terminal.init_files",
         converted=_init_files,
-        is_unset=_is_false,
+        is_unset=not_,
         backend="local",
         note="On this machine alone, as there. One that is missing is passed over; one that ends the shell, or hangs, "
         "is warned of.",
@@ -212,7 +203,7 @@ _TERMINAL = [
         name="terminal.auto_source_bashrc",
         here="terminal.init_files",
         values={"true": ["-~/.profile", "-~/.bash_profile", "-~/.bashrc"], "false": None},
-        is_unset=_is_false,
+        is_unset=not_,
         backend="local",
         note="In the same way, where it is written down as true and `shell_init_files` names none: `~/.profile`, "
         "`~/.bash_profile` and `~/.bashrc`. By default no file is read here.",
@@ -239,7 +230,7 @@ _TERMINAL = [
             "docker_shared_container_key": "containers are shared by a pool, or by one task_id",
         },
         written="file",
-        is_unset=_is_false,
+        is_unset=not_,
     ),
     *_passed_over(
         "terminal",
@@ -256,13 +247,12 @@ _TERMINAL = [
 ]
 
 _CODE_EXECUTION = [
-    *_same("code_execution", dict.fromkeys(("mode", "timeout", "max_tool_calls"), ""), written="file"),
+    *_same("code_execution", dict.fromkeys(("mode", "timeout", "max_tool_calls"), "")),
     Older(
         name="code_execution.kernel_mode",
         here="code_execution.kernel_mode",
         converted=_kernel_mode,
         note="`per-call` is `script`, the default here.",
-        written="file",
     ),
     *_passed_over(
         "code_execution",
@@ -270,7 +260,6 @@ _CODE_EXECUTION = [
             "kernel_idle_timeout": "a Python that is kept stays as long as its environment",
             "max_session_kernels": "each environment keeps one Python",
         },
-        written="file",
     ),
 ]
 
@@ -281,7 +270,6 @@ _APPROVALS = [
         values={"manual": "ask", "off": "allow", "false": "allow"},
         note="no model judges commands here; destructive_commands, commands and scripts say what is asked about; "
         "mode manual is `destructive_commands: ask`, and off is `allow`",
-        written="file",
     ),
     *_same(
         "approvals",
@@ -289,7 +277,6 @@ _APPROVALS = [
             "timeout": "Without one, an answer is waited for as long as it takes.",
             "deny": "More words may follow what a pattern names, and each command of a line is held against it.",
         },
-        written="file",
     ),
     *_passed_over(
         "approvals",
@@ -302,7 +289,6 @@ _APPROVALS = [
             "mcp_reload_confirm": "there is nothing here that it is about",
             "destructive_slash_confirm": "there is nothing here that it is about",
         },
-        written="file",
     ),
 ]
 
@@ -314,14 +300,13 @@ _WEB = [
             here="web.search_provider",
             values=_SEARCH,
             note=f"{which} searxng, brave (or brave-free), tavily and ddgs; set web.search_provider to one",
-            written="file",
         )
         for key, which in (
             ("search_backend", "the search providers here are"),
             ("backend", "pages are read by this package itself, and the search providers here are"),
         )
     ),
-    *_same("web", {"extract_char_limit": "What is beyond it is left out, and kept nowhere."}, written="file"),
+    *_same("web", {"extract_char_limit": "What is beyond it is left out, and kept nowhere."}),
     *_passed_over(
         "web",
         {
@@ -335,39 +320,28 @@ _WEB = [
             "cache_ttl_minutes": "pages and searches are kept nowhere",
             "cache_exempt_hosts": "pages and searches are kept nowhere",
         },
-        written="file",
-        is_unset=_is_false,
+        is_unset=not_,
     ),
 ]
 
 _SECURITY = [
-    Older(name="security.redact_secrets", here="terminal.redact_secrets", written="file"),
+    Older(name="security.redact_secrets", here="terminal.redact_secrets"),
     Older(
         name="security.allow_private_urls",
         here="web.allow_private",
         values={"true": list(_PRIVATE), "false": None},
         note="`true` is the private and loopback networks, without link-local ones",
-        written="file",
     ),
     Older(
         name="security.website_blocklist",
+        beside="web",
         note="web_extract has no list of sites that it does not read",
         is_unset=_is_off,
-        written="file",
     ),
 ]
 
-OLDER: tuple[Older, ...] = (
-    *_TERMINAL,
-    *_CODE_EXECUTION,
-    *_APPROVALS,
-    *_WEB,
-    *_SECURITY,
-)
-"""All of them. Of two that are the same here, the first goes before the second."""
-
-_READ_WITH: Mapping[str, str] = {"security.website_blocklist": "web"}
-"""The section here with which a setting of another section is read that has no equal."""
+OLDER: tuple[Older, ...] = (*_TERMINAL, *_CODE_EXECUTION, *_APPROVALS, *_WEB, *_SECURITY)
+"""The table. Of two settings that are the same here, the first goes before the second."""
 
 
 def translated(section: str, layer: Layer, read: Callable[[str], Layer]) -> Layer:

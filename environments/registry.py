@@ -23,7 +23,7 @@ ENTRY_POINT_GROUP = "hermes_environments.backends"
 
 
 class BuiltIn(NamedTuple):
-    """Where a backend of this package is."""
+    """The place of a backend of this package."""
 
     wing: str
     """The package that hands both classes on; the settings without the client library of the environment."""
@@ -79,13 +79,17 @@ def backend_class(name: str) -> type[BaseEnvironment]:
     check_backend_name(name, "backend")
     if built_in := BUILT_IN.get(name):
         return _as_backend(name, getattr(importlib.import_module(built_in.wing), built_in.environment))
-    target = name if _is_dotted(name) else _entry_points()[name].value
+    from pkgutil import resolve_name
+
+    entry = None if _is_dotted(name) else _entry_points()[name]
     try:
-        return _as_backend(name, _import_dotted(name) if _is_dotted(name) else _entry_points()[name].load())
+        return _as_backend(name, entry.load() if entry else resolve_name(name))
     except MissingExtraError:
         raise
     except (ImportError, AttributeError) as error:
-        raise SettingsError(f"backend {name!r} cannot be imported from {target}: {error}") from error
+        raise SettingsError(
+            f"backend {name!r} cannot be imported from {entry.value if entry else name}: {error}"
+        ) from error
 
 
 def backend_settings_class(name: str) -> type[BackendSettings]:
@@ -109,12 +113,6 @@ def _entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
-
-
-def _import_dotted(path: str) -> object:
-    module, _, class_name = path.partition(":")
-    found: object = getattr(importlib.import_module(module), class_name)
-    return found
 
 
 def _as_backend(name: str, found: object) -> type[BaseEnvironment]:

@@ -38,14 +38,14 @@ _SHELLS = (
     *("~/.bashrc", "~/.bash_profile", "~/.bash_login", "~/.bash_logout", "~/.bash_aliases", "~/.profile"),
     *("~/.zshrc", "~/.zshenv", "~/.zprofile", "~/.zlogin", "~/.zlogout", "~/.config/fish"),
 )
-"""What the next shell of the target's user runs."""
+"""Files that the next shell of the target's user runs."""
 _SESSIONS = ("~/.config/autostart", "~/.config/systemd", "~/Library/LaunchAgents")
-"""What the user's next login runs."""
+"""Directories whose entries the user's next login runs."""
 _CREDENTIALS = (
     *("~/.ssh", "~/.gnupg", "~/.aws", "~/.azure", "~/.config/gcloud", "~/.kube", "~/.docker"),
     *("~/.netrc", "~/.pgpass", "~/.git-credentials", "~/.gitconfig", "~/.config/git", "~/.npmrc", "~/.pypirc"),
 )
-"""Keys, and what says which keys open what and which program is asked for them."""
+"""Keys, and settings that choose keys and the programs that provide them."""
 _SYSTEM = (
     *("/etc/passwd", "/etc/shadow", "/etc/group", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d", "/etc/doas.conf"),
     *("/etc/pam.d", "/etc/ssh", "/etc/profile", "/etc/profile.d", "/etc/bash.bashrc", "/etc/environment"),
@@ -53,7 +53,7 @@ _SYSTEM = (
     *("/var/spool/cron", "/etc/systemd", "/etc/init.d", "/etc/ld.so.preload", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     "/boot",
 )
-"""Who may do what on the target, and what it runs by itself."""
+"""Accounts and rights on the target, and programs that it runs by itself."""
 
 WRITE_DENYLIST = (*_CREDENTIALS, *_SHELLS, *_SESSIONS, "~/.hermes/config.yaml", *_SYSTEM)
 """Files, and directories with all below them, of the target: `~` is its user's home."""
@@ -138,6 +138,16 @@ class BackendSettings:
         """Return another backend that these settings ask for, and its own settings by name; None for this one."""
         return None
 
+    @classmethod
+    def check_credentials(cls) -> None:
+        """Look for a service's credentials in variables and files, without importing its client library.
+
+        A backend without such a service, or with nothing to be seen this way, returns.
+
+        Raises:
+            EnvironmentStartError: This machine has none.
+        """
+
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables that these settings set for everything in the target; none, if not overridden."""
         return {}
@@ -151,7 +161,7 @@ class BackendSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentSettings:
-    """How to reach an environment, and what to allow it. Read-only, and can be pickled.
+    """The address and the limits of an environment. Read-only, and can be pickled.
 
     Fields that may hold a secret are left out of the repr.
     """
@@ -174,7 +184,7 @@ class EnvironmentSettings:
     max_output_bytes: PositiveInt = 10_000_000
     """Bytes of output kept of one command; above it, the middle is left out and counted."""
     task_id: str = "default"
-    """What the environment is for: it is written on the target, and files that outlive `cleanup()` are found by it."""
+    """The name of the task. It is written on the target, and files that outlive `cleanup()` are found by it."""
     env_passthrough: tuple[str, ...] = ()
     """Names of variables of this process that commands and scripts see, on every backend, with the values they have
     here. A session that changes or unsets one keeps its own."""
@@ -220,13 +230,13 @@ class EnvironmentSettings:
     """Whether the container's files outlive `cleanup()` and are there again for the same task."""
 
     default_limits: frozenset[str] = field(default=frozenset(), metadata=NOT_A_SETTING)
-    """Names of the limits that nobody chose: they are what the older system's `config.yaml` has by default. A target
+    """Names of the limits that were not chosen: they are what the older system's `config.yaml` has by default. A target
     that cannot hold one goes without, see `environments.sources`."""
 
     own: BackendSettings = field(default_factory=BackendSettings, metadata=NOT_A_SETTING)
     """The settings of the backend alone. They are also there by its prefix: `settings.docker.image`."""
     own_over: BackendSettings | None = field(default=None, metadata=NOT_A_SETTING)
-    """Those of the backend that `over` names, if it names one."""
+    """The settings of the backend that `over` names; None without one."""
 
     # Only a wing knows the type of its own settings; `DockerSettings.of(settings)` is the same with its type.
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Where settings come from.
+"""The sources of settings, and how they are brought together.
 
 In rising order: the defaults, the section `terminal:` of `config.yaml` in `HERMES_HOME`, the variables
 `TERMINAL_*`, the arguments of `create_environment`. The setting `image` of backend `docker` is `TERMINAL_DOCKER_IMAGE`
@@ -11,9 +11,10 @@ shared with hermes-agent, whose next release may have more of them. An argument 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, replace
 from functools import cache, lru_cache
 from threading import Lock
@@ -44,8 +45,6 @@ DEEPEST = 50
 """Collections within each other."""
 MOST_VALUES = 50_000
 """Values of what is read, each counted as often as aliases repeat it."""
-_YAML_FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Errors that PyYAML also raises, for dates that are none and tags that do not fit."""
 
 
 def read_mapping(text: str, where: str) -> Document:
@@ -62,14 +61,8 @@ def read_mapping(text: str, where: str) -> Document:
 
     if len(text) > LONGEST:
         raise SettingsError(f"{where}: it is longer than {LONGEST:,} characters")
-    try:
+    with _faults_refused(where):
         root = yaml.SafeLoader(text).get_single_node()
-    except yaml.YAMLError as error:
-        raise SettingsError(f"{where}: is not valid YAML{_place(error)}") from None
-    except RecursionError:
-        raise SettingsError(f"{where}: is not valid YAML: it is nested too deeply") from None
-    except _YAML_FAULTS:
-        raise SettingsError(f"{where}: is not valid YAML") from None
     if root is None or (isinstance(root, yaml.ScalarNode) and root.tag.endswith(":null")):
         return Document([], where)
     if not isinstance(root, yaml.MappingNode):
@@ -92,16 +85,16 @@ class Document:
         self._lock = Lock()  # what is merged with << is merged into the nodes, as their values are made
 
     def names(self) -> dict[str, list[str] | None]:
-        """Return the keys at the top that are text, each with the keys of its value; None if that is no mapping."""
+        """Return the keys at the top that are text, each with those of its value: None where that is no mapping."""
         import yaml
 
-        return {
-            name.value: [key.value for key, _ in node.value if _is_text(key)]
-            if isinstance(node, yaml.MappingNode)
-            else None
-            for name, node in self._entries
-            if _is_text(name)
-        }
+        found: dict[str, list[str] | None] = {}
+        for name, node in self._entries:
+            if _is_text(name):
+                is_mapping = isinstance(node, yaml.MappingNode)
+                keys = [key.value for key, _ in node.value if _is_text(key)] if is_mapping else []
+                found[name.value] = keys if is_mapping or node.tag.endswith(":null") else None
+        return found
 
     def value(self, key: str) -> object:
         """Return the value of a key at the top; None where there is none.
@@ -115,21 +108,35 @@ class Document:
         nodes = []
         for name, node in self._entries:
             if not _is_text(name):
-                raise SettingsError(f"{self._where}: the key{_at(name)} should be text; write it in quotes")
+                raise SettingsError(f"{self._where}: the key{_at(name.start_mark)} should be text; write it in quotes")
             nodes += [node] if name.value == key else []
         if len(nodes) > 1:
-            raise SettingsError(f"{self._where}: the key {key}{_at(nodes[-1])} is there twice; keep one")
+            raise SettingsError(f"{self._where}: the key {key}{_at(nodes[-1].start_mark)} is there twice; keep one")
         if not nodes:
             return None
         where = f"{self._where}, {key}"
         _check(nodes[0], where, {}, 0)
-        try:
-            with self._lock:
-                return yaml.SafeLoader("").construct_document(nodes[0])
-        except yaml.YAMLError as error:
-            raise SettingsError(f"{where}: is not valid YAML{_place(error)}") from None
-        except (RecursionError, *_YAML_FAULTS):
-            raise SettingsError(f"{where}: is not valid YAML: a value is not what it says to be") from None
+        with _faults_refused(where), self._lock:
+            return yaml.SafeLoader("").construct_document(nodes[0])
+
+
+@contextlib.contextmanager
+def _faults_refused(where: str) -> Iterator[None]:
+    """Turn errors of PyYAML into settings errors, without its message, which quotes the line."""
+    import yaml
+
+    try:
+        yield
+    except yaml.YAMLError as error:
+        problem = getattr(error, "problem", None)
+        reason = _at(getattr(error, "problem_mark", None)) + (f": {str(problem)[:200]}" if problem else "")
+    except RecursionError:
+        reason = ": it is nested too deeply"
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # a date that is none, and the like
+        reason = ": a value is not what it says to be"
+    else:
+        return
+    raise SettingsError(f"{where}: is not valid YAML{reason}") from None
 
 
 def _is_text(node: yaml.Node) -> bool:
@@ -139,17 +146,13 @@ def _is_text(node: yaml.Node) -> bool:
 
 
 def _check(node: yaml.Node, where: str, counts: dict[int, int], depth: int) -> int:
-    """Return the number of values that a node stands for, aliases followed.
-
-    Raises:
-        SettingsError: They are too many, nested too deeply, within themselves, or a key is there twice.
-    """
+    """Return the number of values of a node, aliases followed; refuse too many or too deep ones and double keys."""
     import yaml
 
     if depth > DEEPEST:
         raise SettingsError(f"{where}: is not valid YAML: more than {DEEPEST} collections are in each other")
     if counts.get(id(node)) == 0:
-        raise SettingsError(f"{where}: is not valid YAML: what begins{_at(node)} holds itself")
+        raise SettingsError(f"{where}: is not valid YAML: what begins{_at(node.start_mark)} holds itself")
     if id(node) not in counts:
         counts[id(node)] = 0
         children = list(node.value) if isinstance(node, yaml.SequenceNode) else []
@@ -157,7 +160,9 @@ def _check(node: yaml.Node, where: str, counts: dict[int, int], depth: int) -> i
         for name, value in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(name, yaml.ScalarNode):
                 if (name.tag, name.value) in keys:
-                    raise SettingsError(f"{where}: is not valid YAML: the key{_at(name)} is there twice; keep one")
+                    raise SettingsError(
+                        f"{where}: is not valid YAML: the key{_at(name.start_mark)} is there twice; keep one"
+                    )
                 keys.add((name.tag, name.value))
             children += [name, value]
         count = 1 + sum(_check(child, where, counts, depth + 1) for child in children)
@@ -167,17 +172,8 @@ def _check(node: yaml.Node, where: str, counts: dict[int, int], depth: int) -> i
     return counts[id(node)]
 
 
-def _at(node: yaml.Node) -> str:
-    mark = node.start_mark
+def _at(mark: yaml.Mark | None) -> str:
     return f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-
-
-def _place(error: Exception) -> str:
-    """Return place and reason. PyYAML's own message quotes the line, and that may hold a secret."""
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None)
-    place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return f"{place}: {str(problem)[:200]}" if problem else place
 
 
 SECTIONS: Mapping[str, Collection[str]] = {
@@ -195,8 +191,11 @@ SECTIONS: Mapping[str, Collection[str]] = {
 }
 """The sections of `config.yaml` that are read here, with their keys; those of `terminal` are in `GENERAL` and in the
 settings of the backends, and `security` has keys of hermes-agent alone. The others belong to other programs."""
-GUARDS = ("destructive_commands", "docker_network", "local_sandbox", "scrub_env", "write_denylist", "write_safe_root")
-"""Settings that hold something off, and whose names no other program has: an error in sections of other programs."""
+GUARDS = (
+    *("destructive_commands", "local_sandbox", "scrub_env", "write_denylist", "write_safe_root"),
+    *("bubblewrap_network", "daytona_network", "docker_network", "modal_network", "singularity_network"),
+)
+"""Guards whose names no other program has: an error in sections of other programs."""
 
 
 def is_config_empty() -> bool:
@@ -273,24 +272,21 @@ def _section_layer(section: str) -> Layer:
 
 def _read(path: str) -> str:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO does not wait for its writer
+        # Without waiting for the writer of a FIFO.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if stat.S_ISREG(mode):
+                return file.read(4 * LONGEST + 1).decode("utf-8")
+            kind = "FIFO" if stat.S_ISFIFO(mode) else "device"
     except FileNotFoundError:
         return ""
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            kind = "directory" if stat.S_ISDIR(mode) else "FIFO" if stat.S_ISFIFO(mode) else "device"
-            raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read(4 * LONGEST + 1).decode("utf-8")
+    except IsADirectoryError:
+        kind = "directory"
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise SettingsError(f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}") from None
-    finally:
-        os.close(descriptor)
+    raise SettingsError(f"{path}: is a {kind}; put a file of YAML in its place, or remove it")
 
 
 @lru_cache(maxsize=1)  # each section is asked for apart, and reading a long file takes 50 ms
@@ -300,7 +296,7 @@ def _document(text: str, path: str) -> Document:
         if name == "approvals" and document.value(name) is None:
             raise SettingsError(f"{path}, approvals: has nothing in it; indent the rules below it, or remove the line")
         if name not in SECTIONS:
-            _refuse_slip(name, keys, path)
+            _check_top(name, keys, document, path)
         if name not in SECTIONS or name == "security":
             for key in keys or ():
                 if key in GUARDS or (name == "security" and key in ("allow", "ask", "deny")):
@@ -310,11 +306,10 @@ def _document(text: str, path: str) -> Document:
     return document
 
 
-def _refuse_slip(name: str, keys: list[str] | None, path: str) -> None:
-    """Refuse a key at the top that is, or is nearly, one of our sections or settings.
+def _check_top(name: str, keys: list[str] | None, document: Document, path: str) -> None:
+    """Refuse a key at the top that is, or is nearly, a section or a setting here, and warn of a name in general use.
 
-    Raises:
-        SettingsError: It is. A mapping of any other name than those of `GUARDS` is another program's section.
+    A mapping of any other name than those of `GUARDS` is another program's section.
     """
     plain = name.strip().lower().replace("-", "_").replace(" ", "_")
     if near := nearest(plain, SECTIONS, SLIP):
@@ -322,13 +317,30 @@ def _refuse_slip(name: str, keys: list[str] | None, path: str) -> None:
             f"{path}: no such section {name[:100]!r} (did you mean {near!r}?); sections of other programs are left "
             f"alone, but for those whose names are as near to one of ours: {', '.join(SECTIONS)}"
         )
-    if keys is None or name in GUARDS:
-        near = name if name in _homes() else nearest(plain, (known for known in _homes() if len(known) > 7), SLIP)
-        if near:
-            hint = "" if near == name else f" (did you mean {near!r}?)"
-            raise SettingsError(
-                f"{path}, {name[:100]}: has no effect there{hint}; write it in the section {_sections_of(near)}"
-            )
+    if keys is not None and name not in GUARDS:
+        return
+    distinct = _distinct_names()
+    chooses = name in ("backend", "env") and document.value(name) in backend_names()
+    if chooses or name in distinct:
+        raise SettingsError(f"{path}, {name}: has no effect there; write it in the section {_sections_of(name)}")
+    if near := nearest(plain, [known for known in distinct if len(known) > 7], SLIP):
+        raise SettingsError(
+            f"{path}, {name[:100]}: has no effect there (did you mean {near!r}?); write it in the section "
+            f"{_sections_of(near)}"
+        )
+    if sections := _sections_of(name):
+        _pass_over(Given(None, f"{path}, {name}"), f"a setting of this name belongs in the section {sections}")
+
+
+@cache
+def _distinct_names() -> frozenset[str]:
+    """Return the settings that are refused at the top: general ones, those with a prefix, rules and guards.
+
+    The short name of a backend's setting, such as `user`, may be another program's there.
+    """
+    prefixed = [name for backend in BUILT_IN for name in _prefixed(backend_settings_class(backend))]
+    guards = (*GUARDS, "network", *setting_names(backend_settings_class("local")))  # of which all are for its sandbox
+    return frozenset({*GENERAL, *SECTIONS["approvals"], *guards, *prefixed} - {"env"})
 
 
 @cache
@@ -337,7 +349,9 @@ def _homes() -> Mapping[str, tuple[str, ...]]:
     from environments.legacy import OLDER
 
     homes: dict[str, tuple[str, ...]] = {}
-    ours = [("terminal", name) for name in ("backend", *GENERAL, *_names_of_built_in())]
+    built_in = [_prefixed(backend_settings_class(backend)).items() for backend in BUILT_IN]
+    names = [name for settings in built_in for both in settings for name in both]
+    ours = [("terminal", name) for name in ("backend", *GENERAL, *names)]
     ours += [(section, name) for section, names in SECTIONS.items() for name in names]
     for section, name in (*ours, *((older.section, older.key) for older in OLDER if older.section != "security")):
         homes[name] = tuple(dict.fromkeys((*homes.get(name, ()), section)))
@@ -349,10 +363,10 @@ def _sections_of(name: str) -> str:
     return " or ".join(_homes().get(name, ()))
 
 
-def _pass_over(given: Given) -> None:
+def _pass_over(given: Given, why: str = "there is no such setting") -> None:
     from environments.log import warn_once
 
-    warn_once(given.where, f"{given.where}: passed over: there is no such setting")
+    warn_once(given.where, f"{given.where}: passed over: {why}")
 
 
 VARIABLE_PREFIX = "TERMINAL_"
@@ -410,77 +424,54 @@ def with_full_names(backend: str | None, overrides: Mapping[str, object]) -> dic
 
 
 class _Names:
-    """The names that may be set for one backend: the general ones, and its own with and without its prefix.
-
-    Args:
-        backend: Its name.
-        over: The backend that leads to its engine, whose settings are read with their prefix; None if there is none.
-    """
+    """The names that may be set for a backend: general ones, its own with and without prefix, and those of `over`."""
 
     def __init__(self, backend: str, over: str | None) -> None:
-        self.backend = backend
+        self._backend = backend
         self._over = over
         self._own_class = backend_settings_class(backend)
         self._over_class = backend_settings_class(over) if over else BackendSettings
         self._own = _prefixed(self._own_class)
         self._of_over = _prefixed(self._over_class)
+        self._prefixes = tuple(filter(None, (self._own_class.prefix, self._over_class.prefix, "container_")))
         self._known = frozenset(GENERAL | self._own.keys() | self._of_over.keys())
 
     def of_file(self, layer: Layer) -> Layer:
-        """Return the values of `config.yaml` that are for this backend, by their full names.
-
-        Raises:
-            SettingsError: A name is near to one of ours, or belongs elsewhere; a setting is given under two names; a
-                secret is there, which others may read; or a value is no JSON where it begins so.
-        """
+        """Return the values of `config.yaml` that are for this backend, by their full names."""
         kept = {}
+        classes = (self._own_class, self._over_class)
+        secrets = {own.prefix + each.name for own in classes for each in fields(own) if each.metadata.get("secret")}
         for name, given in self.without_foreign(self._unabbreviated(layer)).items():
+            if name in secrets and given.value is not None:
+                variable = VARIABLE_PREFIX + name.upper()
+                raise SettingsError(f"{given.where}: secrets are not read from a file; set {variable} instead")
             if name in self._known:
                 kept[name] = from_file(given, self._default(name))
-            elif hint := _elsewhere(name) or self._hint(name, NEAR):
+            elif hint := self._hint(name, NEAR):
                 raise self._unknown(given, hint, name)
             else:
                 _pass_over(given)
-        for own in (self._own_class, self._over_class):
-            for found in fields(own):
-                name = own.prefix + found.name
-                if found.metadata.get("secret") and name in kept and kept[name].value is not None:
-                    variable = VARIABLE_PREFIX + name.upper()
-                    raise SettingsError(f"{kept[name].where}: secrets are not read from a file; set {variable} instead")
         return kept
 
     def of_variables(self, layer: Layer) -> Layer:
         """Return the values of variables that are for this backend.
 
-        A name that is neither near to one of ours nor under a prefix of ours is another program's, such as
-        TERMINAL_EMULATOR, which editors set.
-
-        Raises:
-            SettingsError: A name is near to one of ours, or a value is not the JSON that it should be.
+        A name far from all of ours, without a prefix of ours, is another program's: editors set TERMINAL_EMULATOR.
         """
         kept = {}
-        prefixes = tuple(filter(None, (self._own_class.prefix, self._over_class.prefix, "container_")))
         for name, given in self.without_foreign(layer).items():
-            is_ours = name.startswith(prefixes)
             if name in self._known:
                 kept[name] = from_variable(given, self._default(name))
-            elif near := nearest(name, self._known, SLIP) or (is_ours and self._nearest_own(name)):
+            elif near := self._nearest(name, self._known, SLIP):
                 raise self._unknown(given, f" (did you mean {VARIABLE_PREFIX}{near.upper()}?)")
-            elif is_ours or nearest(name, (*self._known, *self._own.values()), NEAR):
+            elif name.startswith(self._prefixes) or nearest(name, (*self._known, *self._own.values()), NEAR):
                 _pass_over(given)
         return kept
 
     def of_arguments(self, overrides: Mapping[str, object], *, named: bool) -> Layer:
         """Return arguments by their full names, also those for other backends.
 
-        `env` names the backend, except beside a backend's name: there it is that backend's own, as in docker_env.
-
-        Args:
-            overrides: The arguments.
-            named: Whether the backend is named apart from them.
-
-        Raises:
-            SettingsError: A name is unknown, or a setting is given under two names.
+        Where the backend is named apart, `env` is that backend's own, such as docker_env. Else it names the backend.
         """
         layer: Layer = {}
         for key, value in overrides.items():
@@ -488,11 +479,12 @@ class _Names:
             name = full if full in self._own and (named or key not in GENERAL) else key
             if name in layer:
                 raise SettingsError(f"argument {key}: {self._own.get(name, name)} is given twice; keep one")
-            if name == "env" and value not in (None, self.backend):
-                raise SettingsError(f"argument env: the backend is already given as {self.backend!r}; keep one")
+            if name == "env" and value not in (None, self._backend):
+                raise SettingsError(f"argument env: the backend is already given as {self._backend!r}; keep one")
             given = Given(os.fspath(value) if isinstance(value, os.PathLike) else value, f"argument {key}")
             if name not in self._known and not self._is_foreign(name):
-                raise self._unknown(given, _elsewhere(name) or self._hint(name, 0.6) or self._by_word(name), name)
+                by_word = (f" (did you mean {own!r}?)" for own in self._own.values() if own in name.split("_"))
+                raise self._unknown(given, self._hint(name, 0.6) or next(by_word, ""), name)
             layer[name] = given
         return layer
 
@@ -501,19 +493,11 @@ class _Names:
         return {name: given for name, given in layer.items() if name in self._known or not self._is_foreign(name)}
 
     def settings(self, layers: Iterable[Layer]) -> EnvironmentSettings:
-        """Check every value of the layers, the later over the earlier, and build the settings.
-
-        Raises:
-            SettingsError: A value is not allowed; also when a later layer replaces it.
-        """
+        """Check every value of the layers, the later over the earlier, and build the settings."""
         kept: list[Layer] = []
         for layer in layers:
-            aside = {
-                other
-                for name, given in layer.items()
-                if given.value is not None
-                for other in self._own_class.puts_aside.get(name, ())
-            }
+            names = [name for name, given in layer.items() if given.value is not None]
+            aside = {other for name in names for other in self._own_class.puts_aside.get(name, ())}
             kept = [{name: given for name, given in lower.items() if name not in aside} for lower in kept]
             kept.append(layer)
 
@@ -522,20 +506,17 @@ class _Names:
 
         return replace(
             validated(EnvironmentSettings, *named({name: name for name in GENERAL})),
-            env=self.backend,
+            env=self._backend,
             over=self._over,
             own=validated(self._own_class, *named(self._own)),
             own_over=validated(self._over_class, *named(self._of_over)) if self._over else None,
         )
 
     def _unabbreviated(self, layer: Layer) -> Layer:
-        """Put the prefix of the file's backend before its settings; without one there, that of this backend.
-
-        `env` may be a mapping beside `backend`, and is then the variables of that backend.
-        """
+        """Put the prefix of the file's backend before its settings; without one there, that of this backend."""
         written = layer.get("env")
-        backend = written.value if written and written.value is not None else self.backend
-        if backend != self.backend and backend not in list(BUILT_IN):
+        backend = written.value if written and written.value is not None else self._backend
+        if backend != self._backend and backend not in list(BUILT_IN):
             return layer  # that of another distribution, which may not be installed here; or no text
         own = {short: full for full, short in _prefixed(backend_settings_class(str(backend))).items()}
         full_names = {}
@@ -561,54 +542,42 @@ class _Names:
         longest = max((prefix for prefix in (*prefixes, own) if name.startswith(prefix)), key=len, default="")
         return longest not in ("", own, self._over_class.prefix)
 
-    def _nearest_own(self, name: str) -> str | None:
-        """Return the nearest setting among those of the same prefix, which is not compared."""
-        for prefix in (self._own_class.prefix, self._over_class.prefix, "container_"):
-            if prefix and name.startswith(prefix):
-                short = [known.removeprefix(prefix) for known in self._known if known.startswith(prefix)]
-                near = nearest(name.removeprefix(prefix), short, NEAR)
-                return prefix + near if near else None
-        return None
+    def _nearest(self, name: str, names: Iterable[str], cutoff: float) -> str | None:
+        """Return the nearest of some names; for a name with a prefix, of those with the same, which is not compared."""
+        prefix = next((prefix for prefix in self._prefixes if name.startswith(prefix)), "")
+        if not prefix:
+            return nearest(name, names, cutoff)
+        short = [known.removeprefix(prefix) for known in self._known if known.startswith(prefix)]
+        near = nearest(name.removeprefix(prefix), short, NEAR)
+        return prefix + near if near else None
 
     def _hint(self, name: str, cutoff: float) -> str:
-        """Return ` (did you mean 'x'?)` for the nearest setting by its short name, or nothing if none is near."""
-        if any(prefix and name.startswith(prefix) for prefix in (self._own_class.prefix, self._over_class.prefix)):
-            near = self._nearest_own(name)
-        else:
-            near = nearest(name, ("backend", *self._known, *self._own.values()), cutoff)
-        if not near:
-            return closest(name, [other for other in _homes() if "_" in other], SLIP)
-        return f" (did you mean {self._own.get(near, near)!r}?)"
-
-    def _by_word(self, name: str) -> str:
-        """Return a hint at a setting whose name is a word of another name, as `key` is of `key_file`."""
-        return next((f" (did you mean {own!r}?)" for own in self._own.values() if own in name.split("_")), "")
+        """Return a hint at the backends or the section that have a setting, or at the nearest name; or nothing."""
+        others = [other for other in BUILT_IN if name in setting_names(backend_settings_class(other))]
+        if len(others) == 1:
+            return f" (did you mean {_prefix(others[0]) + name!r}?)"
+        if others:
+            return f"; backends {', '.join(others)} have it: name one of them beside it, as backend"
+        if sections := _sections_of(name):
+            return f"; it is one of the section {sections} of config.yaml"
+        if near := self._nearest(name, ("backend", *self._known, *self._own.values()), cutoff):
+            return f" (did you mean {self._own.get(near, near)!r}?)"
+        return closest(name, [other for other in _homes() if "_" in other], SLIP)
 
     def _unknown(self, given: Given, hint: str, name: str = "") -> TerminalError:
         if name == "network":
             return UnsupportedError(
-                f"{given.where}: backend {self.backend!r} cannot keep what runs in it from the network; use "
+                f"{given.where}: backend {self._backend!r} cannot keep what runs in it from the network; use "
                 "bubblewrap, docker, singularity, modal or daytona, or leave it unset"
             )
         allowed = [*sorted(GENERAL), *self._own.values(), *self._of_over]
         return SettingsError(
-            f"{given.where}: no such setting of backend {self.backend!r}{hint}; allowed: {', '.join(allowed)}"
+            f"{given.where}: no such setting of backend {self._backend!r}{hint}; allowed: {', '.join(allowed)}"
         )
 
 
 _ENV_MAPPING = "\0env"
 """Stands for `env` in the file where it is the variables of a backend, and not its name."""
-
-
-def _elsewhere(name: str) -> str:
-    """Return a hint at the backends or the section that have a setting; nothing if there is none."""
-    if backends := [other for other in BUILT_IN if name in setting_names(backend_settings_class(other))]:
-        if len(backends) == 1:
-            return f" (did you mean {_prefix(backends[0]) + name!r}?)"
-        return f"; backends {', '.join(backends)} have it: name one of them beside it, as backend"
-    if name not in GENERAL and (sections := _sections_of(name)):
-        return f"; it is one of the section {sections} of config.yaml"
-    return ""
 
 
 def _terminal_layer() -> Layer:
@@ -643,45 +612,34 @@ def _chosen(
     backend: str | None, overrides: Mapping[str, object], variables: Layer, file: Layer
 ) -> tuple[str, str | None]:
     """Return the backend, and the one that leads to its engine; None if the engine is on this machine."""
-    arguments = [Given(backend, "argument backend")]
-    if backend is None:
-        arguments.append(Given(overrides.get("env"), "argument env"))
+    named = Given(overrides.get("env"), "argument env") if backend is None else Given(backend, "argument backend")
     env = EnvironmentSettings().env
-    for given in (*arguments, variables.get("env"), file.get("env")):
+    for given in (named, variables.get("env"), file.get("env")):
         if given is not None and given.value is not None:
             if not isinstance(given.value, str) or not given.value:
                 raise SettingsError(f"{given.where}: it should be the name of a backend: {', '.join(backend_names())}")
             check_backend_name(given.value, given.where)
             env = given.value
             break
-    configured = [given for given in (variables.get("over"), file.get("over")) if given]
-    is_named = backend is not None or overrides.get("env") is not None
-    return env, chosen_over(env, Given(overrides.get("over"), "argument over"), configured, is_named=is_named)
+    argument = Given(overrides.get("over"), "argument over")
+    sources = (argument, variables.get("over"), file.get("over"))
+    over = next((given for given in sources if given is not None and given.value is not None), None)
+    if over is None or (named.value is not None and over is not argument and not _has_engine(env)):
+        return env, None  # one that is configured is not meant for a backend that has no engine
+    _check_over(env, over)
+    return env, str(over.value)
 
 
-def chosen_over(backend: str, argument: Given, configured: Iterable[Given], *, is_named: bool) -> str | None:
-    """Return the backend that leads to the machine of another one's engine; None if that is this machine.
+def _has_engine(backend: str) -> bool:
+    return backend_settings_class(backend).goes_over
 
-    Args:
-        backend: The one that has an engine.
-        argument: The argument `over`.
-        configured: The values of the other sources, the first over the rest.
-        is_named: Whether an argument names the backend. `over` of another source is then not meant for a backend that
-            has no engine.
 
-    Raises:
-        SettingsError: The backend that is named leads to no such machine.
-        UnsupportedError: The backend has no engine that could be on one.
-    """
-    goes = backend_settings_class(backend).goes_over
-    given = next((given for given in (argument, *configured) if given.value is not None), None)
-    if given is None or (is_named and not goes and given is not argument):
-        return None
-    if not goes:
-        others = " or ".join(name for name in BUILT_IN if backend_settings_class(name).goes_over)
+def _check_over(backend: str, given: Given) -> None:
+    """Refuse a backend that leads to no machine with an engine, or has none that could be on one."""
+    if not _has_engine(backend):
         raise UnsupportedError(
             f"{given.where}: backend {backend!r} has no engine that could be on another machine; leave over "
-            f"(TERMINAL_OVER) unset, or use {others}"
+            f"(TERMINAL_OVER) unset, or use {' or '.join(filter(_has_engine, BUILT_IN))}"
         )
     carriers = [name for name in BUILT_IN if backend_settings_class(name).carries]
     if given.value not in carriers:
@@ -689,13 +647,6 @@ def chosen_over(backend: str, argument: Given, configured: Iterable[Given], *, i
             f"{given.where}: {given.value!r} does not lead to a machine with an engine"
             f"{closest(str(given.value), carriers)}; allowed: {', '.join(carriers)}"
         )
-    return str(given.value)
-
-
-def _names_of_built_in() -> list[str]:
-    """Return the names of the settings of all backends of this package, with and without their prefixes."""
-    classes = [backend_settings_class(backend) for backend in BUILT_IN]
-    return [written for own in classes for names in _prefixed(own).items() for written in names]
 
 
 def _prefixed(own: type[BackendSettings]) -> dict[str, str]:

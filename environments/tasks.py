@@ -1,4 +1,4 @@
-"""One environment for each task: made or found by its id, reused, and cleaned up when it is idle for long."""
+"""Environments by task: made or found by its id, reused, and cleaned up when they are idle for long."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class TaskSettings:
 
     def __init__(self, given: Mapping[str, object]) -> None:
         found = {name: value for name, value in given.items() if value is not None}
-        self._hooks = {name: found.pop(name) for name in _HOOKS & found.keys()}
+        self.hooks: Mapping[str, Any] = {name: found.pop(name) for name in _HOOKS & found.keys()}
+        """The arguments that are no settings, such as `approve`."""
         backend = found.pop("backend") if "backend" in found else found.pop("env", None)
         if backend is not None and not isinstance(backend, str):
             raise SettingsError(f"backend: it should be the name of a backend, and is a {type(backend).__name__}")
@@ -42,12 +43,7 @@ class TaskSettings:
     def arguments(self) -> dict[str, Any]:
         """Return all of them for `create_environment`."""
         backend = {} if self._backend is None else {"backend": self._backend}
-        return {**backend, **self._settings, **self._hooks}
-
-    @property
-    def hooks(self) -> Mapping[str, Any]:
-        """The arguments that are no settings, such as `approve`."""
-        return self._hooks
+        return {**backend, **self._settings, **self.hooks}
 
     def loaded(self) -> EnvironmentSettings:
         """Return all settings, with those of `config.yaml` and of variables. Raises as `load_settings` does."""
@@ -62,7 +58,7 @@ class TaskSettings:
         backend = others._backend if self._backend is None else self._backend
         under = with_full_names(backend if others._backend is None else others._backend, others._settings)
         settings = {**under, **with_full_names(backend, self._settings)}
-        return TaskSettings({**settings, **others._hooks, **self._hooks, "backend": backend}).arguments()
+        return TaskSettings({**settings, **others.hooks, **self.hooks, "backend": backend}).arguments()
 
     def differing(self, env: BaseEnvironment) -> list[str]:
         """Return the names of the settings that an environment has otherwise.
@@ -82,7 +78,7 @@ class TaskSettings:
         if self._backend not in (None, wanted.env) and wanted.own != had.own:  # bubblewrap as local with a sandbox
             return ["sandbox"]
         other = [_short(had, name) for name in names if _value(wanted, name) != _value(had, name)]
-        return other + [name for name, hook in self._hooks.items() if getattr(env, name, None) != hook]
+        return other + [name for name, hook in self.hooks.items() if getattr(env, name, None) != hook]
 
 
 def _short(settings: EnvironmentSettings, name: str) -> str:
@@ -93,10 +89,8 @@ def _short(settings: EnvironmentSettings, name: str) -> str:
 
 def _value(settings: EnvironmentSettings, name: str) -> object:
     """Return a setting by its full name; None for one of another backend."""
-    if name in settings.__dataclass_fields__:
-        return getattr(settings, name)
     short = _short(settings, name)
-    return getattr(settings.own, short) if short != name else None
+    return getattr(settings if short == name else settings.own, short, None)
 
 
 REAP_INTERVAL = 5.0

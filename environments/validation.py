@@ -38,7 +38,7 @@ class Given(NamedTuple):
 
 
 Layer = dict[str, Given]
-"""What one source sets, by name."""
+"""The values of one source, by name."""
 
 
 def setting_names(model: type[DataclassInstance]) -> list[str]:
@@ -119,7 +119,7 @@ _KINDS = {
     "string": "text",
     "tuple": "a list",
 }
-"""What is allowed, by the first word of pydantic's name of an error, such as `int_parsing`."""
+"""The allowed kind of value, by the first word of pydantic's name of an error, such as `int_parsing`."""
 
 
 def _explained(error: pydantic.ValidationError) -> str:

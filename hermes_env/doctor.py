@@ -117,13 +117,17 @@ def _findings(configured: str, backend: str | None, options: dict[str, object], 
 
 def look_for_backend(name: str) -> Finding:
     """Find out whether a backend has its client library and what else it needs here. Nothing is started."""
-    from environments import MissingExtraError, SettingsError, TerminalError, load_settings
-    from environments.registry import backend_class
+    from environments import EnvironmentStartError, MissingExtraError, SettingsError, TerminalError, load_settings
+    from environments.extras import requirements
+    from environments.registry import backend_class, backend_settings_class
 
+    versions = _versions_of(name)
     try:
+        if len(versions) == len(requirements(name)):  # else the missing extra comes first
+            backend_settings_class(name).check_credentials()
         backend = backend_class(name)
-    except MissingExtraError as error:
-        return _failure(name, "missing extra", error)
+    except (MissingExtraError, EnvironmentStartError) as error:
+        return _failure(name, "missing extra" if isinstance(error, MissingExtraError) else "not found", error)
     except SettingsError as error:
         return _failure(name, "failed", error)
     try:
@@ -134,9 +138,7 @@ def look_for_backend(name: str) -> Finding:
         return _failure(name, "not found", error)
     except Exception as error:  # of a backend installed apart, which is no reason to say nothing of the others
         return _failure(name, "failed", error)
-    return Finding(
-        name, "found, not tried", found, f"try it with: hermes-env doctor --backend {name}", _versions_of(name)
-    )
+    return Finding(name, "found, not tried", found, f"try it with: hermes-env doctor --backend {name}", versions)
 
 
 def try_backend(name: str, backend: str | None, options: dict[str, object], verbose: int = 0) -> Finding:

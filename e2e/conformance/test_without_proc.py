@@ -44,8 +44,7 @@ del os.pidfd_open, select.epoll
 part, parts = map(int, sys.argv[1:])
 
 from environments import create_environment
-from environments.conformance import CHECKS, Subject
-from environments.conformance.suite import run_checks
+from environments.conformance import CHECKS, Subject, run_checks
 from environments.shell.dialect import base, commands
 from code_execution import execute_code
 
@@ -58,7 +57,7 @@ BY_PROC = {
     "the_beginning_of_a_file_is_read",
     "nothing_is_left_here",
     "nothing_of_another_user_outlasts_a_time_out_or_the_end",
-    "output_that_nobody_reads_takes_no_memory",
+    "unread_output_takes_no_memory",
     "one_endless_line_takes_no_memory",
 }
 assert BY_PROC <= {check.name for check in CHECKS} and not os.listdir("/proc")

@@ -23,7 +23,6 @@ NEVER_SEEN = {
     "ConversionError": "the reason for a PageError",
     "DaytonaTimeoutError": "the client's own, raised in its place",
     "LocalProtocolError": "httpx's own, raised in its place",
-    "NotBySFTPError": "has a file moved by the shell instead",
     "OSError": "an error number, in the system's words",
     "NotADirectoryError": "an error number, in the system's words",
     "IsADirectoryError": "an error number, in the system's words",

@@ -1,4 +1,4 @@
-"""`on_progress` counts what SFTP and the shell of an SSH connection move."""
+"""`on_progress` counts what the shells of an SSH connection move."""
 
 from __future__ import annotations
 

@@ -48,8 +48,7 @@ class BubblewrapEnvironment(PersistentShellEnvironment):
         network = ["--share-net"] if mounts.network else []
         options = ["--unshare-all", *network, "--cap-drop", "ALL", "--new-session", "--as-pid-1", *mounts.options()]
         program = find_program([path.source for path in mounts.writable])
-        marker = self.shells.markers("0/")
-        self._sandbox = Sandbox(program, options, passed_variables(mounts.home), marker, sys.executable)
+        self._sandbox = Sandbox(program, options, passed_variables(), self.shells.markers("0/"))
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `PersistentShellEnvironment`."""

@@ -17,7 +17,6 @@ import os
 import select
 import signal
 import socket
-import struct
 import sys
 from typing import NoReturn
 
@@ -27,7 +26,6 @@ LARGEST_REQUEST = 128 * 1024
 """Bytes of a request."""
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _NOT_FOUND = 127
-_RIGHTS, _INT = (socket.SOL_SOCKET, socket.SCM_RIGHTS), struct.Struct("i")
 
 
 def main() -> None:
@@ -37,19 +35,6 @@ def main() -> None:
     control.set_inheritable(False)
     _FirstProcess(control).serve()
     os._exit(0)
-
-
-def received(source: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
-    """Receive a message with descriptors that no child inherits, as `socket.recv_fds` would have them.
-
-    Args:
-        source: Where it comes from.
-        size: Bytes of the longest message.
-        most: How many descriptors come with it at most.
-    """
-    data, ancillary, _, _ = source.recvmsg(size, socket.CMSG_SPACE(most * _INT.size), socket.MSG_CMSG_CLOEXEC)
-    rights = [payload for level, kind, payload in ancillary if (level, kind) == _RIGHTS]
-    return data, [descriptor for payload in rights for (descriptor,) in _INT.iter_unpack(payload)]
 
 
 def _protect_itself() -> None:
@@ -90,13 +75,16 @@ class _FirstProcess:
                 elif descriptor == ended:
                     os.read(ended, 4096)
                     self._reap()
-                elif descriptor in self._watched:
-                    self._kill(descriptor)
+                elif pid := self._watched.pop(descriptor, None):  # its socket was shut
+                    os.kill(pid, signal.SIGKILL)  # it exists until it is reaped
+                    self._poll.unregister(descriptor)
 
     def _take_request(self) -> bool:
-        data, descriptors = received(self._control, LARGEST_REQUEST, 4)
+        data, descriptors, _, _ = socket.recv_fds(self._control, LARGEST_REQUEST, 4)
         if not data:
             return False
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
         status, streams = socket.socket(fileno=descriptors[0]), descriptors[1:]
         try:
             if not streams:
@@ -117,11 +105,6 @@ class _FirstProcess:
             os.close(descriptor)
         return True
 
-    def _kill(self, descriptor: int) -> None:
-        """Kill the child of a socket that was shut; it is there until it is reaped."""
-        os.kill(self._watched.pop(descriptor), signal.SIGKILL)
-        self._poll.unregister(descriptor)
-
     def _reap(self) -> None:
         """Reap all that have ended: our children, and the orphans of the whole sandbox."""
         while True:
@@ -134,12 +117,8 @@ class _FirstProcess:
             if status := self._statuses.pop(pid, None):
                 if self._watched.pop(status.fileno(), None):
                     self._poll.unregister(status.fileno())
-                _tell(status, os.waitstatus_to_exitcode(how))
-
-
-def _tell(status: socket.socket, code: int) -> None:
-    with status, contextlib.suppress(OSError):  # its stream may be closed
-        status.send(str(code).encode())
+                with status, contextlib.suppress(OSError):  # its stream may be closed
+                    status.send(str(os.waitstatus_to_exitcode(how)).encode())
 
 
 def _become(argv: list[bytes], streams: list[int]) -> NoReturn:

@@ -97,14 +97,11 @@ class SharedPath:
 class Mounts:
     """The mounts of one sandbox."""
 
-    home: Path
-    """The home within."""
-    cwd: SharedPath
-    """The working directory."""
     writable: tuple[SharedPath, ...]
-    """It, and other paths that may be written."""
+    """The working directory, and other paths that may be written."""
     read_only: tuple[SharedPath, ...]
     network: bool
+    """Whether it shares the machine's network."""
 
     @classmethod
     def of(cls, settings: EnvironmentSettings) -> Mounts:
@@ -115,11 +112,10 @@ class Mounts:
         """
         own = BubblewrapSettings.of(settings)
         named = settings.cwd or ""
-        cwd = SharedPath.of("cwd (TERMINAL_CWD)", named if named.startswith(("/", "~")) else str(_here() / named))
+        cwd = named if named.startswith(("/", "~")) else str(_here() / named)
+        writable = [("cwd (TERMINAL_CWD)", cwd), *(("backend 'bubblewrap': paths", path) for path in own.paths)]
         return cls(
-            next(iter(homes()), IN_MEMORY[1]),
-            cwd,
-            (cwd, *(SharedPath.of("backend 'bubblewrap': paths", path) for path in own.paths)),
+            tuple(SharedPath.of(name, path) for name, path in writable),
             tuple(SharedPath.of("backend 'bubblewrap': read_only_paths", path) for path in own.read_only_paths),
             own.network == "full",
         )
@@ -150,7 +146,7 @@ class Mounts:
                 entries[path] = ["--symlink", str(source), str(path)]
         ordered = [word for path in sorted(entries) for word in entries[path]]
         first = [*_kernel(), "--symlink", "/run", "/var/run"]
-        return [*first, *ordered, "--remount-ro", "/", "--chdir", str(self.cwd.source)]
+        return [*first, *ordered, "--remount-ro", "/", "--chdir", str(self.writable[0].source)]
 
     def _in_memory(self) -> _Entries:
         entries = {path: ["--perms", "1777", "--tmpfs", str(path)] for path in IN_MEMORY}
@@ -274,11 +270,7 @@ def search_path() -> list[str]:
     return [*os.environ.get("PATH", os.defpath).split(os.pathsep), *ours]
 
 
-def passed_variables(home: Path) -> dict[str, str]:
-    """Return the variables of processes in the sandbox.
-
-    Args:
-        home: The home directory there.
-    """
+def passed_variables() -> dict[str, str]:
+    """Return the variables of processes in the sandbox."""
     here = {name: os.environ[name] for name in VARIABLES if name in os.environ}
-    return {"PATH": os.pathsep.join(search_path()), "HOME": str(home), **here}
+    return {"PATH": os.pathsep.join(search_path()), "HOME": str([*homes(), Path("/tmp")][0]), **here}  # noqa: S108

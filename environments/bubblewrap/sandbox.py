@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import select
 import shutil
@@ -12,9 +11,10 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from environments.bubblewrap.first_process import LARGEST_REQUEST, READY
@@ -28,10 +28,13 @@ END_LIMIT = 10.0
 """Seconds in which all its processes must be gone after KILL."""
 ASK_LIMIT = 10.0
 """Seconds in which a request must be taken, and a terminal come."""
+_CREDENTIALS = struct.Struct("iII")
+"""The process, user and group that have sent a message."""
 _FIRST_PROCESS = Path(__file__).with_name("first_process.py")
 _SEEN_AS = "/run/first_process.py"
 
-_running: weakref.WeakSet[Sandbox] = weakref.WeakSet()
+_controls: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+"""Our sides of the sockets of sandboxes that run."""
 
 
 class Sandbox:
@@ -46,65 +49,63 @@ class Sandbox:
         options: Its options, up to the program that it runs.
         variables: The variables of processes in the sandbox.
         marker: The value of the marker variable, which names the owner of the sandbox.
-        python: The Python for the first process, at a path that the mounts show.
 
     Raises:
         EnvironmentStartError: It could not be started.
         UnsupportedError: This machine's kernel does not allow it.
     """
 
-    def __init__(
-        self, program: str, options: Sequence[str], variables: Mapping[str, str], marker: str, python: str
-    ) -> None:
+    def __init__(self, program: str, options: Sequence[str], variables: Mapping[str, str], marker: str) -> None:
         self._pidfd = -1
         self._control, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        info, info_write = os.pipe()
+        _controls.add(self._control)
         calls = _in_memory(call_filter())
-        ways = ["--info-fd", str(info_write), "--seccomp", str(calls), "--ro-bind", str(_FIRST_PROCESS), _SEEN_AS]
-        given = [*options, *ways, *(word for item in variables.items() for word in ("--setenv", *item))]
+        own = ["--seccomp", str(calls), "--ro-bind", str(_FIRST_PROCESS), _SEEN_AS]
+        given = [*options, *own, *(word for item in variables.items() for word in ("--setenv", *item))]
         # Through a file: other users see the arguments, and variables of its own might lead a program to libraries.
         options_file = _in_memory("\0".join(given).encode("utf-8", "surrogateescape"))
-        theirs = control.detach(), info_write, calls, options_file
-        argv = [program, "--args", str(options_file), "--", python, "-IS", _SEEN_AS, str(theirs[0])]
-        with os.fdopen(info, "rb", buffering=0) as about:
-            try:
-                self._outside = _start(argv, {MARKER_VARIABLE: marker}, theirs)
-            except BaseException:
-                self._control.close()
-                raise
-            finally:
-                for descriptor in theirs:
-                    os.close(descriptor)
-            try:
-                self._await_ready(about.fileno())
-            except BaseException:
-                self.end()
-                raise
-        _running.add(self)
+        theirs = control.detach(), calls, options_file
+        try:
+            self._outside = subprocess.Popen(
+                [program, "--args", str(options_file), "--", sys.executable, "-IS", _SEEN_AS, str(theirs[0])],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env={MARKER_VARIABLE: marker},
+                pass_fds=theirs,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._control.close()
+            raise EnvironmentStartError(
+                f"backend 'bubblewrap' cannot start {program}: {error.strerror or error}"
+            ) from error
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        try:
+            self._await_ready()
+        except BaseException:
+            self.end()
+            raise
 
-    def _await_ready(self, info: int) -> None:
-        """Read the id of the first process, and wait until it takes requests."""
+    def _await_ready(self) -> None:
+        """Wait until the first process takes requests, and note its id, which the kernel adds to its message."""
         deadline = time.monotonic() + START_LIMIT
+        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         assert self._outside.stderr
         with self._outside.stderr as errors:
-            about = b""
-            while not about.endswith(b"}\n") and _readable(info, deadline) and (part := os.read(info, 4096)):
-                about += part  # it is written piece by piece
-            if about.endswith(b"}\n"):
-                self.pid = int(json.loads(about)["child-pid"])
-                with contextlib.suppress(ProcessLookupError):
-                    self._pidfd = os.pidfd_open(self.pid)
-            ready = self._pidfd >= 0 and _readable(self._control.fileno(), deadline) and self._received() == READY
-            if not ready:
-                self._kill()
+            with contextlib.suppress(ConnectionResetError, ProcessLookupError):
+                if _readable(self._control.fileno(), deadline):
+                    size = socket.CMSG_SPACE(_CREDENTIALS.size)
+                    message, ancillary, _, _ = self._control.recvmsg(len(READY), size)
+                    if message == READY:
+                        self.pid = _CREDENTIALS.unpack(ancillary[0][2])[0]
+                        self._pidfd = os.pidfd_open(self.pid)
+            if self._pidfd < 0:
+                self._outside.kill()
                 raise start_error(errors.read(64 * 1024) if _readable(errors.fileno(), deadline) else b"")
         self._control.settimeout(ASK_LIMIT)
-
-    def _received(self) -> bytes:
-        try:
-            return self._control.recv(len(READY))
-        except ConnectionResetError:
-            return b""
 
     @property
     def is_gone(self) -> bool:
@@ -148,9 +149,10 @@ class Sandbox:
         Raises:
             TerminalError: It did not end.
         """
-        _running.discard(self)
-        self._kill()
         self._control.close()
+        with contextlib.suppress(ProcessLookupError):
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         try:
             self._outside.wait(END_LIMIT)
         except subprocess.TimeoutExpired:
@@ -163,17 +165,6 @@ class Sandbox:
                 os.close(self._pidfd)
                 self._pidfd = -1
 
-    def _kill(self) -> None:
-        if self._pidfd < 0:
-            self._outside.kill()
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
-
-    def disown(self) -> None:
-        """In a forked child: close the socket, which would keep the sandbox running after the parent's end."""
-        self._control.close()
-
 
 def _in_memory(data: bytes) -> int:
     """Return a descriptor to read data from."""
@@ -183,35 +174,19 @@ def _in_memory(data: bytes) -> int:
     return descriptor
 
 
-def _start(argv: list[str], environment: Mapping[str, str], inherited: Sequence[int]) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=environment,
-            pass_fds=inherited,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise EnvironmentStartError(
-            f"backend 'bubblewrap' cannot start {argv[0]}: {error.strerror or error}"
-        ) from error
-
-
 def _readable(descriptor: int, deadline: float) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     return bool(poll.poll(max(0.0, deadline - time.monotonic()) * 1000))
 
 
-def _disown_all() -> None:
-    for sandbox in list(_running):
-        sandbox.disown()
+def _close_controls() -> None:
+    """In a forked child: close the sockets, which would keep sandboxes running after the parent's end."""
+    for control in list(_controls):
+        control.close()
 
 
-os.register_at_fork(after_in_child=_disown_all)
+os.register_at_fork(after_in_child=_close_controls)
 
 
 TRIAL_LIMIT = 30.0
@@ -291,7 +266,8 @@ They are refused, as no namespace holds the kernel's keys: a Kerberos ticket or 
 _X32 = 0x40000000
 """From this number on, an x86-64 kernel takes calls for those of a third architecture, which nothing uses."""
 
-# From linux/filter.h and linux/seccomp.h; offsets into seccomp_data.
+# From linux/filter.h and linux/seccomp.h; offsets into seccomp_data. A step is a code, the number of steps that are
+# skipped if it is a test that fails, and a value.
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4
 _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
@@ -299,22 +275,12 @@ _ALLOW, _REFUSE = 0x7FFF0000, 0x00050000 | errno.ENOSYS
 
 def call_filter() -> bytes:
     """Return the filter of system calls, as a program for the kernel's packet filter."""
-    return b"".join(_program())
-
-
-def _program() -> Iterator[bytes]:
+    steps = []
     for architecture, numbers in _KEYRINGS.items():
         tests = [(_AT_LEAST, _X32), *((_EQUAL, number) for number in numbers)]
-        yield _step(_LOAD, _ARCHITECTURE)
-        yield _step(_EQUAL, architecture, otherwise=2 * len(tests) + 2)
-        yield _step(_LOAD, _NUMBER)
+        steps += [(_LOAD, 0, _ARCHITECTURE), (_EQUAL, 2 * len(tests) + 2, architecture), (_LOAD, 0, _NUMBER)]
         for test, number in tests:
-            yield _step(test, number, otherwise=1)
-            yield _step(_RETURN, _REFUSE)
-        yield _step(_RETURN, _ALLOW)
-    yield _step(_RETURN, _REFUSE)  # an architecture whose numbers are not known
-
-
-def _step(code: int, value: int, otherwise: int = 0) -> bytes:
-    """Return one instruction, which skips so many others if it is a test that fails."""
-    return struct.pack("HBBI", code, 0, otherwise, value)
+            steps += [(test, 1, number), (_RETURN, 0, _REFUSE)]
+        steps.append((_RETURN, 0, _ALLOW))
+    steps.append((_RETURN, 0, _REFUSE))  # an architecture whose numbers are not known
+    return b"".join(struct.pack("HBBI", code, 0, skipped, value) for code, skipped, value in steps)

@@ -11,8 +11,7 @@ from environments.conformance.check import Subject, check, expect, wait_until
 KEPT = 200_000
 FLOOD = 120_000_000
 MOST_MEMORY = 80_000_000
-"""Bytes that may come on top while a flood goes by: the kept output, what is on its way, and what Python does not give
-back at once."""
+"""Bytes of memory that a flood may add: kept and buffered output, and memory that Python does not give back at once."""
 MESSAGES = r"""
 i=0
 while [ $i -lt 300 ]; do
@@ -30,8 +29,7 @@ def _memory() -> int:
 
 
 @check(11)
-def output_that_nobody_reads_takes_no_memory(subject: Subject) -> None:
-    """Of a process in the background, however much it prints."""
+def unread_output_takes_no_memory(subject: Subject) -> None:
     with subject.make(max_output_bytes=KEPT) as env:
         env.execute("true")
         before = _memory()
@@ -44,7 +42,6 @@ def output_that_nobody_reads_takes_no_memory(subject: Subject) -> None:
 
 @check(11)
 def one_endless_line_takes_no_memory(subject: Subject) -> None:
-    """A line is no unit of anything here."""
     with subject.make(max_output_bytes=KEPT) as env:
         env.execute("true")
         before = _memory()
@@ -54,8 +51,7 @@ def one_endless_line_takes_no_memory(subject: Subject) -> None:
 
 
 @check(11)
-def output_like_our_own_messages_harms_nobody(subject: Subject) -> None:
-    """What is printed may look like what a shell says to us."""
+def output_like_protocol_messages_is_harmless(subject: Subject) -> None:
     env = subject.env
     for run in (env.execute, env.execute_oneshot):
         result = run(MESSAGES)
@@ -65,7 +61,6 @@ def output_like_our_own_messages_harms_nobody(subject: Subject) -> None:
 
 @check(11)
 def another_session_goes_on_beside_a_flood(subject: Subject) -> None:
-    """Its commands are answered while the flood lasts."""
     with subject.make() as flooding, subject.make() as other:
         other.execute("true")
         flooding.execute("true")
@@ -83,7 +78,6 @@ def another_session_goes_on_beside_a_flood(subject: Subject) -> None:
 
 @check(11)
 def threads_do_not_add_up(subject: Subject) -> None:
-    """Of commands that have ended none is left."""
     env = subject.env
     for _ in range(3):
         env.execute("true")

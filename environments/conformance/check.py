@@ -1,4 +1,4 @@
-"""What a check is, and what it is given."""
+"""Checks, their subject, and helpers for them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from environments.base import BaseEnvironment
 from environments.result import CommandResult
+from environments.session import EnvironmentSession
 
 ErrorT = TypeVar("ErrorT", bound=BaseException)
 ResultT = TypeVar("ResultT")
@@ -22,25 +23,18 @@ class ConformanceError(AssertionError):
     """A backend does not do what the contract says."""
 
 
-class MakeEnvironment(Protocol):
-    """Builds an environment of the backend under test."""
-
-    def __call__(self, **settings: object) -> BaseEnvironment:
-        """Build one with these settings over the usual ones."""
-
-
 @dataclass
 class Subject:
     """A backend under test.
 
     Args:
-        make: Builds an environment of it.
+        make: Builds an environment of it, with its keyword arguments as settings over the usual ones.
         lose_target: Makes the target of an environment go away as it would by an accident; None where that can't
             happen, as on this machine.
         refused_settings: Settings that this backend cannot enforce, each with a value.
     """
 
-    make: MakeEnvironment
+    make: Callable[..., BaseEnvironment]
     lose_target: Callable[[BaseEnvironment], None] | None = None
     refused_settings: dict[str, object] = field(default_factory=dict)
     _env: BaseEnvironment | None = None
@@ -79,15 +73,15 @@ class Check:
         return self.run.__module__.rpartition(".")[2]
 
 
-CHECKS: list[Check] = []
-"""Those of the modules that were imported."""
+ADDED: list[Check] = []
+"""The checks of the modules that were imported."""
 
 
 def check(line: int) -> Callable[[Callable[[Subject], None]], Callable[[Subject], None]]:
     """Add a function to the checks of a line of the contract."""
 
     def added(run: Callable[[Subject], None]) -> Callable[[Subject], None]:
-        CHECKS.append(Check(line, run))
+        ADDED.append(Check(line, run))
         return run
 
     return added
@@ -107,7 +101,7 @@ def expect(holds: bool, what: str, result: CommandResult | object = None) -> Non
 
 @contextlib.contextmanager
 def expect_raised(kind: type[ErrorT], what: str) -> Iterator[list[ErrorT]]:
-    """Expect an error of a kind from the block: the one item of the list behind it.
+    """Expect an error of a kind from the block. It is the one item of the list.
 
     Args:
         kind: Its class.
@@ -123,7 +117,7 @@ def expect_raised(kind: type[ErrorT], what: str) -> Iterator[list[ErrorT]]:
 
 @contextlib.contextmanager
 def beside(run: Callable[[], ResultT]) -> Iterator[list[ResultT]]:
-    """Run a function in another thread during the block, and have its result in the list behind it."""
+    """Run a function in another thread during the block. Its result is the one item of the list."""
     results: list[ResultT] = []
     thread = threading.Thread(target=lambda: results.append(run()))
     thread.start()
@@ -133,21 +127,21 @@ def beside(run: Callable[[], ResultT]) -> Iterator[list[ResultT]]:
         thread.join()
 
 
-def expect_output(env: BaseEnvironment, command: str, output: str, exit_code: int = 0) -> None:
-    """Run a command in the session and compare what it printed."""
+def expect_output(env: BaseEnvironment | EnvironmentSession, command: str, output: str, exit_code: int = 0) -> None:
+    """Run a command in a session and compare its output."""
     result = env.execute(command, timeout=60)
     expect((result.output, result.exit_code) == (output, exit_code), f"{command!r} gives {output!r}", result)
 
 
 def unique(prefix: str = "check") -> str:
-    """Return a word that nothing else has."""
+    """Return a word that is used nowhere else."""
     return f"{prefix}_{secrets.token_hex(6)}"
 
 
 def running(env: BaseEnvironment, argument: str) -> int:
-    """Return how many processes of the target have a word among their arguments.
+    """Count the processes of the target that have a word among their arguments, in `/proc` or else by `ps`.
 
-    It is looked for in `/proc`, as a target may lack `ps`, or else by `ps`, by a pattern that is not what it matches.
+    The pattern does not match the arguments of the search itself.
     """
     pattern = f"[{argument[0]}]{argument[1:]}"
     look = f"grep -zls -- {shlex.quote(pattern)} /proc/[0-9]*/cmdline"
@@ -157,7 +151,7 @@ def running(env: BaseEnvironment, argument: str) -> int:
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Wait until a condition holds, and return whether it came to that."""
+    """Wait until a condition holds, and return whether it does."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if holds():

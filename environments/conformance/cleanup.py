@@ -29,7 +29,6 @@ def _use_everything(env: BaseEnvironment, word: str) -> None:
 
 @check(9)
 def nothing_is_left_in_the_target(subject: Subject) -> None:
-    """No process, and no file of ours."""
     ours = f"hermes-{Owner.this_process().mark}-*"  # others may be at work there at the same time
     look = f"ls -d /tmp/{ours} ${{TMPDIR:-/tmp}}/{ours} 2>/dev/null | sort -u"
     before, word = subject.env.execute_oneshot(look).output, unique()
@@ -42,7 +41,7 @@ def nothing_is_left_in_the_target(subject: Subject) -> None:
 
 @check(9)
 def nothing_is_left_here(subject: Subject) -> None:
-    """No thread and no open file. What a client library opens once and keeps, such as a connection, is not counted."""
+    """Count threads and open files, without what a client library opens once and keeps, such as a connection."""
     subject.env.execute("true")
     left: list[str] = []
     for _ in range(ROUNDS):
@@ -66,7 +65,6 @@ def _left_here(threads: set[threading.Thread], descriptors: int) -> list[str]:
 
 @check(9)
 def cleaning_up_ends_what_runs(subject: Subject) -> None:
-    """The waiting thread gets a result or an error, at once."""
     env = subject.make()
     env.execute("true")
     with beside(lambda: env.execute("echo so far; sleep 1000", timeout=300)) as results:
@@ -78,7 +76,6 @@ def cleaning_up_ends_what_runs(subject: Subject) -> None:
 
 @check(9)
 def cleaning_up_twice_is_harmless_and_what_comes_after_is_refused(subject: Subject) -> None:
-    """Also for an environment that was never used."""
     subject.make().cleanup()
     env = subject.make()
     env.execute("true")

@@ -12,7 +12,6 @@ AT_ONCE = 20
 
 @check(2)
 def without_stdin_a_command_sees_end_of_file(subject: Subject) -> None:
-    """And takes nothing of what the shell is sent."""
     env = subject.env
     expect_output(env, "cat; echo end", "end\n")
     expect_output(env, 'read -r line; echo "got $line"', "got \n")
@@ -21,7 +20,6 @@ def without_stdin_a_command_sees_end_of_file(subject: Subject) -> None:
 
 @check(2)
 def stdin_is_bytes_or_text_of_any_size(subject: Subject) -> None:
-    """Exactly as given, also what is not UTF-8."""
     env = subject.env
     expect(env.execute("cat", stdin="grüße\n").output == "grüße\n", "text arrives")
     blob = bytes(range(256)) * 4096
@@ -37,7 +35,6 @@ def stdin_is_bytes_or_text_of_any_size(subject: Subject) -> None:
 
 @check(2)
 def stdin_that_is_not_read_harms_nothing(subject: Subject) -> None:
-    """The command ends, and the next one reads its own."""
     env = subject.env
     result = env.execute("echo done", stdin=b"x" * 1_000_000, timeout=60)
     expect(result.output == "done\n", "it ends", result)
@@ -46,7 +43,6 @@ def stdin_that_is_not_read_harms_nothing(subject: Subject) -> None:
 
 @check(3)
 def it_does_not_wait_for_the_session(subject: Subject) -> None:
-    """However long the session's command runs."""
     env, name = subject.env, unique("/tmp/gate")
     with beside(lambda: env.execute(f"while [ ! -e {name} ]; do sleep 0.05; done")) as session:
         try:
@@ -59,7 +55,6 @@ def it_does_not_wait_for_the_session(subject: Subject) -> None:
 
 @check(3)
 def it_does_not_wait_for_the_first_command_of_all(subject: Subject) -> None:
-    """Whose shell is still being opened."""
     with subject.make() as env, beside(lambda: env.execute("sleep 1000")) as session:
         result = env.execute_oneshot("echo beside", timeout=30)
         expect(result.output == "beside\n" and not session, "it ran while the session's command did", result)
@@ -70,7 +65,6 @@ def it_does_not_wait_for_the_first_command_of_all(subject: Subject) -> None:
 
 @check(3)
 def it_leaves_the_session_as_it_was(subject: Subject) -> None:
-    """Whatever it changes, and however it ends."""
     env, name = subject.env, unique("V")
     home = env.cwd
     env.execute(f"export {name}=kept")
@@ -81,7 +75,6 @@ def it_leaves_the_session_as_it_was(subject: Subject) -> None:
 
 @check(3)
 def it_starts_in_the_sessions_directory(subject: Subject) -> None:
-    """Or in the one it is given."""
     env = subject.env
     home = env.cwd
     env.execute("cd /tmp")
@@ -92,7 +85,6 @@ def it_starts_in_the_sessions_directory(subject: Subject) -> None:
 
 @check(3)
 def twenty_at_once_work(subject: Subject) -> None:
-    """Each with its own output and exit code."""
     env = subject.env
     with ThreadPoolExecutor(AT_ONCE) as threads:
         results = list(
@@ -104,7 +96,6 @@ def twenty_at_once_work(subject: Subject) -> None:
 
 @check(3)
 def a_session_interrupted_leaves_it_alone(subject: Subject) -> None:
-    """`interrupt()` is for the session's command."""
     env = subject.env
     env.execute("true")  # an interrupt would stop the start, for both
     with (

@@ -42,7 +42,6 @@ def _timed_out(env: BaseEnvironment, command: str) -> CommandResult:
 
 @check(4)
 def a_timed_out_command_keeps_its_output_and_the_session(subject: Subject) -> None:
-    """What was printed, and the directory and exports of before."""
     env, name = subject.env, unique("V")
     home = env.cwd
     env.execute(f"export {name}=kept; cd /tmp")
@@ -53,10 +52,6 @@ def a_timed_out_command_keeps_its_output_and_the_session(subject: Subject) -> No
 
 @check(4)
 def a_timeout_ends_the_whole_tree(subject: Subject) -> None:
-    """Children, those in sessions of their own, those that ignore TERM, and those without an environment.
-
-    A child of the session's shell is found without an environment and without a descriptor, too.
-    """
     env = subject.env
     closing = "3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; if [ -n \"${{BASH_VERSION-}}\" ]; then eval 'exec 29>&-'; fi"
     for start in (
@@ -78,7 +73,6 @@ def a_timeout_ends_the_whole_tree(subject: Subject) -> None:
 
 @check(4)
 def a_loop_of_builtins_is_ended(subject: Subject) -> None:
-    """There is no child that could be killed."""
     env = subject.env
     _timed_out(env, "while :; do :; done")
     expect_output(env, "echo after", "after\n")
@@ -86,7 +80,6 @@ def a_loop_of_builtins_is_ended(subject: Subject) -> None:
 
 @check(4)
 def a_command_that_ignores_every_signal_it_can_is_ended(subject: Subject) -> None:
-    """In the session's own shell."""
     env = subject.env
     home = env.cwd
     _timed_out(env, "trap '' TERM INT HUP USR1 USR2; while :; do sleep 0.1; done")
@@ -95,7 +88,6 @@ def a_command_that_ignores_every_signal_it_can_is_ended(subject: Subject) -> Non
 
 @check(4)
 def an_interrupt_ends_the_command(subject: Subject) -> None:
-    """From another thread, with 130."""
     env, word = subject.env, unique()
     arrived = threading.Event()
     command = f"echo so far; sh -c ': {word}; sleep 1000; :'"
@@ -113,7 +105,6 @@ def an_interrupt_ends_the_command(subject: Subject) -> None:
 
 @check(4)
 def an_interrupt_with_nothing_running_does_nothing(subject: Subject) -> None:
-    """Not to the next command either."""
     env = subject.env
     env.interrupt()
     expect_output(env, "echo fine", "fine\n")
@@ -121,7 +112,6 @@ def an_interrupt_with_nothing_running_does_nothing(subject: Subject) -> None:
 
 @check(4)
 def exiting_124_or_130_is_not_being_ended(subject: Subject) -> None:
-    """A command may use these codes itself."""
     env = subject.env
     for code in (124, 130, 137, 143):
         for result in (env.execute(f"(exit {code})"), env.execute_oneshot(f"exit {code}")):
@@ -131,7 +121,6 @@ def exiting_124_or_130_is_not_being_ended(subject: Subject) -> None:
 
 @check(4)
 def a_timeout_spares_what_earlier_commands_left_running(subject: Subject) -> None:
-    """A background job is not part of the command that timed out."""
     env, word = subject.env, unique()
     env.execute(f"sh -c ': {word}; sleep 1000; :' >/dev/null 2>&1 & echo $! >/tmp/{word}")
     _timed_out(env, "sleep 1000")
@@ -141,7 +130,6 @@ def a_timeout_spares_what_earlier_commands_left_running(subject: Subject) -> Non
 
 @check(4)
 def a_timeout_beside_the_session_ends_its_own_tree(subject: Subject) -> None:
-    """And leaves the session's command alone."""
     env, word = subject.env, unique()
     result = env.execute_oneshot(f"echo so far; (sh -c ': {word}; sleep 1000; :' &); sleep 1000", timeout=LIMIT)
     expect(result.timed_out and result.exit_code == 124 and result.output == "so far\n", "it times out", result)
@@ -150,7 +138,6 @@ def a_timeout_beside_the_session_ends_its_own_tree(subject: Subject) -> None:
 
 @check(4)
 def a_timeout_that_ends_a_child_leaves_the_shell(subject: Subject) -> None:
-    """With its plain variables, where the target has bash."""
     env = subject.env
     if env.capabilities.shell != "bash":
         return
@@ -164,7 +151,6 @@ def a_timeout_that_ends_a_child_leaves_the_shell(subject: Subject) -> None:
 
 @check(4)
 def a_command_times_out_however_fast_its_output_comes(subject: Subject) -> None:
-    """And however slow its reader is."""
     env = subject.env
     result = env.execute("yes", timeout=LIMIT, on_output=lambda _: time.sleep(0.01))
     expect(result.timed_out and result.exit_code == 124, "an endless printer times out", result.exit_code)
@@ -174,7 +160,6 @@ def a_command_times_out_however_fast_its_output_comes(subject: Subject) -> None:
 
 @check(4)
 def a_command_is_ended_while_its_reader_is_away(subject: Subject) -> None:
-    """Its callback does not return before the command is gone, which leaves the session as it was."""
     env, name, gone = subject.env, unique("V"), []
     env.execute(f"export {name}=kept")
     for arguments in ({"timeout": LIMIT}, {"interrupt": threading.Event()}):
@@ -200,7 +185,6 @@ def _read_until(process: Process, text: str) -> str:
 
 @check(4)
 def it_runs_beside_the_session(subject: Subject) -> None:
-    """What it printed is read bit by bit, and its exit code is its own."""
     env = subject.env
     process = env.start("echo begun; read -r word; echo got $word; exit 4")
     expect(_read_until(process, "begun\n") == "begun\n", "its output can be read while it runs")
@@ -219,7 +203,6 @@ def it_runs_beside_the_session(subject: Subject) -> None:
 
 @check(4)
 def its_input_ends_when_it_is_closed(subject: Subject) -> None:
-    """And is exact until then."""
     blob = bytes(range(256)) * 1000
     process = subject.env.start("wc -c")
     process.write(blob)
@@ -230,7 +213,6 @@ def its_input_ends_when_it_is_closed(subject: Subject) -> None:
 
 @check(4)
 def killing_it_ends_its_whole_tree(subject: Subject) -> None:
-    """Also what ignores TERM, and what it left behind when it ended by itself."""
     env, word = subject.env, unique()
     process = env.start(f"(sh -c 'trap \"\" TERM; : {word}; while :; do sleep 100; done' &); sleep 1000")
     expect(wait_until(lambda: running(env, word) > 0), "it has begun")
@@ -245,7 +227,6 @@ def killing_it_ends_its_whole_tree(subject: Subject) -> None:
 
 @check(4)
 def a_terminal_is_a_terminal(subject: Subject) -> None:
-    """Where the backend has one: with a size, a driver that echoes, and signals from the keyboard."""
     env = subject.env
     if not env.capabilities.pty:
         return
@@ -255,19 +236,11 @@ def a_terminal_is_a_terminal(subject: Subject) -> None:
     process.resize(40, 100)
     process.write("\x03")
     expect(process.wait(30) in (1, 130), "control-C ends it", process.poll())
-    _resized(env)
-    _others_go_on(env)
-
-
-def _resized(env: BaseEnvironment) -> None:
     process = env.start("read -r l; stty size", pty=True)
     process.resize(40, 100)
     process.write("go\n")
     process.wait(30)
     expect("40 100" in process.read(), "it can be resized")
-
-
-def _others_go_on(env: BaseEnvironment) -> None:
     process = env.start("trap '' TERM; echo on; sleep 1000", pty=True, grace=0.1)
     _read_until(process, "on")
     other = env.start("exec 2>/dev/null; echo on; sleep 1000")  # its errors go where those of a terminal's shell do
@@ -279,7 +252,6 @@ def _others_go_on(env: BaseEnvironment) -> None:
 
 @check(4)
 def its_end_is_told(subject: Subject) -> None:
-    """To whoever has asked for that before it, and at once to whoever asks after it."""
     told: list[int | None] = []
     process = subject.env.start("read -r word; exit 3")
     process.add_done_callback(told.append)
@@ -292,7 +264,6 @@ def its_end_is_told(subject: Subject) -> None:
 
 @check(4)
 def an_event_ends_a_command(subject: Subject) -> None:
-    """Before it has begun and while it runs, with all that it started."""
     env = subject.env
     for run in (env.execute, env.execute_oneshot):
         _ended_by(env, run)
@@ -317,7 +288,6 @@ def _ended_by(env: BaseEnvironment, run: Callable[..., CommandResult]) -> None:
 
 @check(4)
 def an_event_ends_the_wait_for_ones_turn(subject: Subject) -> None:
-    """And not the command whose turn it is."""
     env, name, event = subject.env, unique("/tmp/gate"), threading.Event()
     with beside(lambda: env.execute(f"while [ ! -e {name} ]; do sleep 0.05; done")) as first:
         try:
@@ -333,7 +303,6 @@ def an_event_ends_the_wait_for_ones_turn(subject: Subject) -> None:
 
 @check(4)
 def a_cancelled_scope_ends_what_is_called_in_it(subject: Subject) -> None:
-    """A command is interrupted; what returns no result raises."""
     env = subject.env
     for run in (env.execute, env.execute_oneshot):
         scope = CancelScope()
@@ -368,7 +337,6 @@ def _refused_in_it(env: BaseEnvironment) -> None:
 
 @check(4)
 def a_transfer_that_is_cancelled_leaves_nothing_of_itself(subject: Subject) -> None:
-    """Neither there nor here, and what was there stays as it was."""
     env, folder = subject.env, unique("/tmp/dir")
     env.write_bytes(f"{folder}/old", b"old")
     with tempfile.TemporaryDirectory() as here:

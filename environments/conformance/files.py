@@ -29,7 +29,6 @@ Act = Callable[[], object]
 
 @check(5)
 def bytes_written_are_read_back(subject: Subject) -> None:
-    """Of any size, into directories that are made for them."""
     env, name = subject.env, unique("a 'b\" $c")
     for size in SIZES:
         data = os.urandom(size)
@@ -40,7 +39,6 @@ def bytes_written_are_read_back(subject: Subject) -> None:
 
 @check(5)
 def files_are_copied_with_their_mode(subject: Subject) -> None:
-    """Both ways."""
     env, name = subject.env, unique("/tmp/file")
     with tempfile.TemporaryDirectory() as here:
         source, target = Path(here, "source"), Path(here, "target")
@@ -56,7 +54,6 @@ def files_are_copied_with_their_mode(subject: Subject) -> None:
 
 @check(5)
 def replacing_a_file_keeps_its_mode_and_its_link(subject: Subject) -> None:
-    """And leaves nothing beside it."""
     env, name = subject.env, unique("/tmp/dir")
     env.write_bytes(f"{name}/file", b"old")
     env.execute_oneshot(f"chmod 640 {name}/file; ln -s file {name}/link")
@@ -69,7 +66,6 @@ def replacing_a_file_keeps_its_mode_and_its_link(subject: Subject) -> None:
 
 @check(5)
 def paths_may_be_relative_or_of_the_home(subject: Subject) -> None:
-    """Relative to the session's directory."""
     env, name = subject.env, unique()
     home = env.cwd
     env.execute(f"mkdir /tmp/{name} && cd /tmp/{name}")
@@ -84,7 +80,6 @@ def paths_may_be_relative_or_of_the_home(subject: Subject) -> None:
 
 @check(5)
 def what_cannot_be_read_or_written_says_why(subject: Subject) -> None:
-    """With the error of its kind, and the target's own reason."""
     env = subject.env
     with expect_raised(FileNotFoundError, "a missing file raises FileNotFoundError") as raised:
         env.read_bytes("/no/such/file")
@@ -103,7 +98,6 @@ def what_cannot_be_read_or_written_says_why(subject: Subject) -> None:
 
 @check(5)
 def directories_are_copied_there_and_back(subject: Subject) -> None:
-    """With what is in them: links as links, permissions, and times in whole seconds."""
     env, name = subject.env, unique("/tmp/a 'b' dir")
     with tempfile.TemporaryDirectory() as here:
         top = _made_directory(Path(here, "source"))
@@ -151,7 +145,6 @@ def _described(top: Path) -> dict[str, tuple[int, int, int]]:
 
 @check(5)
 def files_that_are_unchanged_are_left_out(subject: Subject) -> None:
-    """Of a directory, both ways, if asked for. What has another size or time is copied."""
     env, name = subject.env, unique("/tmp/dir")
     with tempfile.TemporaryDirectory() as here:
         top, back = Path(here, "source"), Path(here, "back")
@@ -177,7 +170,7 @@ def files_that_are_unchanged_are_left_out(subject: Subject) -> None:
 
 @check(5)
 def only_regular_files_are_read_and_replaced(subject: Subject) -> None:
-    """A pipe could be waited for without end, and a device have no end."""
+    """A pipe may keep a reader waiting without end, and a device has no end."""
     env, name = subject.env, unique("/tmp/dir")
     env.execute_oneshot(f"mkdir {name}; mkfifo {name}/pipe; ln -s pipe {name}/link")
     with tempfile.TemporaryDirectory() as here:
@@ -199,7 +192,6 @@ def only_regular_files_are_read_and_replaced(subject: Subject) -> None:
 
 @check(5)
 def no_program_gets_another_user_by_being_copied(subject: Subject) -> None:
-    """Set-user-ID and set-group-ID stay behind, both ways."""
     env, name = subject.env, unique("/tmp/dir")
     with tempfile.TemporaryDirectory() as here:
         top = Path(here, "source")
@@ -220,7 +212,6 @@ def no_program_gets_another_user_by_being_copied(subject: Subject) -> None:
 
 @check(5)
 def what_a_command_reads_is_in_no_file_any_more(subject: Subject) -> None:
-    """Of which others could make a copy."""
     for run in (subject.env.execute, subject.env.execute_oneshot):
         result = run("readlink /proc/self/fd/0; cat", stdin="secret")
         place, _, text = result.output.partition("\n")
@@ -239,7 +230,6 @@ def _remove(env: BaseEnvironment, path: str) -> None:
 
 @check(5)
 def entries_are_listed_and_looked_at(subject: Subject) -> None:
-    """With names of any bytes, and links as links."""
     env, name = subject.env, unique("/tmp/dir")
     env.mkdir(f"{name}/sub/deep", mode=0o750)
     env.write_bytes(f"{name}/-rf", b"12345")
@@ -272,7 +262,6 @@ def entries_are_listed_and_looked_at(subject: Subject) -> None:
 
 @check(5)
 def what_is_removed_is_no_more_than_was_asked_for(subject: Subject) -> None:
-    """A link and not what it points to; and nothing at all where there is nothing."""
     env, name = subject.env, unique("/tmp/dir")
     env.write_bytes(f"{name}/kept/file", b"x")
     env.execute_oneshot(
@@ -294,7 +283,6 @@ def what_is_removed_is_no_more_than_was_asked_for(subject: Subject) -> None:
 
 @check(5)
 def the_beginning_of_a_file_is_read(subject: Subject) -> None:
-    """And no more of it; also of what does not tell its size."""
     env, name = subject.env, unique("/tmp/file")
     data = bytes(range(256)) * 4000
     env.write_bytes(name, data)
@@ -310,7 +298,6 @@ def the_beginning_of_a_file_is_read(subject: Subject) -> None:
 
 @check(5)
 def what_is_in_a_files_way_is_told_by_type(subject: Subject) -> None:
-    """By each call in the same way, and without the words of the target's programs."""
     env, name = subject.env, unique("/tmp/dir")
     env.write_bytes(f"{name}/file", b"x")
     with tempfile.TemporaryDirectory() as here:
@@ -369,7 +356,6 @@ def _on(path: str, calls: tuple[Callable[[str], object], ...]) -> tuple[Act, ...
 
 @check(5)
 def what_a_user_may_not_do_is_told_by_type(subject: Subject) -> None:
-    """Where the target's user is not root, whom modes do not hold."""
     env, name = subject.env, unique("/tmp/dir")
     if env.execute_oneshot("id -u").output == "0\n":
         return
@@ -393,7 +379,7 @@ def what_a_user_may_not_do_is_told_by_type(subject: Subject) -> None:
 
 @check(5)
 def a_file_that_cannot_be_written_ends_nothing_else(subject: Subject) -> None:
-    """As what runs there ends with a shell of ours that ends with the program."""
+    """The write's failure must not end the shell that other programs of the target depend on."""
     env, name = subject.env, unique("/tmp/dir")
     env.execute_oneshot(f"mkdir {name}; mkfifo {name}/pipe")
     process = env.start("sleep 321")

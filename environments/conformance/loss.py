@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from environments.base import BaseEnvironment
 from environments.conformance.check import (
     Subject,
     beside,
@@ -16,48 +19,31 @@ from environments.errors import EnvironmentLostError, TerminalError
 from environments.result import CommandResult
 
 
+def _result_or_loss(env: BaseEnvironment, command: str, **arguments: Any) -> CommandResult | EnvironmentLostError:  # noqa: ANN401
+    try:
+        return env.execute(command, timeout=120, **arguments)
+    except EnvironmentLostError as error:
+        return error
+
+
 @check(8)
 def a_shell_killed_under_a_command_does_not_run_it_twice(subject: Subject) -> None:
-    """And the next command works."""
     env, name = subject.env, unique("/tmp/count")
     home = env.cwd
-    ended: list[CommandResult | EnvironmentLostError] = []
-
-    def run() -> None:
-        try:
-            ended.append(env.execute(f"echo $$ >{name}.pid; echo ran >>{name}; sleep 1000", timeout=120))
-        except EnvironmentLostError as error:
-            ended.append(error)
-
-    pid = ""
-
-    def begun() -> bool:
-        nonlocal pid
-        pid = env.execute_oneshot(f"cat {name}.pid 2>/dev/null").output.strip()
-        return bool(pid)
-
-    with beside(run):
-        expect(wait_until(begun), "the command has begun")
-        env.execute_oneshot(f"kill -9 {pid}")
+    with beside(lambda: _result_or_loss(env, f"echo $$ >{name}.pid; echo ran >>{name}; sleep 1000")) as ended:
+        expect(wait_until(lambda: env.execute_oneshot(f"[ -s {name}.pid ]").ok), "the command has begun")
+        env.execute_oneshot(f"kill -9 $(cat {name}.pid)")
         expect(wait_until(lambda: bool(ended), 60), "execute returns or raises")
     expect_output(env, f"cat {name}; rm {name} {name}.pid; pwd", f"ran\n{home}\n")
 
 
 @check(8)
 def a_lost_target_is_an_error_and_the_next_command_works(subject: Subject) -> None:
-    """The command under way is not run again."""
     if subject.lose_target is None:
         return
     with subject.make() as env:
         began: list[str] = []
-
-        def run() -> EnvironmentLostError | CommandResult:
-            try:
-                return env.execute("echo begun; sleep 1000", timeout=120, on_output=began.append)
-            except EnvironmentLostError as error:
-                return error
-
-        with beside(run) as ended:
+        with beside(lambda: _result_or_loss(env, "echo begun; sleep 1000", on_output=began.append)) as ended:
             expect(wait_until(lambda: bool(began)), "the command has begun")
             subject.lose_target(env)
             wait_until(lambda: bool(ended), 90)
@@ -68,12 +54,11 @@ def a_lost_target_is_an_error_and_the_next_command_works(subject: Subject) -> No
 
 
 class _CallbackError(Exception):
-    """What a callback raises."""
+    """The error of a callback."""
 
 
 @check(8)
 def an_exception_of_the_caller_changes_nothing_for_the_next_command(subject: Subject) -> None:
-    """Of a callback, in the session and beside it; and a command within a command is an error."""
     env = subject.env
 
     def refuse(text: str) -> None:

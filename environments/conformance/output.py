@@ -12,7 +12,6 @@ EVERY_BYTE = bytes(range(256))
 
 @check(5)
 def output_is_exact(subject: Subject) -> None:
-    """Byte for byte, with or without a line break at the end."""
     env = subject.env
     for text in ("", "a", "a\n", "\n", "\n\n", "a\n\nb", "tab\there", "grüße 日本 🙂", "\x1e\x1e", "a\x00b\x1b[0m"):
         data = "".join(f"\\{byte:03o}" for byte in text.encode())
@@ -24,14 +23,12 @@ def output_is_exact(subject: Subject) -> None:
 
 @check(5)
 def what_is_not_utf8_is_replaced(subject: Subject) -> None:
-    """And does not raise."""
     result = subject.env.execute("printf 'a\\377b\\303'")
     expect(result.output == "a�b�", "each bad byte becomes a replacement sign", result)
 
 
 @check(5)
 def characters_split_between_writes_are_whole(subject: Subject) -> None:
-    """In the result, and live."""
     pieces: list[str] = []
     result = subject.env.execute("printf '\\303'; sleep 0.2; printf '\\274'", on_output=pieces.append)
     expect(result.output == "ü" and "".join(pieces) == "ü", "it is one character", (result, pieces))
@@ -39,14 +36,12 @@ def characters_split_between_writes_are_whole(subject: Subject) -> None:
 
 @check(5)
 def stderr_is_merged_in_order(subject: Subject) -> None:
-    """By default."""
     result = subject.env.execute("echo 1; echo 2 >&2; echo 3; echo 4 >&2")
     expect(result.output == "1\n2\n3\n4\n" and result.stderr is None, "in the order written", result)
 
 
 @check(5)
 def stderr_apart_is_apart(subject: Subject) -> None:
-    """In the session, beside it, and when it is much."""
     env = subject.env
     for run in (env.execute, env.execute_oneshot):
         result = run("echo out; echo err >&2; (exit 3)", stderr="separate")
@@ -57,7 +52,6 @@ def stderr_apart_is_apart(subject: Subject) -> None:
 
 @check(5)
 def above_the_cap_head_and_tail_are_kept(subject: Subject) -> None:
-    """And the omitted bytes counted."""
     total = 5_000_000
     with subject.make(max_output_bytes=CAP) as env:
         result = env.execute(f"printf first; head -c {total} /dev/zero | tr '\\0' x; printf last", timeout=120)
@@ -69,7 +63,6 @@ def above_the_cap_head_and_tail_are_kept(subject: Subject) -> None:
 
 @check(5)
 def output_comes_live(subject: Subject) -> None:
-    """Before the command's end."""
     arrived: list[float] = []
     result = subject.env.execute("echo now; sleep 2", on_output=lambda text: arrived.append(time.monotonic()))
     ended = time.monotonic()
@@ -78,7 +71,6 @@ def output_comes_live(subject: Subject) -> None:
 
 @check(6)
 def a_background_child_that_holds_stdout_does_not_delay_the_return(subject: Subject) -> None:
-    """Line 6."""
     env = subject.env
     for run in (env.execute, env.execute_oneshot):
         began = time.monotonic()
@@ -89,7 +81,6 @@ def a_background_child_that_holds_stdout_does_not_delay_the_return(subject: Subj
 
 @check(6)
 def what_a_background_child_prints_between_commands_is_not_the_next_ones(subject: Subject) -> None:
-    """It came too late for its own command, and belongs to no other."""
     env = subject.env
     env.execute("(sleep 0.3; echo late) & echo begun")
     time.sleep(1)
@@ -99,7 +90,6 @@ def what_a_background_child_prints_between_commands_is_not_the_next_ones(subject
 
 @check(5)
 def output_comes_as_bytes(subject: Subject) -> None:
-    """All of them, in the result and live, with the channel that each piece came from."""
     env = subject.env
     text = "".join(f"\\{byte:03o}" for byte in EVERY_BYTE)
     for run in (env.execute, env.execute_oneshot):
@@ -119,7 +109,6 @@ def output_comes_as_bytes(subject: Subject) -> None:
 
 @check(5)
 def a_command_may_have_a_cap_of_its_own(subject: Subject) -> None:
-    """With bytes, too, of which none is changed at the cut. A larger one than the settings' is in `output`."""
     env = subject.env
     total, cap = 600_000, 20_001
     for run in (env.execute, env.execute_oneshot):
@@ -133,7 +122,6 @@ def a_command_may_have_a_cap_of_its_own(subject: Subject) -> None:
 
 @check(6)
 def what_is_left_of_a_command_reaches_no_later_one(subject: Subject) -> None:
-    """Its output is read and dropped, so that it does not wait either."""
     with subject.make() as env:
         env.execute("plain=1")
         for run in (env.execute, env.execute_oneshot):

@@ -21,14 +21,13 @@ from environments.target import TargetKind
 
 PORT = 8000
 NUMBERS = (65534, 65533)
-"""Those of nobody in particular, of which one may be the target's own user's."""
+"""User ids without an account in most targets. One may be that of the target's own user."""
 _HARD = "a b\n'c' \"$HOME\" `id` \\ *\n\n"
 _WHO = "id -u; echo $HOME; echo $USER $LOGNAME"
 
 
 @check(10)
 def a_limit_that_cannot_be_enforced_is_refused(subject: Subject) -> None:
-    """By name, before anything runs."""
     for name, value in subject.refused_settings.items():
         with (
             expect_raised(UnsupportedError, f"{name} raises UnsupportedError") as raised,
@@ -40,14 +39,12 @@ def a_limit_that_cannot_be_enforced_is_refused(subject: Subject) -> None:
 
 @check(10)
 def a_limit_that_is_enforced_is_declared(subject: Subject) -> None:
-    """A setting is one or the other."""
     both = subject.env.capabilities.enforced_limits & set(subject.refused_settings)
     expect(not both, "no setting is both enforced and refused", both)
 
 
 @check(10)
 def bad_arguments_are_refused_and_harm_nothing(subject: Subject) -> None:
-    """With ValueError."""
     env = subject.env
     acts: tuple[Callable[[BaseEnvironment], object], ...] = (
         lambda env: env.execute("echo \0"),
@@ -65,23 +62,7 @@ def bad_arguments_are_refused_and_harm_nothing(subject: Subject) -> None:
 
 
 @check(10)
-def an_error_of_the_callback_ends_the_command_and_comes_out(subject: Subject) -> None:
-    """The session goes on."""
-
-    class OwnError(Exception):
-        pass
-
-    def fail(text: str) -> None:
-        raise OwnError(text)
-
-    with expect_raised(OwnError, "the callback's error is raised"):
-        subject.env.execute("echo a; sleep 1000", timeout=120, on_output=fail)
-    expect_output(subject.env, "echo fine", "fine\n")
-
-
-@check(10)
 def the_target_says_what_it_is(subject: Subject) -> None:
-    """The same while it is up, and in one line for people."""
     target = subject.env.target
     expect(bool(target.backend) and target.kind in get_args(TargetKind), "it has a backend and a kind", target)
     expect(subject.env.target == target, "it is the same each time", subject.env.target)
@@ -92,7 +73,6 @@ def the_target_says_what_it_is(subject: Subject) -> None:
 
 @check(10)
 def a_port_has_an_address_or_is_refused(subject: Subject) -> None:
-    """By UnsupportedError that names the backend, and never by an address that leads elsewhere."""
     env = subject.env
     try:
         address = env.address(PORT)
@@ -106,7 +86,6 @@ def a_port_has_an_address_or_is_refused(subject: Subject) -> None:
 
 @check(10)
 def a_user_is_had_or_refused(subject: Subject) -> None:
-    """By name or by number, for all three ways to run a command; where that cannot be, each is refused."""
     env = subject.env
     own = env.execute_oneshot("id -u", timeout=60).output.strip()
     mine = env.execute_oneshot("id -u", user=own, timeout=60)
@@ -131,7 +110,6 @@ def a_user_is_had_or_refused(subject: Subject) -> None:
 
 @check(10)
 def a_user_that_is_none_is_refused(subject: Subject) -> None:
-    """Before anything is run."""
     name = unique("/tmp/none")
     for run in (subject.env.execute_oneshot, subject.env.start, _in_session(subject.env)):
         _expect_refused(run, f"touch {name}", "no_such_user")
@@ -140,7 +118,6 @@ def a_user_that_is_none_is_refused(subject: Subject) -> None:
 
 @check(1)
 def another_user_leaves_the_session_as_it_was(subject: Subject) -> None:
-    """But begins where that is, with what it exports; a session of that user keeps a state of its own."""
     env, name = subject.env, unique("V")
     home = env.cwd
     if (user := _another(env)) is None:
@@ -162,7 +139,6 @@ def another_user_leaves_the_session_as_it_was(subject: Subject) -> None:
 
 @check(9)
 def nothing_of_another_user_outlasts_a_time_out_or_the_end(subject: Subject) -> None:
-    """Nor does what has left its session."""
     if (user := _another(subject.env)) is None:
         return
     word = unique("sleeper")
@@ -181,7 +157,6 @@ def nothing_of_another_user_outlasts_a_time_out_or_the_end(subject: Subject) -> 
 
 @check(3)
 def what_the_session_exports_is_had_beside_it_on_request(subject: Subject) -> None:
-    """Whatever it holds, as the last command that has ended left it; what is given for the command comes before it."""
     env, name = subject.env, unique("V")
     show = f'printf %s "$A{name}|${{B{name}-unset}}|${{HOME-unset}}"'
     home = env.execute_oneshot('printf %s "$HOME"', timeout=60).output
@@ -200,7 +175,7 @@ def what_the_session_exports_is_had_beside_it_on_request(subject: Subject) -> No
 
 
 def _another(env: BaseEnvironment) -> int | None:
-    """Return another user than the target's own whom commands can be run as, if there is one.
+    """Return a user id other than the target's own that commands can run as; None if there is none.
 
     Raises:
         ConformanceError: That is refused without need.

@@ -16,7 +16,6 @@ ODD_WORDS = ("a b", "", "$HOME `id`", "*", 'it\'s "x"\\', "ü\n", "-n", "--", "#
 
 @check(7)
 def a_command_may_be_of_any_length(subject: Subject) -> None:
-    """In the session, beside it, and in the background."""
     env = subject.env
     command = f"x='{'y' * LONG}'; echo ${{#x}}; unset x"
     for run in (env.execute, env.execute_oneshot):
@@ -28,7 +27,6 @@ def a_command_may_be_of_any_length(subject: Subject) -> None:
 
 @check(7)
 def many_lines_are_one_command(subject: Subject) -> None:
-    """With quotes, here-documents and line breaks in them."""
     command = "cat <<'END'\na 'b' \"c\" $d `e` \\f\nEND\necho \\\n  joined\n"
     result = subject.env.execute(command)
     expect(result.output == "a 'b' \"c\" $d `e` \\f\njoined\n", "every character arrives", result)
@@ -36,7 +34,6 @@ def many_lines_are_one_command(subject: Subject) -> None:
 
 @check(7)
 def a_command_shows_in_no_process_list(subject: Subject) -> None:
-    """Neither does what it is given to read, however it is run."""
     env, word = subject.env, unique("secret")
     look = f": {word}; sleep 0.5; true"
     env.execute(f"( {look} ) & :", stdin=word)
@@ -73,7 +70,6 @@ def _everywhere(env: BaseEnvironment, command: str) -> list[str]:
 
 @check(7)
 def a_variable_that_is_passed_through_arrives(subject: Subject) -> None:
-    """As it is, in every shell, and in no process list."""
     name, word = unique("PASSED").upper(), unique("secret")
     value = f"{word}\n'\" $HOME `x` \\ \udcff"
     show = f'printf %s "${name}"'
@@ -89,7 +85,6 @@ def a_variable_that_is_passed_through_arrives(subject: Subject) -> None:
 
 @check(7)
 def a_variable_allowed_later_arrives_with_the_next_command(subject: Subject) -> None:
-    """Of which it leaves no trace, and in the shells that come after."""
     name, word = unique("PASSED").upper(), unique("secret")
     with subject.make() as env, _set_here(**{name: word}):
         env.execute(f"unset {name}")
@@ -104,12 +99,11 @@ def a_variable_allowed_later_arrives_with_the_next_command(subject: Subject) -> 
 
 @check(7)
 def a_scrubbed_environment_holds_what_is_harmless_or_passed_through(subject: Subject) -> None:
-    """And nothing else of what the target has, nor of what this process has."""
     hidden, passed = unique("HIDDEN").upper(), unique("PASSED").upper()
     variables = {hidden: "x", f"{hidden}-WITH.DOTS": "x", f"LC_{hidden}_TOKEN": "x", passed: "kept", "TZ": "UTC"}
     with _set_here(**variables), subject.make(scrub_env=True, env_passthrough=[passed]) as env:
         for seen in _everywhere(env, "env"):
-            expect(hidden not in seen, "what nobody allowed is not there", seen)
+            expect(hidden not in seen, "what was not allowed is not there", seen)
             expect(f"{passed}=kept\n" in seen and "\nPATH=" in f"\n{seen}", "what is allowed is there", seen)
         env.execute(f"export {hidden}=own")
         expect_output(env, f"echo ${hidden}", "own\n")
@@ -117,7 +111,6 @@ def a_scrubbed_environment_holds_what_is_harmless_or_passed_through(subject: Sub
 
 @check(7)
 def a_list_is_a_program_and_its_arguments(subject: Subject) -> None:
-    """Which no shell takes apart, in the session, beside it and in the background."""
     env = subject.env
     command = ["printf", "<%s>", *ODD_WORDS]
     output = "".join(f"<{word}>" for word in ODD_WORDS)
@@ -131,7 +124,6 @@ def a_list_is_a_program_and_its_arguments(subject: Subject) -> None:
 
 @check(7)
 def the_program_of_a_list_is_none_of_the_sessions_own(subject: Subject) -> None:
-    """No function, alias or reserved word is run in its place, nor is a variable set."""
     env = subject.env
     env.execute("uname() { echo a function; }\nalias id='echo an alias'")
     names = env.execute(["uname"]), env.execute(["id", "-u"])

@@ -14,14 +14,10 @@ from environments.conformance.check import (
     wait_until,
 )
 from environments.errors import EnvironmentStartError, TerminalError
-from environments.session import EnvironmentSession
-
-_SECONDS = 60
 
 
 @check(1)
 def the_session_keeps_its_working_directory(subject: Subject) -> None:
-    """Also when it holds spaces, quotes and a line break."""
     env, name = subject.env, unique("d ir\n'\"$x")
     home = env.cwd
     env.write_bytes(f"/tmp/{name}/f", b"")
@@ -35,7 +31,6 @@ def the_session_keeps_its_working_directory(subject: Subject) -> None:
 
 @check(1)
 def the_session_keeps_exports_and_variables(subject: Subject) -> None:
-    """With any characters in their values."""
     env, name = subject.env, unique("V")
     env.execute(f"export {name}='a b\n\"c\"'; plain_{name}=5")
     expect_output(env, f'printf %s "${name}-$plain_{name}"', 'a b\n"c"-5')
@@ -44,7 +39,6 @@ def the_session_keeps_exports_and_variables(subject: Subject) -> None:
 
 @check(1)
 def the_session_keeps_functions_aliases_and_options(subject: Subject) -> None:
-    """Where one shell runs all commands."""
     env, name = subject.env, unique("f")
     if not env.capabilities.persistent_session:
         return
@@ -55,19 +49,18 @@ def the_session_keeps_functions_aliases_and_options(subject: Subject) -> None:
 
 @check(1)
 def exit_gives_its_code_and_keeps_cwd_and_exports(subject: Subject) -> None:
-    """`exit` ends the shell, and the next one goes on."""
     env, name = subject.env, unique("V")
     home = env.cwd
     result = env.execute(f"cd /tmp; export {name}='x\ny'; exit 3")
     expect(result.exit_code == 3, "exit 3 gives 3", result)
-    expect(not result.timed_out and not result.interrupted, "it was nobody's doing", result)
+    expect(not result.timed_out and not result.interrupted, "it was neither timed out nor interrupted", result)
     expect_output(env, f'pwd; printf %s "${name}"', "/tmp\nx\ny")
     env.execute(f"unset {name}; cd '{home}'")
 
 
 @check(1)
 def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subject) -> None:
-    """What would end, wedge or silence a shell that took the command as part of its script."""
+    """Each command would end, block or silence a shell that ran it as part of its own script."""
     env = subject.env
     for command, code, output in (
         ("exec echo replaced", 0, "replaced\n"),
@@ -107,7 +100,6 @@ def each_of_these_gives_its_own_result_and_the_next_command_works(subject: Subje
 
 @check(1)
 def broken_syntax_is_an_error_of_its_own(subject: Subject) -> None:
-    """An unclosed quote, here-document or group does not swallow what comes next."""
     env = subject.env
     for command in ('echo "unclosed', "for", "if true; then", "echo )", "{ echo a", "cat <<END\nhere"):
         result = env.execute(command, timeout=60)
@@ -118,7 +110,6 @@ def broken_syntax_is_an_error_of_its_own(subject: Subject) -> None:
 
 @check(1)
 def a_directory_for_one_command_is_left_again(subject: Subject) -> None:
-    """`cwd=` is for that command; what cannot be entered fails it."""
     env = subject.env
     home = env.cwd
     result = env.execute("pwd", cwd="/tmp")
@@ -131,7 +122,6 @@ def a_directory_for_one_command_is_left_again(subject: Subject) -> None:
 
 @check(1)
 def state_outlives_a_shell_that_is_killed(subject: Subject) -> None:
-    """Between two commands, without a farewell: what the command before had changed is there."""
     env, name = subject.env, unique("V")
     home = env.cwd
     env.execute(f"export {name}='x\ny'; umask 027; cd /tmp")
@@ -144,7 +134,7 @@ def state_outlives_a_shell_that_is_killed(subject: Subject) -> None:
 
 @check(1)
 def a_stopped_shell_goes_on_with_the_next_command(subject: Subject) -> None:
-    """It runs once, and is not said to have timed out, also if its limit is shorter than the shell is stopped."""
+    """The limit of the next command begins when the shell goes on."""
     env, place = subject.env, unique("/tmp/ran")
     pid = env.execute("echo $$").output.strip()
     env.execute_oneshot(f"kill -STOP {pid}")
@@ -155,7 +145,6 @@ def a_stopped_shell_goes_on_with_the_next_command(subject: Subject) -> None:
 
 @check(1)
 def the_directory_is_where_the_shell_is(subject: Subject) -> None:
-    """Whatever a command makes of PWD."""
     env = subject.env
     home = env.cwd
     for command in ("cd /usr; PWD=/tmp", "cd /; unset PWD", "cd /tmp; readonly PWD", "cd /usr"):
@@ -170,7 +159,6 @@ def the_directory_is_where_the_shell_is(subject: Subject) -> None:
 
 @check(1)
 def what_is_unset_stays_unset(subject: Subject) -> None:
-    """Also in the next shell, which begins with the target's own environment."""
     env = subject.env
     home = env.execute("echo $HOME").output.strip()
     env.execute("unset HOME; exit 0")
@@ -180,7 +168,6 @@ def what_is_unset_stays_unset(subject: Subject) -> None:
 
 @check(1)
 def a_directory_that_is_gone_is_an_error(subject: Subject) -> None:
-    """Nothing runs elsewhere, in the session and beside it, until the session leaves it."""
     with subject.make() as env:
         place = unique("/tmp/gone")
         env.execute(f"mkdir {place}; cd {place}; rmdir {place}; exit 1")
@@ -193,7 +180,6 @@ def a_directory_that_is_gone_is_an_error(subject: Subject) -> None:
 
 @check(1)
 def variables_for_one_command_are_its_own(subject: Subject) -> None:
-    """`env=` reaches all of the command, and no later one."""
     env, name = subject.env, unique("V")
     for run in (env.execute, env.execute_oneshot):
         command = f'true; printf %s "${name}"; sh -c \'printf %s "${name}"\''
@@ -204,7 +190,6 @@ def variables_for_one_command_are_its_own(subject: Subject) -> None:
 
 @check(1)
 def a_directory_may_be_relative_or_of_the_home(subject: Subject) -> None:
-    """`cwd=` is taken from the session's directory, in the session and beside it."""
     env, name = subject.env, unique("d")
     home = env.cwd
     env.execute(f"cd /tmp; mkdir -p {name}/sub; cd {name}")
@@ -216,46 +201,39 @@ def a_directory_may_be_relative_or_of_the_home(subject: Subject) -> None:
     env.execute(f"cd '{home}'; rm -r /tmp/{name}")
 
 
-def _expect_in(session: EnvironmentSession, command: str, output: str, exit_code: int = 0) -> None:
-    result = session.execute(command, timeout=_SECONDS)
-    expect((result.output, result.exit_code) == (output, exit_code), f"{command!r} gives {output!r}", result)
-
-
 @check(1)
 def a_session_of_a_name_has_a_state_of_its_own(subject: Subject) -> None:
-    """Its directory, exports, functions and variables are no other's, and the same name is the same session."""
     env = subject.env
-    before = env.execute("unset NAMED; pwd", timeout=_SECONDS).output
+    before = env.execute("unset NAMED; pwd", timeout=60).output
     with env.session("build", cwd="/") as build, env.session("other") as other:
-        _expect_in(build, "pwd; cd /tmp; export NAMED=build; plain=1; f() { echo f; }", "/\n")
-        _expect_in(other, "export NAMED=other; exit 3", "", 3)
+        expect_output(build, "pwd; cd /tmp; export NAMED=build; plain=1; f() { echo f; }", "/\n")
+        expect_output(other, "export NAMED=other; exit 3", "", 3)
         expect(env.session("build") is build and build.cwd == "/tmp", "the same name is the same session", build.cwd)
-        _expect_in(build, "f; echo $NAMED $plain; pwd", "f\nbuild 1\n/tmp\n")
-        _expect_in(other, "echo $NAMED $plain", "other\n")
+        expect_output(build, "f; echo $NAMED $plain; pwd", "f\nbuild 1\n/tmp\n")
+        expect_output(other, "echo $NAMED $plain", "other\n")
         expect_output(env, "echo $NAMED; pwd", f"\n{before}")
     with expect_raised(TerminalError, "one that was closed takes no command"):
         build.execute("true")
     with env.session("build") as again:
-        _expect_in(again, "echo $NAMED", "\n")
+        expect_output(again, "echo $NAMED", "\n")
 
 
 @check(4)
 def sessions_run_side_by_side_and_are_interrupted_alone(subject: Subject) -> None:
-    """Each has a turn of its own: one command waits for what another session does."""
     env, file, word = subject.env, unique("/tmp/meeting"), unique()
     with env.session("build") as build, env.session("other") as other:
         with beside(
-            lambda: build.execute(f"while [ ! -e {file} ]; do sleep 0.1; done; echo met", timeout=_SECONDS)
+            lambda: build.execute(f"while [ ! -e {file} ]; do sleep 0.1; done; echo met", timeout=60)
         ) as results:
-            _expect_in(other, f": >{file}; echo made", "made\n")
+            expect_output(other, f": >{file}; echo made", "made\n")
         expect(results[0].output == "met\n", "both ran at once", results[0])
         with beside(
-            lambda: build.execute(f"plain=1; sh -c ': {word}; sleep 1000; :'; echo after", timeout=_SECONDS)
+            lambda: build.execute(f"plain=1; sh -c ': {word}; sleep 1000; :'; echo after", timeout=60)
         ) as results:
             begun = wait_until(lambda: running(env, word) > 0)
             env.interrupt()
             other.interrupt()
-            _expect_in(other, f"rm {file}; echo goes on", "goes on\n")
+            expect_output(other, f"rm {file}; echo goes on", "goes on\n")
             expect(begun and build.busy and not results, "an interrupt of others leaves it")
             build.interrupt()
         expect(results[0].interrupted and results[0].exit_code == 130, "its own ends it", results[0])
@@ -264,12 +242,11 @@ def sessions_run_side_by_side_and_are_interrupted_alone(subject: Subject) -> Non
 
 @check(9)
 def a_session_that_is_closed_leaves_nothing(subject: Subject) -> None:
-    """Neither the command that runs nor what an earlier one left in the background; others go on."""
     env, behind, word = subject.env, unique(), unique()
-    env.execute("kept=1", timeout=_SECONDS)
+    env.execute("kept=1", timeout=60)
     session = env.session("closed")
-    session.execute(f"sh -c ': {behind}; sleep 1000; :' >/dev/null 2>&1 &", timeout=_SECONDS)
-    with beside(lambda: session.execute(f"sh -c ': {word}; sleep 1000; :'", timeout=_SECONDS)) as results:
+    session.execute(f"sh -c ': {behind}; sleep 1000; :' >/dev/null 2>&1 &", timeout=60)
+    with beside(lambda: session.execute(f"sh -c ': {word}; sleep 1000; :'", timeout=60)) as results:
         expect(wait_until(lambda: running(env, behind) > 0 and running(env, word) > 0), "both run")
         session.close()
     expect(results[0].interrupted, "the command was interrupted", results[0])
@@ -279,7 +256,7 @@ def a_session_that_is_closed_leaves_nothing(subject: Subject) -> None:
 
 @check(1)
 def a_session_begins_with_its_init_files(subject: Subject) -> None:
-    """Before its first command, and in its own shell; one that is missing, or ends the shell, is an error."""
+    """An init file that is missing, or ends the shell, is an error."""
     name = unique("V")
     path = f"/tmp/{name}.sh"
     with subject.make(login_shell=True, init_files=(path,), init_timeout=100) as env:  # the user's own may take long

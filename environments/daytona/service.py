@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from environments.daytona.settings import HOW_TO_LOG_IN, SECRETS
 from environments.loop import LoopThread, current
 from environments.short_commands.service import Service
 
@@ -32,7 +33,6 @@ VARIABLES = (
     "DAYTONA_TARGET",
 )
 USUAL_SERVICE = "https://app.daytona.io/api"
-SECRETS = ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN")
 PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 """Answers that the service may not give any more a moment later."""
 
@@ -42,7 +42,7 @@ class DaytonaService(Service):
 
     backend = "daytona"
     title = "Daytona"
-    how_to_log_in = "set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN and DAYTONA_ORGANIZATION_ID"
+    how_to_log_in = HOW_TO_LOG_IN
     errors = (sdk.DaytonaError, aiohttp.ClientError, OSError)
     not_found = sdk.DaytonaNotFoundError
     not_logged_in = sdk.DaytonaAuthenticationError

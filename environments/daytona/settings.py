@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from environments.errors import SettingsError, UnsupportedError
+from environments.errors import EnvironmentStartError, SettingsError, UnsupportedError
 from environments.network.rules import service_lists
 from environments.network.setting import Network
 from environments.plain_number import plain_number
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pydantic import NonNegativeInt, PositiveInt
 
 
+SECRETS = ("DAYTONA_API_KEY", "DAYTONA_JWT_TOKEN")
+HOW_TO_LOG_IN = "set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN and DAYTONA_ORGANIZATION_ID"
 NAMED, FORK = "hermes-snapshot-", "hermes-fork-"
 """Beginnings of the names of snapshots that environments have taken: of a user's, and of those beneath forks."""
 _SANDBOX = re.compile(r"[\w.-]+")
@@ -72,6 +75,12 @@ class DaytonaSettings(BackendSettings):
     def source(self) -> str | None:
         """The snapshot that a sandbox is made of, if any."""
         return self.image if self.image and self.image.startswith((NAMED, FORK)) else self.snapshot
+
+    @classmethod
+    def check_credentials(cls) -> None:
+        """Look for credentials in the variables of this process, see `BackendSettings`."""
+        if not any(map(os.environ.get, SECRETS)):
+            raise EnvironmentStartError(f"backend 'daytona' has no credentials: {HOW_TO_LOG_IN}")
 
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables of `env` and `forward_env`, see `BackendSettings`."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
 from environments.local.bash import open_bash, remember_bash
-from environments.local.processes import NewProcesses, kill_new, none_has
+from environments.local.processes import NewProcesses, Search, finds_none, kill_new, numbers_of
 from environments.local.settings import LocalSettings
 from environments.shell.child_stream import ChildStream
 from environments.shell.dialect.boot import BootArgv
@@ -60,15 +60,16 @@ class LocalEnvironment(PersistentShellEnvironment):
             for left in glob.glob(f"{os.environ.get('TMPDIR') or '/tmp'}/hermes-{self.id}-*"):  # noqa: PTH207, S108
                 shutil.rmtree(left, ignore_errors=True)
 
-    def has_no_process(self, marker: str, but: Collection[int]) -> bool:
+    async def has_no_process(self, marker: str, but: Collection[int]) -> bool:
         """Search the processes of this machine, see `PersistentShellEnvironment`."""
-        return none_has(marker, but, self.id if marker == f"{self.id}/" else None)
+        numbers = numbers_of(self.id) if marker == f"{self.id}/" else range(0)
+        return await finds_none(Search(marker, numbers, but))
 
     def hunt(self, marker: str, brand: str | None) -> None:
         """Kill processes that fork and exit without end, see `PersistentShellEnvironment`."""
         kill_new(marker, brand)
 
-    def newcomers(self, brand: int | None) -> Callable[[str], bool]:
+    def newcomers(self, brand: int | None) -> Callable[[str], Awaitable[bool]]:
         """Search processes that are started from now on, see `PersistentShellEnvironment`."""
         return NewProcesses(brand).may_have
 

@@ -5,13 +5,15 @@ They are known by a marker among their variables, or by a number that is their l
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import resource
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from environments.loop import in_worker
 from environments.shell.dialect.commands import BRANDS, brand_of
 
 _PIECE = 64 * 1024
@@ -26,58 +28,116 @@ EMPTY_HUNTS, HUNT_PAUSE = 3, 0.002
 HUNT_SECONDS = 2.0
 """Seconds for all searches."""
 LOOKS = 2
-"""Number of searches that must find none: one may miss a process that forks and exits."""
+"""Number of looks that must find none: one may miss a process that forks and exits."""
 
 
-def none_has(marker: str, but: Collection[int] = (), environment: str | None = None) -> bool:
-    """Return True if certainly no process that this user may read has a marker among its variables.
+class Search:
+    """A search for processes of this machine.
 
     Args:
-        marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
+        markers: Values of the marker variable, or parts of it, one in a line.
+        numbers: The numbers that processes may have in place of a marker.
         but: Ids of processes to leave out.
-        environment: The id of an environment; then no process may have one of its numbers either.
+        since: The last id that was given out before the processes were started; 0 is not known.
     """
-    wanted, others = marker.encode().split(b"\n"), {str(pid) for pid in but}
-    brand = brand_of(environment) // BRANDS if environment else None
-    return all(_finds_none(wanted, others, brand) for _ in range(LOOKS))
+
+    def __init__(self, markers: str, numbers: range, but: Collection[int] = (), since: int = 0) -> None:
+        self.markers = markers.encode().split()
+        self.numbers = numbers
+        self.but = but
+        self.since = since
+        self.is_certain = True
+        """False once a process was found, or some may not have been seen."""
+
+    def matches(self, pid: int, variables: bytes, limits: Collection[int]) -> bool:
+        """Return whether a process is one of them."""
+        if pid in self.but:
+            return False
+        return any(each in variables for each in self.markers) or any(each in self.numbers for each in limits)
 
 
-def _finds_none(wanted: list[bytes], others: Collection[str], brand: int | None) -> bool:
+class _Looks:
+    """Looks through /proc. All that need one at the same time share the next that begins. On the loop thread."""
+
+    def __init__(self) -> None:
+        self._waiting: set[Search] = set()
+        self._turn = asyncio.Lock()
+
+    async def look(self, search: Search) -> None:
+        """Wait for the end of a look that has begun after this call."""
+        self._waiting.add(search)
+        try:
+            async with self._turn:
+                if search in self._waiting:
+                    together = list(self._waiting)
+                    await in_worker(_look, together)
+                    self._waiting.difference_update(together)  # not if this was cancelled: the next one looks for them
+        finally:
+            self._waiting.discard(search)
+
+
+_looks = _Looks()
+
+
+def _forget() -> None:
+    global _looks  # noqa: PLW0603  # a forked child has a loop of its own
+    _looks = _Looks()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+async def finds_none(search: Search) -> bool:
+    """Return True if there is certainly no such process that this user may read."""
+    for _ in range(LOOKS):
+        await _looks.look(search)
+        if not search.is_certain:
+            return False
+    return True
+
+
+def numbers_of(environment: str) -> range:
+    """Return the numbers of all processes of an environment."""
+    first = brand_of(environment) // BRANDS * BRANDS
+    return range(first, first + BRANDS)
+
+
+def _look(searches: list[Search]) -> None:
+    """Look at each process once, and take the certainty from each search that finds one."""
+    last = _last_id()
+    since = min(search.since for search in searches)
     try:
-        if not _environment_of("self"):
-            return False  # without /proc nothing is certain
-        pids = _ids()
+        is_readable = bool(_environment_of("self"))
+        # Ids are given out in a row, so that those in between are enough.
+        ids = range(since + 1, last + 1) if 0 < since <= last else _ids()
     except OSError:
-        return False
-    return not any(_bears(pid, wanted) or (brand and _has_brand(pid, brand)) for pid in pids if pid not in others)
+        is_readable = False
+    if not is_readable:  # without /proc nothing is certain
+        for search in searches:
+            search.is_certain = False
+        return
+    for pid in ids:
+        variables, limits = _variables(pid), _lock_limits(pid)
+        for search in searches:
+            if search.is_certain and search.matches(pid, variables, limits) and _lives(pid):
+                search.is_certain = False
 
 
 class NewProcesses:
     """The processes of this machine that were started after this was made.
-
-    Ids are given out in a row, so that those in between are searched; after a second, when the row may have begun
-    anew, all ids.
 
     Args:
         brand: The number of the processes; None if they have none.
     """
 
     def __init__(self, brand: int | None) -> None:
-        self._brand = brand
+        self._numbers = _one(brand)
         self._began, self._last = time.monotonic(), _last_id()
 
-    def may_have(self, marker: str) -> bool:
+    async def may_have(self, marker: str) -> bool:
         """Return whether one of them may have the number, or a marker among its variables, any of several in lines."""
-        wanted = marker.encode().split(b"\n")
-        for _ in range(LOOKS):
-            last = _last_id()
-            if not self._last or not last:
-                return True
-            is_row = self._last <= last and time.monotonic() - self._began < ROW_SECONDS
-            ids = map(str, range(self._last + 1, last + 1)) if is_row else _ids()
-            if any((_bears(pid, wanted) or self._brand in _lock_limits(pid)) and _lives(pid) for pid in ids):
-                return True
-        return False
+        is_row = time.monotonic() - self._began < ROW_SECONDS  # later the row may have begun anew
+        return not await finds_none(Search(marker, self._numbers, since=self._last if is_row else 0))
 
 
 def kill_new(marker: str, brand: str | None) -> None:
@@ -87,20 +147,23 @@ def kill_new(marker: str, brand: str | None) -> None:
         marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
         brand: The number of the processes. A pattern of numbers is passed over: shells have one, too.
     """
-    wanted = marker.encode().split(b"\n")
-    number = int(brand) if brand and brand.isdigit() else None
+    search = Search(marker, _one(int(brand) if brand and brand.isdigit() else None))
     deadline, empty = time.monotonic() + HUNT_SECONDS, 0
     while empty < EMPTY_HUNTS and time.monotonic() < deadline:
         last = _last_id()
         found = False
         for pid in range(last, max(1, last - NEWEST), -1):
-            if (_bears(str(pid), wanted) or number in _lock_limits(str(pid))) and _lives(str(pid)):
+            if search.matches(pid, _variables(pid), _lock_limits(pid)) and _lives(pid):
                 found = True
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
         empty = 0 if found else empty + 1
         if not found:
             time.sleep(HUNT_PAUSE)
+
+
+def _one(number: int | None) -> range:
+    return range(0) if number is None else range(number, number + 1)
 
 
 def _last_id() -> int:
@@ -112,39 +175,35 @@ def _last_id() -> int:
         return 0
 
 
-def _ids() -> list[str]:
-    return [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  # commands need no pathlib
+def _ids() -> Iterable[int]:
+    return map(int, filter(str.isdigit, os.listdir("/proc")))  # noqa: PTH208  # commands need no pathlib
 
 
-def _has_brand(pid: str, brand: int) -> bool:
-    return any(limit // BRANDS == brand for limit in _lock_limits(pid))
-
-
-def _lock_limits(pid: str) -> tuple[int, ...]:
+def _lock_limits(pid: int) -> tuple[int, ...]:
     try:
-        return resource.prlimit(int(pid), _LOCKS)
+        return resource.prlimit(pid, _LOCKS)
     except OSError:  # it has ended, or is another user's
         return ()
 
 
-def _bears(pid: str, wanted: list[bytes]) -> bool:
+def _variables(pid: int) -> bytes:
     try:
-        environment = _environment_of(pid)
+        return _environment_of(pid)
     except OSError:  # it has ended, or is another user's
-        return False
-    return any(each in environment for each in wanted)
+        return b""
 
 
-def _lives(pid: str) -> bool:
-    """Whether a process has not ended. One that has keeps its limits until its parent has reaped it."""
+def _lives(pid: int) -> bool:
+    """Return whether a process has not ended. One that has keeps its limits until its parent has reaped it."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return not file.read().rpartition(b") ")[2].startswith((b"Z", b"X"))
-    except OSError:
+            state, *fields = file.read().rpartition(b") ")[2].split()
+    except (OSError, ValueError):
         return False
+    return state not in (b"Z", b"X") or fields[16] > b"1"  # its first thread may have ended before the others
 
 
-def _environment_of(pid: str) -> bytes:
+def _environment_of(pid: int | str) -> bytes:
     descriptor = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
     try:
         data = piece = os.read(descriptor, _PIECE)

@@ -11,6 +11,7 @@ from grpclib.exceptions import GRPCError, StreamTerminatedError
 from modal import exception
 from modal.config import config
 
+from environments.modal.settings import HOW_TO_LOG_IN
 from environments.shell.lifecycle import clean_up_first
 from environments.short_commands.service import Service
 
@@ -34,7 +35,7 @@ class ModalService(Service):
 
     backend = "modal"
     title = "Modal"
-    how_to_log_in = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which writes ~/.modal.toml"
+    how_to_log_in = HOW_TO_LOG_IN
     errors = (exception.Error, GRPCError, StreamTerminatedError, OSError)
     not_found = exception.NotFoundError
     not_logged_in = exception.AuthError

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from environments.errors import SettingsError
+from environments.errors import EnvironmentStartError, SettingsError
 from environments.network.rules import service_lists
 from environments.network.setting import Network
-from environments.settings import RESOURCE_SETTINGS, BackendSettings, EnvironmentSettings, of_new_targets, refuse_beside
+from environments.settings import (
+    RESOURCE_SETTINGS,
+    BackendSettings,
+    EnvironmentSettings,
+    hermes_home,
+    of_new_targets,
+    refuse_beside,
+)
 from environments.variables import check_names, for_target
 
 if TYPE_CHECKING:
     from pydantic import Field, PositiveInt
 
 
+HOW_TO_LOG_IN = "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which writes ~/.modal.toml"
+SNAPSHOT_FOLDER = "modal-snapshots"
+"""The directory in `HERMES_HOME` that holds the notes of snapshots."""
 _SANDBOX = re.compile(r"sb-\w+")
 _ITS_MAKE = ("image", "dockerfile_commands", "gpu", "region", "volumes", "network", "ports")
 _OF_NEW = (*_ITS_MAKE, "sandbox_timeout", "idle_timeout")
@@ -66,6 +78,14 @@ class ModalSettings(BackendSettings):
     def unheld(self, settings: EnvironmentSettings) -> frozenset[str]:
         """Return the limits that a sandbox never has, see `BackendSettings`: any, if another program's."""
         return frozenset(RESOURCE_SETTINGS) if self.sandbox else super(ModalSettings, self).unheld(settings)
+
+    @classmethod
+    def check_credentials(cls) -> None:
+        """Look for credentials, see `BackendSettings`. Notes of snapshots are there to be listed."""
+        has_variables = os.environ.get("MODAL_TOKEN_ID") or os.environ.get("MODAL_OAUTH_REFRESH_TOKEN")
+        file = Path(os.environ.get("MODAL_CONFIG_PATH") or "~/.modal.toml").expanduser()
+        if not (has_variables or file.exists() or (hermes_home() / SNAPSHOT_FOLDER).exists()):
+            raise EnvironmentStartError(f"backend 'modal' has no credentials: {HOW_TO_LOG_IN}")
 
     def target_variables(self) -> Mapping[str, str]:
         """Return the variables of `env` and `forward_env`, see `BackendSettings`."""

@@ -18,11 +18,11 @@ from environments.claim import Claim
 from environments.errors import TerminalError
 from environments.local_files import replace_file
 from environments.modal.service import connect, service
+from environments.modal.settings import SNAPSHOT_FOLDER
 from environments.owner import UNKNOWN, Owner
 from environments.settings import hermes_home
 from environments.short_commands.sandbox import claim_name
 
-_FOLDER = "modal-snapshots"
 _NAMED, _FORK = "named-", "fork-"
 _KEY = re.compile("[0-9a-f]{32}")
 
@@ -36,7 +36,7 @@ class Snapshot:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self._path: Path = hermes_home() / _FOLDER / key
+        self._path: Path = hermes_home() / SNAPSHOT_FOLDER / key
 
     @classmethod
     def named(cls, name: str) -> Snapshot:
@@ -103,7 +103,7 @@ class Snapshot:
 
 def all_snapshots() -> Iterator[Snapshot]:
     """Go through the notes of this `HERMES_HOME`."""
-    folder = hermes_home() / _FOLDER
+    folder = hermes_home() / SNAPSHOT_FOLDER
     if folder.is_dir():
         yield from (Snapshot(path.name) for path in sorted(folder.iterdir()))
 

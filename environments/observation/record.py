@@ -14,12 +14,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from environments.errors import SettingsError
 from environments.log import logger
-from environments.observation.events import Event, Operation
+from environments.observation.events import Event, Facts, Operation
 from environments.output import BoundedCapture, CapturedText, Channel, Sink, byte_size
 from environments.secrets import Redactor
 
@@ -94,31 +94,31 @@ class Recorder:
             self._begin_run()
         mark = f"{self._run}-{next(self._ids)}"
         fitting = Fitting(operation.redactor())
-        facts = {key: fitting.value(key, value) for key, value in operation.facts().items() if value is not None}
+        facts = fitting.facts(operation.facts())
         head = {"id": mark, "parent": outer, "kind": operation.kind, "name": fitting.name(operation.name)}
         where = self._where(operation.environment) | _task(operation.batch_task)
-        self._write("begin", operation.began_at, **head, **where, **facts, **_cut(fitting))
+        self._write("begin", operation.began_at, **head, **where, **facts)
         return mark
 
     def happened(self, event: Event, mark: object | None) -> None:
         """Write an event, see `Observer`."""
         environment = event.environment
         fitting = Fitting(environment.redactor({}) if environment else Redactor.of({}))
-        facts = {key: fitting.value(key, value) for key, value in event.facts.items() if value is not None}
+        facts = fitting.facts(event.facts)
         where = {} if event.name == "note" else self._where(environment)
         task = _task(environment.batch_task if environment else None)
-        self._write(event.name, time.time(), id=mark, **where, **task, **facts, **_cut(fitting))
+        self._write(event.name, time.time(), id=mark, **where, **task, **facts)
 
     def ended(self, operation: Operation, mark: object) -> None:
         """Write an end, see `Observer`."""
         fitting = Fitting(operation.redactor())
-        ending = {key: fitting.value(key, value) for key, value in operation.ending.items() if value is not None}
+        ending = fitting.facts(operation.ending)
         ending = {key: round(value, 6) if isinstance(value, float) else value for key, value in ending.items()}
         if ending.get("omitted_bytes"):
             ending["omitted_at"] = fitting.gaps["output"]
         at = operation.began_at + operation.seconds  # a clock that is set meanwhile does no harm
         head = {"id": mark, "kind": operation.kind, **_task(operation.batch_task)}
-        self._write("end", at, **head, seconds=round(operation.seconds, 6), **ending, **_cut(fitting))
+        self._write("end", at, **head, seconds=round(operation.seconds, 6), **ending)
 
     def _where(self, environment: Observation | None) -> dict[str, str]:
         if environment is None:
@@ -153,10 +153,6 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 def _task(batch_task: str | None) -> dict[str, str]:
     return {} if batch_task is None else {"batch_task": batch_task}
-
-
-def _cut(fitting: Fitting) -> dict[str, object]:
-    return {"cut": fitting.cut} if fitting.cut else {}
 
 
 def _program() -> str:
@@ -226,50 +222,39 @@ class RecordFile:
 # The texts.
 
 
-class Copied(NamedTuple):
+class Copied(CapturedText):
     """An output that was cut by an `OutputCopy`, and by nothing else."""
-
-    captured: CapturedText
 
 
 class OutputCopy:
-    """A copy of the output of a background process, of which the beginning and the end are kept."""
+    """A sink that hands the output of a background process on, and keeps its beginning and its end."""
 
     def __init__(self) -> None:
         self._captures: dict[Channel, BoundedCapture] = {}
         self._size: int | None = None
 
-    def into(self, sink: Sink) -> Sink:
-        """Return a sink that copies the output, and hands it on to another."""
-        self._size = 0
-        return _CopyingSink(sink, self)
+    def into(self, sink: Sink) -> Self:
+        """Hand the output on to a sink, and return it."""
+        self._sink, self._size = sink, 0
+        return self
 
     def add(self, channel: Channel, data: bytes) -> None:
         """Take the next bytes."""
         self._size = (self._size or 0) + len(data)
         self._captures.setdefault(channel, BoundedCapture(MOST_BYTES)).add(data)
+        self._sink.add(channel, data)
 
     def facts(self) -> dict[str, object]:
         """Return the output by the keys of docs/records.md. Called once.
 
         A backend that makes no copies leaves all of them None.
         """
-        texts = {channel: Copied(capture.text()) for channel, capture in self._captures.items()}
+        texts = {channel: Copied(*capture.text()) for channel, capture in self._captures.items()}
         return {
             "output": texts.get(Channel.STDOUT),
             "stderr": texts.get(Channel.STDERR),
             "output_bytes": self._size,
         }
-
-
-class _CopyingSink:
-    def __init__(self, sink: Sink, copy: OutputCopy) -> None:
-        self._sink, self._copy = sink, copy
-
-    def add(self, channel: Channel, data: bytes) -> None:
-        """Take the next bytes."""
-        self._copy.add(channel, data)
-        self._sink.add(channel, data)
 
 
 class Fitting:
@@ -287,12 +272,19 @@ class Fitting:
         """The index of the gap of each output; its length, if nothing is missing."""
         self._room, self._entries = MOST_IN_ALL, MOST_ENTRIES_IN_ALL
 
+    def facts(self, facts: Facts) -> dict[str, object]:
+        """Return the values that are known, and with them the `cut` of the line."""
+        fitting = {key: self.value(key, value) for key, value in facts.items() if value is not None}
+        return {**fitting, "cut": self.cut} if self.cut else fitting
+
     def value(self, key: str, value: object) -> object:
         """Return the value of a key."""
-        if isinstance(value, Copied):
-            return self._copied(key, value.captured)
         if isinstance(value, CapturedText):
-            return self._captured(key, value)
+            text = self._captured(key, value)
+            if isinstance(value, Copied) and value.omitted_bytes:
+                already = self.cut.get(key, {"bytes": 0})["bytes"]
+                self._note(key, bytes=value.omitted_bytes + already, at=self.gaps[key])
+            return text
         self._room, self._entries = MOST_IN_ALL, MOST_ENTRIES_IN_ALL
         return self._plain(key, value, 0)
 
@@ -317,13 +309,6 @@ class Fitting:
             self._note(key, bytes=missing, at=len(head))
         self.gaps[key] = len(head)
         return head + tail
-
-    def _copied(self, key: str, captured: CapturedText) -> str:
-        text = self._captured(key, captured)
-        if captured.omitted_bytes:
-            already = self.cut.get(key, {"bytes": 0})["bytes"]
-            self._note(key, bytes=captured.omitted_bytes + already, at=self.gaps[key])
-        return text
 
     def _note(self, key: str, **missing: int) -> None:
         if len(self.cut) < MOST_CUTS or key in self.cut:

@@ -6,7 +6,6 @@ It is imported only where `opentelemetry` is in use already.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from opentelemetry import metrics, trace
@@ -111,34 +110,22 @@ class Telemetry:
         mark.end()
 
 
-@dataclass(frozen=True, slots=True)
 class _Instruments:
-    """What is measured."""
-
-    active: metrics.UpDownCounter
-    operations: metrics.Counter
-    duration: metrics.Histogram
-    waited: metrics.Histogram
-    output: metrics.Histogram
-    moved: metrics.Histogram
-
     def __init__(self, meter: metrics.Meter) -> None:
-        made = {
-            "active": meter.create_up_down_counter(f"{NAME}.active", "{operation}", "What goes on now."),
-            "operations": meter.create_counter(f"{NAME}.operations", "{operation}", "What has ended."),
-            "duration": meter.create_histogram(f"{NAME}.duration", "s", "From the beginning to the end."),
+        self.active = meter.create_up_down_counter(f"{NAME}.active", "{operation}", "What goes on now.")
+        self._operations = meter.create_counter(f"{NAME}.operations", "{operation}", "What has ended.")
+        self._duration = meter.create_histogram(f"{NAME}.duration", "s", "From the beginning to the end.")
+        self._of_endings = {
             "waited": meter.create_histogram(f"{NAME}.waited", "s", "Of that, before the target was told."),
-            "output": meter.create_histogram(f"{NAME}.output.size", "By", "What commands and scripts printed."),
-            "moved": meter.create_histogram(f"{NAME}.transfer.size", "By", "What transfers moved."),
+            "output_bytes": meter.create_histogram(f"{NAME}.output.size", "By", "What commands and scripts printed."),
+            "bytes": meter.create_histogram(f"{NAME}.transfer.size", "By", "What transfers moved."),
         }
-        for name, instrument in made.items():
-            object.__setattr__(self, name, instrument)
 
     def measure(self, operation: Operation, dimensions: Mapping[str, str], outcome: Mapping[str, str]) -> None:
-        """Take the measurements of one thing that has ended."""
-        self.operations.add(1, outcome)
-        self.duration.record(operation.seconds, outcome)
-        for key, histogram in (("waited", self.waited), ("output_bytes", self.output), ("bytes", self.moved)):
+        """Measure an operation that has ended."""
+        self._operations.add(1, outcome)
+        self._duration.record(operation.seconds, outcome)
+        for key, histogram in self._of_endings.items():
             value = operation.ending.get(key)
             if isinstance(value, int | float):
                 histogram.record(value, dimensions)

@@ -40,10 +40,7 @@ _OPEN_TERMINAL = 'exec <>"$0" >&0 2>&0; exec "$@"'
 class Child(Protocol):
     """The process that a stream leads to, in the words of `subprocess.Popen`."""
 
-    def poll(self) -> int | None:
-        """Return the exit code, None while it runs."""
-
-    def wait(self, timeout: float | None = None) -> int:
+    def wait(self) -> int:
         """Wait for its end, and return the exit code."""
 
     def kill(self) -> None:

@@ -171,7 +171,7 @@ class PersistentShellEnvironment(BaseEnvironment):
         """
         return self.target_stays
 
-    def has_no_process(self, marker: str, but: Collection[int]) -> bool:
+    def has_no_process(self, marker: str, but: Collection[int]) -> Awaitable[bool] | bool:
         """Whether it is certain, without asking in the target, that no process but some there has a marker.
 
         For that of the whole environment, that none has its number either, see `dialect.commands.branding`.
@@ -186,7 +186,7 @@ class PersistentShellEnvironment(BaseEnvironment):
             brand: Its number, or a pattern for numbers, see `dialect.commands.branding`.
         """
 
-    def newcomers(self, brand: int | None) -> Callable[[str], bool] | None:
+    def newcomers(self, brand: int | None) -> Callable[[str], Awaitable[bool]] | None:
         """Return what says, for a command that begins now, whether a process may have its marker or its number.
 
         None if that has to be asked in the target.

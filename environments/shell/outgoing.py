@@ -67,13 +67,14 @@ class Outgoing:
 
     def _done(self) -> None:
         self._poller.watch_writable(self._descriptor, None)
-        if self._room:
-            self._room.set()
+        room, self._room = self._room, None
+        if room:
+            room.set()
 
     async def drain(self) -> None:
-        """Wait until everything is written, or nobody reads any more."""
+        """Wait until everything is written, or cannot be written any more. Several tasks may wait."""
         if self._unsent:
-            self._room = asyncio.Event()
+            self._room = self._room or asyncio.Event()
             await self._room.wait()
 
     def close_write(self) -> None:

@@ -8,7 +8,7 @@ import itertools
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -146,8 +146,8 @@ class ShellProcess(Process):
         self._callbacks: list[Callable[[int | None], object]] = []
         self.done: asyncio.Future[None] = current().loop.create_future()
         self._input_closed = False
-        self.find_left: Callable[[str], bool] | None = None
-        """Says at no cost whether processes may be left of a command that has ended."""
+        self.find_left: Callable[[str], Awaitable[bool]] | None = None
+        """Looks, without the target, whether processes may be left of a command that has ended."""
 
     # On the loop.
 
@@ -207,7 +207,7 @@ class ShellProcess(Process):
         await shielded(self.done)
         if self.running_command.reason is None and self._life.is_open:
             self.running_command.reason = "sweep"
-            if self.find_left and not await in_worker(self.find_left, self.running_command.marker):
+            if self.find_left and not await self.find_left(self.running_command.marker):
                 return
             await self.running_command.tree().end(self._grace, running=False)
 

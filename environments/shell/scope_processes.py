@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from environments.errors import TerminalError
-from environments.loop import in_worker, run
+from environments.loop import run
 from environments.process import GRACE
 from environments.shell.kill import Quarry
 from environments.shell.lifecycle import answered
@@ -60,7 +60,7 @@ class ScopeProcesses:
         for tree in self._trees:
             await tree.end(GRACE, running=False)
         markers = "\n".join(self._markers)
-        if self._shell is None or (self._find_left and not await in_worker(self._find_left, markers)):
+        if self._shell is None or (self._find_left and not await self._find_left(markers)):
             return
         if not await answered(self._shells.env.has_no_process, markers, ()):
             tree = self._shells.control.tree(Quarry(markers, type(self._shell.dialect)))

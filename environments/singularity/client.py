@@ -12,7 +12,8 @@ from environments.claim import Claim
 from environments.errors import EnvironmentStartError
 from environments.model_view import plain
 from environments.owner import Owner
-from environments.singularity.machine import THIS_MACHINE, Machine
+from environments.shell.host import run_there
+from environments.singularity.machine import ONLY_KEPT, THIS_MACHINE, Machine
 from environments.starting import current_start, unstoppable
 
 PROGRAMS = ("apptainer", "singularity")
@@ -20,7 +21,7 @@ DEFAULT_IMAGE = "docker://python:3.12-slim"
 CLAIM_POLL = 0.2
 """Seconds between looks at a pull that another process has under way."""
 _URI = re.compile(r"[a-z][a-z0-9+.-]*://")
-_STARTER_ERROR = re.compile(r"ERROR\s*:")
+_ERROR = re.compile(r"ERROR\s*:")
 _LEVEL = re.compile(r"^(FATAL|ERROR)\s*:")
 _NAMESPACES = (
     "Without root it needs user namespaces, which are off for this user: have them allowed (sysctl "
@@ -40,15 +41,12 @@ class Outcome:
     @property
     def reason(self) -> str:
         """The line with the reason of a failure."""
-        lines = [
-            line.strip() for line in plain(self.text).splitlines() if line.strip() and not line.startswith("INFO:")
-        ]
-        fatal = [line for line in lines if line.startswith("FATAL:")]
-        # If its starter, a program of its own, fails, the last line is no more than that.
-        starter = (
-            [line for line in lines if _STARTER_ERROR.match(line)] if "executing starter" in "".join(fatal) else []
-        )
-        return _LEVEL.sub("", (starter or fatal or lines or ["it gave no reason"])[0]).strip()
+        lines = [line.strip() for line in plain(self.text).splitlines()]
+        lines = [line for line in lines if line and not line.startswith("INFO:")]
+        found = [line for line in lines if line.startswith("FATAL:")] or lines
+        if "executing starter" in "".join(found):  # a program of its own, whose errors stand before
+            found = [line for line in lines if _ERROR.match(line)] or found
+        return _LEVEL.sub("", found[0] if found else "it gave no reason").strip()
 
     @property
     def advice(self) -> str:
@@ -80,19 +78,29 @@ class Client:
         return cls(program, machine)
 
     def run(
-        self, *arguments: str, whole_environment: bool = False, on_line: Callable[[str], object] | None = None
+        self,
+        *arguments: str,
+        whole_environment: bool = False,
+        is_short: bool = False,
+        on_line: Callable[[str], object] | None = None,
     ) -> Outcome:
         """Run the program to its end, or end it when the start that needs it is stopped.
 
         Args:
             arguments: The arguments behind the program's name; they show in the process list.
             whole_environment: Whether it sees all variables there (here: of this process), as a pull does for its
-                credentials and proxies.
+                credentials and proxies, and not only those by which the engine finds files.
+            is_short: Whether it starts no other program. One that does is watched by a process, which takes a few ms.
             on_line: Receives each line that it prints.
+
+        Raises:
+            StartStoppedError: It was ended.
         """
         argv = [self.program, *arguments]
-        code, text = self.machine.run(argv, whole_environment=whole_environment, on_line=on_line)
-        return Outcome(code == 0, text)
+        if not whole_environment:
+            argv = ["/bin/sh", "-c", ONLY_KEPT, "sh", *argv]
+        done = run_there(self.machine.host, argv, on_line, guarded=not is_short)
+        return Outcome(done.exit_code == 0, done.output + done.errors)
 
 
 def resolve_image(client: Client, image: str | None) -> str:
@@ -160,13 +168,13 @@ def _pulled(client: Client, uri: str) -> PurePosixPath:
 
 
 def _pull(client: Client, uri: str, into: PurePosixPath) -> None:
-    start, what = current_start(), f"pulling {uri}"
-    start.tell(what)
+    start = current_start()
+    start.tell(f"pulling {uri}")
 
     def tell(line: str) -> None:
-        head, _, text = line.partition(":")
-        if head == "INFO" and text.strip():
-            start.tell(f"{what}: {text.strip()}")
+        level, _, text = line.partition(":")
+        if level == "INFO" and text.strip():
+            start.tell(f"pulling {uri}: {text.strip()}")
 
     outcome = client.run("pull", "--force", str(into), uri, whole_environment=True, on_line=tell)
     if not outcome.ok:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import PurePosixPath
 
 from environments.claim import SharedClaim
@@ -17,7 +16,7 @@ from environments.shell.stream import Stream, Terminal
 from environments.singularity.client import Client, claim_name, resolve_image
 from environments.singularity.instance import Instance, orphans, records, remove
 from environments.singularity.listing import list_targets
-from environments.singularity.machine import THIS_MACHINE, machine_of, reached
+from environments.singularity.machine import machine_of, reached
 from environments.singularity.options import kept_key, limits, start_options
 from environments.singularity.settings import SingularitySettings
 from environments.sources import load_settings
@@ -41,7 +40,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._machine = machine_of(settings)
-        self.max_streams = self._machine.max_streams
+        self.max_streams = self._machine.host.max_streams
         super().__init__(settings)
         self._joined = SingularitySettings.of(settings).instance
         """The name of another's instance; None for one of its own."""
@@ -61,16 +60,15 @@ class SingularityEnvironment(PersistentShellEnvironment):
         """Look for the program, see `BaseEnvironment`."""
         with reached(settings) as machine:
             client = Client.found(machine)
-            return f"{client.run('--version').text.strip()} at {client.program}{machine.where}"
+            return f"{client.run('--version', is_short=True).text.strip()} at {client.program}{machine.where}"
 
     @classmethod
     def list_targets(cls) -> Iterator[FoundTarget]:
         """Go through the instances, and what is kept of earlier ones, see `BaseEnvironment`."""
         settings = load_settings("singularity")
         if settings.over:
-            with reached(settings) as machine:
-                yield from list_targets(machine, partial(reached, settings))
-        yield from list_targets(THIS_MACHINE, partial(reached, replace(settings, over=None, own_over=None)))
+            yield from list_targets(settings)
+        yield from list_targets(replace(settings, over=None, own_over=None))
 
     # Properties of the target.
 
@@ -217,7 +215,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         try:
             self._end_instance()
         finally:
-            self._machine.leave()
+            self._machine.host.stop_target()
 
     def _end_instance(self) -> None:
         client, instance, claim = self._client, self._instance, self._claim
@@ -236,7 +234,7 @@ class SingularityEnvironment(PersistentShellEnvironment):
         client, instance = self._running()
         # A login over SSH may have less on its PATH.
         program = client.program if self._machine.place else PurePosixPath(client.program).name
-        enter = self._machine.way_in((program, "shell", "--pwd", cwd, f"instance://{instance.name}"))
+        enter = self._machine.host.way_in((program, "shell", "--pwd", cwd, f"instance://{instance.name}"))
         return Target("singularity", "instance", instance.name, instance.name, self._machine.name, enter)
 
     def find_address(self, port: int) -> Address:
@@ -247,9 +245,9 @@ class SingularityEnvironment(PersistentShellEnvironment):
         self.ensure_started()
         _, instance = self._running()
         if not instance.has_own_network:
-            return self._machine.address("127.0.0.1", port)
+            return self._machine.host.forwarded("127.0.0.1", port)
         if instance.record.ip:
-            return self._machine.address(instance.record.ip, port)
+            return self._machine.host.forwarded(instance.record.ip, port)
         raise UnsupportedError(
             f"backend 'singularity': instance {instance.name} has no network that its machine is on, so that no port "
             "of it can be reached; leave network on"

@@ -77,11 +77,10 @@ _END = f"""\
 {_SEE}
 exiting=counts
 gone() {{
-    left=$(($3 * 100))
+    looks=0
     while see "$1" && [ "$start" = "$2" ]; do
-        [ $left -gt 0 ] || return
-        left=$((left - 1))
-        sleep 0.01
+        [ $((looks += 1)) -le $(($3 * 50)) ] || return
+        if [ $looks -le 50 ]; then sleep 0.001; else sleep 0.02; fi
     done
 }}
 kill_and_wait() {{ see "$1" && [ "$start" = "$2" ] && kill -KILL "$1" 2>/dev/null; gone "$@"; }}
@@ -117,7 +116,7 @@ def records(client: Client, name: str | None = None) -> list[Record]:
     Raises:
         TerminalError: The engine could not list them.
     """
-    outcome = client.run("--silent", "instance", "list", "--json", *([name] if name else []))
+    outcome = client.run("--silent", "instance", "list", "--json", *([name] if name else []), is_short=True)
     if not outcome.ok:
         raise TerminalError(f"backend 'singularity' cannot list instances: {outcome.reason}")
     found, _ = json.JSONDecoder().raw_decode(outcome.text.lstrip())
@@ -238,15 +237,16 @@ class Instance:
 
     def memory_kills(self, machine: Machine) -> int:
         """Return how many of its processes the kernel has ended for want of memory; 0 if it has no limits."""
-        for line in self.cgroups.splitlines() if self.has_own_cgroup else ():
+        if not self.has_own_cgroup:
+            return 0
+        files = []
+        for line in self.cgroups.splitlines():
             _, controllers, path = line.split(":", 2)
-            is_unified = controllers == ""
-            if not is_unified and "memory" not in controllers.split(","):
-                continue
-            place = _CGROUPS / ("" if is_unified else "memory") / path.lstrip("/")
-            if events := machine.read(place / ("memory.events" if is_unified else "memory.oom_control")):
-                return kills(events)
-        return 0
+            if not controllers:
+                files.append(_CGROUPS / path.lstrip("/") / "memory.events")
+            elif "memory" in controllers.split(","):
+                files.append(_CGROUPS / "memory" / path.lstrip("/") / "memory.oom_control")
+        return max(map(kills, machine.read_all(*files)), default=0)
 
     def end(self, client: Client) -> None:
         """End all its processes, and wait until the engine has freed its resources.

@@ -6,9 +6,8 @@ The host is this machine, whose streams are child processes, or another one, who
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import Literal
 
 from environments.errors import TerminalError
 from environments.settings import EnvironmentSettings, hermes_home
@@ -32,10 +31,11 @@ _KEPT_VARIABLES = (
 """Variables that the engine needs to find its own files. Others are options, such as binds, that no setting asks for,
 or go into the container."""
 _SET_VARIABLES = ("APPTAINER_NO_EVAL=1", "SINGULARITY_NO_EVAL=1")
-"""A $( ) in a value would be run."""
-_ONLY_KEPT = " ".join(
+"""Without them, a $( ) in a value is run."""
+ONLY_KEPT = " ".join(
     ["exec env -i", *_SET_VARIABLES, *(f'${{{name}+"{name}=${name}"}}' for name in _KEPT_VARIABLES), '"$@"']
 )
+"""Shell text that runs its parameters as a program with these variables alone."""
 # Of a program on another machine's PATH: a shell without a login may have less there than a person sees.
 _FIND = """\
 login=$1; shift
@@ -59,35 +59,26 @@ done
 """
 _READ = """for path do cat -- "$path" 2>/dev/null; printf '\\0'; done"""
 
-Kind = Literal["", "file", "directory"]
 
-
-class ThisMachine:
-    """This machine as a host, see `RemoteHost`."""
+class _ThisMachine:
+    """This machine as a host, see `RemoteHost`. It is always up."""
 
     place = ""
     max_streams: int | None = None
 
-    def start_target(self) -> None:
-        """Do nothing: it is up."""
+    def start_target(self) -> None: ...
 
-    def stop_target(self) -> None:
-        """Do nothing: it stays up."""
+    def stop_target(self) -> None: ...
 
-    def target_loss(self) -> str | None:
-        """Return None: it is never lost."""
-        return None
+    def target_loss(self) -> None: ...
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
-        """Start a program, see `RemoteHost`."""
         return _LocalStream(argv, terminal=terminal)
 
     def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return the command, see `RemoteHost`."""
         return tuple(command)
 
     def forwarded(self, host: str, port: int) -> Address:
-        """Return the address as it is, see `RemoteHost`."""
         return Address(host, port)
 
 
@@ -113,18 +104,16 @@ class Machine:
     """
 
     def __init__(self, host: RemoteHost) -> None:
-        self._host = host
+        self.host = host
         self._is_reached = False
         self._folder: PurePosixPath | None = None
-        self.max_streams = host.max_streams
-        """How many streams to it there should be at once; None is as many as are asked for."""
 
     # The link to it.
 
     @property
     def place(self) -> str:
         """Its address, to tell it from others; empty for this machine."""
-        return self._host.place
+        return self.host.place
 
     @property
     def where(self) -> str:
@@ -138,48 +127,17 @@ class Machine:
 
     def reach(self) -> bool:
         """Connect to it where that is needed, and return whether the link had been lost."""
-        lost = self._is_reached and self._host.target_loss() is not None
+        lost = self.loss() is not None
         if lost or not self._is_reached:
-            self._host.start_target()
+            self.host.start_target()
             self._is_reached = True
         return lost
 
     def loss(self) -> str | None:
         """Return the reason if it cannot be reached any more."""
-        return self._host.target_loss() if self._is_reached else None
-
-    def leave(self) -> None:
-        """Disconnect from it, for good."""
-        self._host.stop_target()
-
-    def way_in(self, command: Sequence[str]) -> tuple[str, ...]:
-        """Return the command by which a person runs a command there on a terminal, see `Target.enter`."""
-        return self._host.way_in(command)
-
-    def address(self, host: str, port: int) -> Address:
-        """Return an address here for one that the machine can reach, see `BaseEnvironment.address`."""
-        return self._host.forwarded(host, port)
+        return self.host.target_loss() if self._is_reached else None
 
     # Programs.
-
-    def run(
-        self, argv: Sequence[str], *, whole_environment: bool, on_line: Callable[[str], object] | None
-    ) -> tuple[int, str]:
-        """Run a program, and return its exit code and its output, with standard output first.
-
-        When the start of the current thread is stopped, the program is ended with all that it has started.
-
-        Args:
-            argv: The program and its arguments.
-            whole_environment: Whether it sees all variables there, and not only those by which the engine finds files.
-            on_line: Receives each line as it comes.
-
-        Raises:
-            StartStoppedError: It was ended.
-        """
-        kept = argv if whole_environment else ["/bin/sh", "-c", _ONLY_KEPT, "sh", *argv]
-        done = run_there(self._host, kept, on_line)
-        return done.exit_code, done.output + done.errors
 
     def open_stream(self, argv: Sequence[str], terminal: Terminal | None, check: str, *arguments: str) -> Stream:
         """Start a program in `/` that sees the variables by which the engine finds files, and no other.
@@ -190,8 +148,8 @@ class Machine:
             check: Shell text that is run before it, and that may exit.
             arguments: The positional parameters of that text, which it shifts away.
         """
-        text = f"{check}\ncd /\n{_ONLY_KEPT}"
-        return self._host.open_stream(["/bin/sh", "-c", text, "sh", *arguments, *argv], terminal)
+        text = f"{check}\ncd /\n{ONLY_KEPT}"
+        return self.host.open_stream(["/bin/sh", "-c", text, "sh", *arguments, *argv], terminal)
 
     def ask(self, script: str, *arguments: str) -> str:
         """Return the output of shell text.
@@ -199,7 +157,7 @@ class Machine:
         Raises:
             TerminalError: It failed.
         """
-        done = run_there(self._host, ["/bin/sh", "-c", script, "sh", *arguments], guarded=False)
+        done = run_there(self.host, ["/bin/sh", "-c", script, "sh", *arguments], guarded=False)
         if done.exit_code != 0:
             why = done.errors.strip() or f"a command ended with exit code {done.exit_code}"
             raise TerminalError(f"backend 'singularity'{self.where}: {why}")
@@ -220,16 +178,16 @@ class Machine:
         self._folder = self._folder or PurePosixPath(self.ask(_FOLDER))
         return self._folder
 
-    def look(self, *paths: str) -> list[tuple[PurePosixPath, Kind]]:
-        """Return each path as an absolute one, with its kind. A relative one begins at the home of another machine."""
-        fields = self.ask(_LOOK, self.place, *paths).split("\0")
-        kinds: dict[str, Kind] = {"directory": "directory", "file": "file"}
-        return [
-            (PurePosixPath(path), kinds.get(kind, "")) for path, kind in zip(fields[::2], fields[1::2], strict=False)
-        ]
+    def look(self, *paths: str) -> list[tuple[PurePosixPath, str]]:
+        """Return each path as an absolute one, with its kind. A relative one begins at the home of another machine.
 
-    def kind(self, path: PurePosixPath) -> Kind:
-        """Return the kind of a path; empty if there is nothing."""
+        The kind is `directory`, `file` for all others, and empty if there is nothing.
+        """
+        fields = self.ask(_LOOK, self.place, *paths).split("\0")
+        return [(PurePosixPath(path), kind) for path, kind in zip(fields[::2], fields[1::2], strict=False)]
+
+    def kind(self, path: PurePosixPath) -> str:
+        """Return the kind of a path, see `look`."""
         return self.look(str(path))[0][1]
 
     def size(self, path: PurePosixPath) -> int:
@@ -239,10 +197,6 @@ class Machine:
     def disk_usage(self, path: PurePosixPath) -> int:
         """Return the bytes of disk that a file or a directory takes, as far as it may be read."""
         return int(self.ask('du -sk -- "$1" 2>/dev/null || :', str(path)).partition("\t")[0] or 0) * 1024
-
-    def read(self, path: PurePosixPath) -> str:
-        """Return the text of a small file; nothing if it cannot be read."""
-        return self.read_all(path)[0]
 
     def read_all(self, *paths: PurePosixPath) -> list[str]:
         """Return the text of each of some small files; nothing of one that cannot be read."""
@@ -273,7 +227,7 @@ class Machine:
         self.ask('chmod -R u+rwX -- "$@" 2>/dev/null; rm -rf -- "$@"', *map(str, paths))
 
 
-THIS_MACHINE = Machine(ThisMachine())
+THIS_MACHINE = Machine(_ThisMachine())
 
 
 def machine_of(settings: EnvironmentSettings) -> Machine:
@@ -294,4 +248,4 @@ def reached(settings: EnvironmentSettings) -> Iterator[Machine]:
         machine.reach()
         yield machine
     finally:
-        machine.leave()
+        machine.host.stop_target()

@@ -7,7 +7,6 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError, UnsupportedError
@@ -28,7 +27,8 @@ SMALLEST_DISK = 64
 """MB below which the engine makes no file system."""
 MEGABYTE = 1024 * 1024
 ABOUT = "about.json"
-"""The file that describes kept files."""
+"""The file beside kept files with their `task`, their `image`, and when they were `created`, in seconds since the
+epoch."""
 
 
 def limits(settings: EnvironmentSettings) -> dict[str, str]:
@@ -71,35 +71,35 @@ def start_options(settings: EnvironmentSettings, machine: Machine) -> list[str]:
 
 def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> TerminalError:
     """Return the error for a start that failed: of the setting that the engine cannot do here, if it is one."""
-    text = outcome.text
-    low = text.lower()
+    low = outcome.text.lower()
     asked = list(limits(settings))
     names: list[str] = []
     why = ""
+
+    def line(*words: str) -> str:
+        lines = outcome.text.splitlines()
+        return next(line for line in lines if any(word in line.lower() for word in words)).strip()
+
     if "unknown flag" in low:
         flags = {**LIMITS, "network": "--net", "gpu": "--nv"}
         names = [name for name, flag in flags.items() if flag in low]
         why = "this version of the engine lacks the option"
     elif "cpus value" in low:
         names = ["container_cpu"]
-        why = _line_with(text, "cpus value").removeprefix("FATAL:").strip()
+        why = line("cpus value").removeprefix("FATAL:").strip()
     elif asked and "cgroup" in low:
         names = asked
-        why = "the engine needs root here, or cgroups v2 with systemd, and reports: " + _line_with(text, "cgroup")
+        why = "the engine needs root here, or cgroups v2 with systemd, and reports: " + line("cgroup")
     elif settings.container_disk and ("loop device" in low or "fuse" in low):
         names = ["container_disk"]
-        why = "the engine cannot mount a file system of fixed size: " + _line_with(text, "loop device", "fuse")
+        why = "the engine cannot mount a file system of fixed size: " + line("loop device", "fuse")
     elif SingularitySettings.of(settings).network != "full" and "network" in low:
         names = ["network"]
-        why = _line_with(text, "network")
+        why = line("network")
     if not names:
         return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}{outcome.advice}")
     message = f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
     return UnheldLimitsError(message, names, why)
-
-
-def _line_with(text: str, *words: str) -> str:
-    return next((line for line in text.splitlines() if any(word in line.lower() for word in words)), text).strip()
 
 
 def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:
@@ -133,11 +133,10 @@ def refuse_limits_without_effect(settings: EnvironmentSettings, cgroups: str, ma
     if not asked or unified is None:
         return
     folder = _CGROUPS / unified
-    (_, controllers), (_, kind) = machine.look(str(_CGROUPS / "cgroup.controllers"), str(folder))
-    if not controllers or kind != "directory":
+    if not all(kind for _, kind in machine.look(str(_CGROUPS / "cgroup.controllers"), str(folder))):
         return
-    for name, found in zip(asked, machine.read_all(*(folder / _UNIFIED[name] for name in asked)), strict=True):
-        if not found or found.startswith("max"):
+    for name, value in zip(asked, machine.read_all(*(folder / _UNIFIED[name] for name in asked)), strict=True):
+        if not value or value.startswith("max"):
             why = "the cgroup controller for it is not delegated to this user"
             raise UnheldLimitsError(
                 f"backend 'singularity' cannot enforce {name} here: {why}; have systemd delegate it, or leave {name} "
@@ -148,35 +147,6 @@ def refuse_limits_without_effect(settings: EnvironmentSettings, cgroups: str, ma
 
 
 # The writable layer: in memory, in a file of fixed size, or in a directory or file that outlives the instance.
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """The description of kept files, which is stored beside them."""
-
-    task: str = ""
-    image: str = ""
-    created: float | None = None
-    """When they were begun, in seconds since the epoch."""
-
-    @classmethod
-    def new(cls, task: str, image: str) -> About:
-        """Return the description of files that are begun now."""
-        return cls(task, image, time.time())
-
-    @classmethod
-    def read(cls, text: str) -> About:
-        """Return the description in the text of a file; an empty one if it is no description."""
-        try:
-            found = json.loads(text)
-            created = found.get("created")
-            return cls(str(found.get("task", "")), str(found.get("image", "")), float(created) if created else None)
-        except (ValueError, TypeError, AttributeError):
-            return cls()
-
-    def written(self) -> str:
-        """Return the text of the file."""
-        return json.dumps(asdict(self)) + "\n"
 
 
 @contextlib.contextmanager
@@ -196,9 +166,7 @@ def overlay(client: Client, settings: EnvironmentSettings, image: str) -> Iterat
         if settings.container_persistent or settings.container_disk:
             raise SettingsError(
                 "backend 'singularity': read_only leaves nothing to keep or to limit; unset it, or "
-                "container_persistent "
-                "and "
-                "container_disk"
+                "container_persistent and container_disk"
             )
         yield []
     elif settings.container_persistent:
@@ -232,7 +200,8 @@ def _kept(client: Client, settings: EnvironmentSettings, image: str) -> PurePosi
             f"made; set it as it was, or remove {place}"
         )
     if not (has_folder or has_file):
-        machine.write(place / ABOUT, About.new(settings.task_id, image).written())
+        about = {"task": settings.task_id, "image": image, "created": time.time()}
+        machine.write(place / ABOUT, json.dumps(about) + "\n")
     if not disk:
         machine.make_folder(folder)
         return folder

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import getpass
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,16 +69,23 @@ def resolve(settings: SSHSettings) -> Route:
     return _route(text, settings.host, user=settings.user, port=settings.port, key=key)
 
 
-def _check_host(host: str) -> None:
+def _split(place: str) -> tuple[str, str, str]:
+    """Return the user, the host and the port of `[ssh://][user@]host[:port]`; each is empty if it is not given."""
+    user, _, place = place.removeprefix("ssh://").rpartition("@")
+    host, colon, port = place.rpartition(":")
+    if not colon or place.endswith("]") or (":" in host and not host.endswith("]")):  # an IPv6 address's own colons
+        host, port = place, ""
+    return user, host.strip("[]"), port
+
+
+def _check_host(given: str) -> None:
     """Refuse a host with a user, a port or a scheme, which have settings of their own."""
-    user, _, place = host.removeprefix("ssh://").rpartition("@")
-    name, colon, port = place.rpartition(":")
-    has_port = bool(colon) and port.isdigit() and (":" not in name or name.endswith("]"))
-    if host == place and not has_port:
+    user, host, port = _split(given)
+    if given.strip("[]") == host:
         return
-    values = {"HOST": name.strip("[]") if has_port else place, "USER": user, "PORT": port if has_port else ""}
+    values = {"HOST": host, "USER": user, "PORT": port}
     instead = " ".join(f"TERMINAL_SSH_{name}={value}" for name, value in values.items() if value)
-    raise SettingsError(f"backend 'ssh': host is {host!r}, and should be the host alone; set {instead}")
+    raise SettingsError(f"backend 'ssh': host is {given!r}, and should be the host alone; set {instead}")
 
 
 def _route(
@@ -115,11 +121,7 @@ def _route(
 
 def _jump(text: str, jump: str, via: Route | None, above: tuple[str, ...]) -> Route | None:
     """Return the route to a host of ProxyJump. One under `Host *` holds for all hosts but itself."""
-    user, _, place = jump.removeprefix("ssh://").rpartition("@")
-    host, colon, port = place.rpartition(":")
-    if not colon or place.endswith("]"):  # the colons of an IPv6 address stand in brackets
-        host, port = place, ""
-    host = host.strip("[]")
+    user, host, port = _split(jump)
     if port and not port.isdigit():
         raise SettingsError(f"ProxyJump {jump!r} has no valid port; write it as user@host:port")
     if host in above:
@@ -188,19 +190,3 @@ def _included(patterns: list[str], path: Path) -> Iterator[Path]:
         full = path.parent / Path(pattern.strip('"')).expanduser()
         root = Path(full.anchor)
         yield from sorted(root.glob(str(full.relative_to(root))))
-
-
-def login_command(own: SSHSettings, route: Route, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the command to log in at the host of the settings by hand. It prompts for secrets, and holds none.
-
-    The name of the host is that of the settings, so that the rest of the SSH client's configuration holds for it.
-
-    Args:
-        own: The settings.
-        route: The route that they lead to.
-        command: The program to run there on a terminal; the login shell, if it is empty.
-    """
-    config = ("-F", str(Path(own.config).expanduser())) if own.config else ()
-    key = ("-i", str(Path(own.key).expanduser())) if own.key else ()
-    login = ("ssh", *config, "-p", str(route.port), *key, f"{route.user}@{own.host}")
-    return (*login[:-1], "-t", login[-1], shlex.join(command)) if command else login

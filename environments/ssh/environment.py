@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import paramiko
 
@@ -17,13 +19,10 @@ from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.listing import list_environments
 from environments.shell.rescue import printed
 from environments.shell.stream import Stream, Terminal
-from environments.shell.transfer import Runner
 from environments.sources import load_settings
-from environments.ssh.config import Route, login_command, resolve
-from environments.ssh.files import SFTPFiles, SSHFiles
+from environments.ssh.config import Route, resolve
 from environments.ssh.forwarding import Forwarding
 from environments.ssh.link import Link
-from environments.ssh.login import Login
 from environments.ssh.settings import SSHSettings
 from environments.ssh.stream import LINK_ERRORS, SSHStream
 from environments.starting import StartLimits, current_start
@@ -48,7 +47,7 @@ class SSHEnvironment(PersistentShellEnvironment):
     has_other_way = True
     ends_with_program = True
     max_streams = 8
-    """OpenSSH allows 10: one is for SFTP, and one for the shell that ends a command."""
+    """OpenSSH allows 10; two are kept free, such as for the shell that ends a command."""
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
@@ -69,8 +68,6 @@ class SSHEnvironment(PersistentShellEnvironment):
         self._link_lock = threading.Lock()
         self._stopped = False
         self._forwarding = Forwarding(self._open_tcp)
-        self._sftp = SFTPFiles(self._open_channel, self.run_control, lambda: self.cwd)
-        self.files = SSHFiles(Runner(self), self._sftp, self.progress)
 
     @classmethod
     def probe(cls, settings: EnvironmentSettings) -> str:
@@ -140,7 +137,7 @@ class SSHEnvironment(PersistentShellEnvironment):
     async def _run_on_new_link(self, text: str) -> str | None:
         assert self._route
         with contextlib.suppress(EnvironmentStartError, *LINK_ERRORS):
-            link = await in_worker(Link, self._route, Login(self._own.password, self._own.passphrase))
+            link = await in_worker(Link, self._route, self._own)
             try:
                 channel = await in_worker(link.open_channel)
                 return await printed(await in_worker(SSHStream, channel, ["/bin/sh", "-c", text]))
@@ -154,12 +151,19 @@ class SSHEnvironment(PersistentShellEnvironment):
         return Target("ssh", "host", self._route.host, str(self._own.host), self._route.host, self.way_in())
 
     def way_in(self, command: Sequence[str] = ()) -> tuple[str, ...]:
-        """Return the command to log in there by hand, see `login_command`.
+        """Return the command to log in at the host by hand. It prompts for secrets, and holds none.
+
+        The name of the host is that of the settings, so that the rest of the SSH client's configuration holds for it.
 
         Args:
             command: The program to run there on a terminal; the login shell, if it is empty.
         """
-        return login_command(self._own, self._route or resolve(self._own), command)
+        own, route = self._own, self._route or resolve(self._own)
+        config = ("-F", str(Path(own.config).expanduser())) if own.config else ()
+        key = ("-i", str(Path(own.key).expanduser())) if own.key else ()
+        options = ("ssh", *config, "-p", str(route.port), *key)
+        login = f"{route.user}@{own.host}"
+        return (*options, "-t", login, shlex.join(command)) if command else (*options, login)
 
     def find_address(self, port: int) -> Address:
         """Return a port here that leads to one of the host, see `BaseEnvironment.address`."""
@@ -182,7 +186,6 @@ class SSHEnvironment(PersistentShellEnvironment):
     def stop_target(self) -> None:
         """Disconnect."""
         try:
-            self._sftp.close()
             run(lambda _: self._forwarding.close())
         finally:
             with self._link_lock:
@@ -243,8 +246,7 @@ class SSHEnvironment(PersistentShellEnvironment):
 
     def _connect(self) -> Link:
         assert self._route
-        login = Login(self._own.password, self._own.passphrase)
-        link = Link(self._route, login)
+        link = Link(self._route, self._own)
         self._links.append(link)
         return link
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import threading
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,8 +21,9 @@ from paramiko.packet import Packetizer
 from environments.errors import EnvironmentStartError
 from environments.loop import current, done_within, in_worker, spawn
 from environments.ssh.config import Route
-from environments.ssh.login import CONNECT_TIMEOUT, Login, check_host_keys, explained, log_in
-from environments.ssh.stream import LINK_ERRORS, WINDOW
+from environments.ssh.login import CONNECT_TIMEOUT, check_host_keys, explained
+from environments.ssh.settings import SSHSettings
+from environments.ssh.stream import LINK_ERRORS
 from environments.starting import current_start
 
 if TYPE_CHECKING:
@@ -67,13 +69,22 @@ def _exit_status(channel: int, name: str) -> paramiko.Message:
 
 
 class _Transport(paramiko.Transport):
-    """Opens channels on which nothing follows what closes them, see `_ChannelSender`."""
+    """Prefers fast ciphers, and opens channels on which nothing follows what closes them, see `_ChannelSender`."""
+
+    def __init__(self, sock: _SocketLike, /, **_: object) -> None:
+        super().__init__(sock, packetizer_class=_CountingPacketizer)
+        options = self.get_security_options()
+        options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
 
     def open_channel(self, *args: Any, **options: Any) -> paramiko.Channel:  # noqa: ANN401
         """Open a channel, see `paramiko.Transport`."""
-        channel = super().open_channel(*args, **options)
+        channel = super().open_channel(*args, **{"timeout": CONNECT_TIMEOUT, **options})
         channel.transport = cast("paramiko.Transport", _ChannelSender(self, channel))
         return channel
+
+    def open_tcp(self, host: str, port: int) -> paramiko.Channel:
+        """Open a channel to a port of a host, as the server knows it."""
+        return self.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0))
 
 
 class _ChannelSender:
@@ -108,20 +119,20 @@ class Link:
 
     Args:
         route: Where to connect to.
-        login: The secrets for that host. Hosts on the way there never see them.
+        own: The settings, with the secrets for that host. Hosts on the way there never see them.
 
     Raises:
         EnvironmentStartError: It cannot be reached, refuses the login, or shows another key than the known one.
     """
 
-    def __init__(self, route: Route, login: Login) -> None:
+    def __init__(self, route: Route, own: SSHSettings) -> None:
         self.route = route
         self._silence: str | None = None
         self._socket: socket.socket
         """The socket beneath all of the connections."""
         self._pinging: asyncio.Task[None] | None = None
         with contextlib.ExitStack() as opened:
-            self.transport = self._connect(route, login, opened)
+            self.transport = self._connect(route, own, opened)
             self._opened = opened.pop_all()
         assert isinstance(self.transport.packetizer, _CountingPacketizer)
         self._packets = self.transport.packetizer
@@ -151,44 +162,57 @@ class Link:
             EOFError, OSError, paramiko.SSHException: The server allows no more of them on this connection, or it is
                 gone, which `loss` tells: of two refusals at once, paramiko raises a ChannelException for one.
         """
-        return self.transport.open_session(window_size=WINDOW, timeout=CONNECT_TIMEOUT)
+        return self.transport.open_channel("session")
 
     def open_tcp(self, host: str, port: int) -> paramiko.Channel:
         """Open a channel to a port of a host, as the server knows it. Raises as `open_channel` does."""
-        there, here = (host, port), ("127.0.0.1", 0)
-        return self.transport.open_channel("direct-tcpip", there, here, window_size=WINDOW, timeout=CONNECT_TIMEOUT)
+        return self.transport.open_tcp(host, port)
 
     def close(self) -> None:
         """Close the connection and all its channels."""
         self._opened.close()
 
-    def _connect(self, route: Route, login: Login, opened: contextlib.ExitStack) -> paramiko.Transport:
+    def _connect(self, route: Route, own: SSHSettings, opened: contextlib.ExitStack) -> _Transport:
         client = paramiko.SSHClient()
+        name, port = route.known_as
         try:
             check_host_keys(client, route)
-            wire = self._wire(route, opened)
+            wire = self._wire(route, own, opened)
             opened.callback(wire.close)
             opened.callback(_disconnect, client)
             with self._breakable():
-                log_in(client, route, login, wire, _transport)
+                client.connect(
+                    name,
+                    port,
+                    route.user,
+                    own.password.get_secret_value() if own.password else None,
+                    key_filename=[str(path) for path in route.key_files],  # type: ignore[arg-type]  # a list may be given
+                    passphrase=own.passphrase.get_secret_value() if own.passphrase else None,
+                    allow_agent=route.other_keys,
+                    look_for_keys=not route.key_files,
+                    sock=wire,
+                    timeout=CONNECT_TIMEOUT,
+                    banner_timeout=CONNECT_TIMEOUT,
+                    auth_timeout=CONNECT_TIMEOUT,
+                    transport_factory=_Transport,
+                )
         except (*LINK_ERRORS, ValueError) as error:
             tried = client.get_transport()
             had_keys = tried is not None and tried.initial_kex_done
-            raise EnvironmentStartError(explained(route, login, error, had_keys=had_keys)) from error
+            raise EnvironmentStartError(explained(route, own, error, had_keys=had_keys)) from error
         transport = client.get_transport()
-        assert transport
+        assert isinstance(transport, _Transport)
         return transport
 
     def _breakable(self) -> AbstractContextManager[None]:
         """Return a context in which each wait for a connection fails when the start is stopped."""
         return current_start().aborting(partial(break_off, self._socket))
 
-    def _wire(self, route: Route, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
+    def _wire(self, route: Route, own: SSHSettings, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
         if route.via:
-            nearer = self._connect(route.via, Login(), opened)
-            there, here = (route.host, route.port), ("127.0.0.1", 0)
+            nearer = self._connect(route.via, replace(own, password=None, passphrase=None), opened)
             with self._breakable():
-                return nearer.open_channel("direct-tcpip", there, here, timeout=CONNECT_TIMEOUT)
+                return nearer.open_tcp(route.host, route.port)
         if route.proxy_command:
             self._socket = proxied(route.proxy_command, opened)
             return self._socket
@@ -230,13 +254,6 @@ def _disconnect(client: paramiko.SSHClient) -> None:
     client.close()
     if transport:
         transport.join()  # its thread ends a moment after it is told to
-
-
-def _transport(sock: _SocketLike, /, **_: object) -> paramiko.Transport:
-    transport = _Transport(sock, packetizer_class=_CountingPacketizer)
-    options = transport.get_security_options()
-    options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
-    return transport
 
 
 # The wire under it: a TCP connection, or what a ProxyCommand makes.

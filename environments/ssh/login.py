@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
+import contextlib
 import os
 import re
 import socket
 import tempfile
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import paramiko
 from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from environments.log import logger
 from environments.ssh.config import DEFAULT_PORT, Route
-
-if TYPE_CHECKING:
-    from pydantic import SecretStr
+from environments.ssh.settings import SSHSettings
 
 log = logger(__name__)
 
@@ -32,67 +27,25 @@ _PUBLIC = re.compile(rb"(ssh|ecdsa|sk-\w+)-\S+ AAAA|---- BEGIN SSH2 PUBLIC KEY")
 _SHOWS_KEY = "Tell where the private key is by key (TERMINAL_SSH_KEY)"
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
-    """The secrets to log in with."""
-
-    password: SecretStr | None = None
-    passphrase: SecretStr | None = None
-
-
-def log_in(
-    client: paramiko.SSHClient,
-    route: Route,
-    login: Login,
-    wire: socket.socket | paramiko.Channel,
-    transport: Callable[..., paramiko.Transport],
-) -> None:
-    """Exchange keys with the server at the end of a wire, and log in.
-
-    Args:
-        client: The client, which checks the host's key.
-        route: The route to the host.
-        login: The secrets for it.
-        wire: The connection.
-        transport: Makes the transport over it.
-    """
-    name, port = route.known_as
-    client.connect(
-        name,
-        port,
-        route.user,
-        login.password.get_secret_value() if login.password else None,
-        key_filename=[str(path) for path in route.key_files],  # type: ignore[arg-type]  # a list may be given
-        passphrase=login.passphrase.get_secret_value() if login.passphrase else None,
-        allow_agent=route.other_keys,
-        look_for_keys=not route.key_files,
-        sock=wire,
-        timeout=CONNECT_TIMEOUT,
-        banner_timeout=CONNECT_TIMEOUT,
-        auth_timeout=CONNECT_TIMEOUT,
-        transport_factory=transport,
-    )
-
-
-def explained(route: Route, login: Login, error: Exception, *, had_keys: bool) -> str:
+def explained(route: Route, own: SSHSettings, error: Exception, *, had_keys: bool) -> str:
     """Return a message for a connection that failed, with the reason and the remedy.
 
     Args:
         route: Its route.
-        login: Its secrets.
+        own: The settings, with the secrets that were offered.
         error: The exception.
         had_keys: Whether the key exchange was done by then, so that logging in was next.
     """
-    return f"backend 'ssh' cannot connect to {route}: {_why(route, login, error, had_keys)}"
+    return f"backend 'ssh' cannot connect to {route}: {_why(route, own, error, had_keys)}"
 
 
-def _why(route: Route, login: Login, error: Exception, had_keys: bool) -> str:
+def _why(route: Route, own: SSHSettings, error: Exception, had_keys: bool) -> str:
     if isinstance(error, paramiko.BadHostKeyException):
         return _changed_key(route, error)
     if why := _why_not_reached(route, error):
         return why
     if had_keys or isinstance(error, paramiko.AuthenticationException):
-        return _refused(route, login, error)
+        return _refused(route, own, error)
     return f"{error or 'the connection was closed'}; check that an SSH server answers there, and its log"
 
 
@@ -112,15 +65,15 @@ def _why_not_reached(route: Route, error: Exception) -> str | None:
     return None
 
 
-def _refused(route: Route, login: Login, error: Exception) -> str:
+def _refused(route: Route, own: SSHSettings, error: Exception) -> str:
     """Return why the login failed: the keys that cannot be used, or else all that was offered."""
     usual = () if route.key_files else (Path("~/.ssh", name).expanduser() for name in _USUAL_KEYS)
     keys = [*route.key_files, *(path for path in usual if path.is_file())]
-    problems = [problem for path in keys if (problem := _problem(path, login))]
-    offered = [f"the key {path}" for path in keys if not _problem(path, login)]
+    problems = [problem for path in keys if (problem := _problem(path, own))]
+    offered = [f"the key {path}" for path in keys if not _problem(path, own)]
     in_agent = _keys_in_agent() if route.other_keys else 0
     offered += [f"{in_agent} of the agent"] if in_agent else []
-    offered += ["the password"] if login.password else []
+    offered += ["the password"] if own.password else []
     said = "; ".join(problems)
     if not offered:
         return said or f"there is nothing to log in with. {_SHOWS_KEY}, or {_about_agent(route)}"
@@ -131,7 +84,7 @@ def _refused(route: Route, login: Login, error: Exception) -> str:
     return f"{said}. Apart from that, {refused}" if said else refused
 
 
-def _problem(path: Path, login: Login) -> str | None:
+def _problem(path: Path, own: SSHSettings) -> str | None:
     """Return why a file cannot be used as a private key, and the remedy; None if it can."""
     try:
         data = path.read_bytes()
@@ -142,17 +95,17 @@ def _problem(path: Path, login: Login) -> str | None:
     try:
         paramiko.PKey.from_path(path)
     except (TypeError, paramiko.PasswordRequiredException):
-        return _locked(path, login)
+        return _locked(path, own)
     except (ValueError, paramiko.SSHException):
         return f"{path} is no private key that can be used. {_SHOWS_KEY}"
     return None
 
 
-def _locked(path: Path, login: Login) -> str | None:
-    if not login.passphrase:
+def _locked(path: Path, own: SSHSettings) -> str | None:
+    if not own.passphrase:
         return f"the key {path} has a passphrase; set TERMINAL_SSH_PASSPHRASE, or give it to an agent: ssh-add {path}"
     try:
-        paramiko.PKey.from_path(path, login.passphrase.get_secret_value().encode())  # type: ignore[arg-type]  # bytes
+        paramiko.PKey.from_path(path, own.passphrase.get_secret_value().encode())  # type: ignore[arg-type]  # bytes
     except (TypeError, ValueError, paramiko.SSHException):
         return (
             f"TERMINAL_SSH_PASSPHRASE does not open the key {path}, or it is damaged; `ssh-keygen -y -f {path}` tries "
@@ -173,11 +126,8 @@ def _public_key(path: Path) -> str:
 
 def _keys_in_agent() -> int:
     try:
-        agent = paramiko.Agent()
-        try:
+        with contextlib.closing(paramiko.Agent()) as agent:
             return len(agent.get_keys())
-        finally:
-            agent.close()
     except (paramiko.SSHException, OSError):
         return 0
 
@@ -234,20 +184,17 @@ _accepted: set[str] = set()
 
 
 def _append(file: Path, line: str) -> None:
-    """Append a line to a file, which is created if missing."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        size = os.fstat(descriptor).st_size
-        begin = "\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else ""
-        os.write(descriptor, f"{begin}{line}\n".encode())
-    finally:
-        os.close(descriptor)
+    file.touch(mode=0o600)
+    begin = "" if file.read_bytes()[-1:] in (b"", b"\n") else "\n"
+    with file.open("a", encoding="utf-8") as known_hosts:
+        known_hosts.write(f"{begin}{line}\n")
 
 
 def check_host_keys(client: paramiko.SSHClient, route: Route) -> None:
     """Have `client` check the server's key by the files of the route."""
-    lines = [line for file in route.known_hosts for line in _lines(file)]
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in route.known_hosts if file.is_file()]
+    lines = [line.strip() for text in texts for line in text.splitlines()]
     revoked = {words[3] for line in lines if line.startswith("@revoked") and len(words := line.split()) > 3}
     # paramiko fails on a whole file for one line that it does not understand.
     with tempfile.NamedTemporaryFile("w", encoding="utf-8") as understood:
@@ -256,12 +203,6 @@ def check_host_keys(client: paramiko.SSHClient, route: Route) -> None:
         client.load_system_host_keys(understood.name)
     accept = AcceptNew(route.known_hosts[0] if route.known_hosts else None, revoked)
     client.set_missing_host_key_policy(accept if route.accept_new else paramiko.RejectPolicy())
-
-
-def _lines(file: Path) -> list[str]:
-    if not file.is_file():
-        return []
-    return [line.strip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines()]
 
 
 def _is_understood(line: str) -> bool:
@@ -274,22 +215,15 @@ def _is_understood(line: str) -> bool:
 
 
 def _changed_key(route: Route, error: paramiko.BadHostKeyException) -> str:
-    """Return a message that the host shows another key than the known one, and the remedy."""
     name, port = route.known_as
     named = name if port == DEFAULT_PORT else f"[{name}]:{port}"
+    removal = "; ".join(f"ssh-keygen -R '{named}' -f {file}" for file in route.known_hosts if file.is_file())
     return (
         f"the host key of {named} has changed: known is {_fingerprint(error.expected_key)}, the server shows "
         f"{_fingerprint(error.key)}. Another machine may be posing as the server, so nothing was sent to it. If it was "
-        f"set up anew, remove the old key: {_removal(route, named)}"
+        f"set up anew, remove the old key: {removal}"
     )
 
 
 def _fingerprint(key: paramiko.PKey) -> str:
-    """Return a key's kind and fingerprint in the form that OpenSSH shows."""
-    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-    return f"{key.get_name()} SHA256:{digest}"
-
-
-def _removal(route: Route, named: str) -> str:
-    files = [file for file in route.known_hosts if file.is_file()]
-    return "; ".join(f"ssh-keygen -R '{named}' -f {file}" for file in files)
+    return f"{key.get_name()} {key.fingerprint}"

@@ -124,7 +124,7 @@ class _Joining:
     def _refused(self, line: Line, run: int, time: float) -> None:
         """Add what happened at one moment as an event that took no time."""
         host, port = line.get("host"), line.get("port")
-        named = {"kind": line["event"], "name": str(host) if port is None else f"{host}:{port}"}
+        named = {"kind": line["event"], "name": ":".join(str(part) for part in (host, port) if part is not None)}
         parent = self._events.get(str(line.get("id")))
         ended: Line = {"seconds": 0.0, "status": "denied"}
         self.record.events.append(RecordedEvent(run, parent, time, {**line, **named}, ended))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -39,6 +41,31 @@ def test_an_environment_of_this_machine_is_found_and_its_processes_are_ended_by_
         assert not having(nap)
         assert process.wait(60) != 0
         assert env.id not in [each.name for each in LocalEnvironment.list_targets()]
+
+
+_OF_CLOUDS = """
+import sys
+from environments.inventory import take_inventory
+from hermes_env.doctor import look_for_backend
+print([name for name in take_inventory().failed if name in ("modal", "daytona")])
+for backend in ("modal", "daytona"):
+    finding = look_for_backend(backend)
+    print(finding.state, finding.why, finding.what_to_do, *finding.versions, sep="; ")
+print([name for name in sys.modules if name.partition(".")[0] in ("modal", "daytona", "daytona_sdk")])
+"""
+
+
+def test_the_client_of_a_service_without_credentials_is_not_imported(tmp_path: Path) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MODAL_", "DAYTONA_"))}
+    own = {"MODAL_CONFIG_PATH": str(tmp_path / "none.toml"), "DOCKER_HOST": f"unix://{tmp_path}/no.sock"}
+    got = subprocess.run([sys.executable, "-c", _OF_CLOUDS], env=kept | own, capture_output=True, text=True, check=True)
+    assert got.stdout.splitlines() == [
+        "[]",
+        "not found; has no credentials; "
+        "set MODAL_TOKEN_ID and MODAL_TOKEN_SECRET, or run `modal setup`, which writes ~/.modal.toml; modal",
+        "not found; has no credentials; set DAYTONA_API_KEY, or DAYTONA_JWT_TOKEN and DAYTONA_ORGANIZATION_ID; daytona",
+        "[]",
+    ]
 
 
 def _without_modal(name: str) -> type[BaseEnvironment]:

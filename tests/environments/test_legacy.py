@@ -14,6 +14,7 @@ from code_execution.settings import load_code_execution_settings
 from environments import SettingsError, load_settings
 from environments.factory import load_approval_settings
 from environments.registry import BUILT_IN
+from environments.sources import SECTIONS
 from hermes_tools.web.settings import load_web_settings
 
 HERE = Path(__file__).parent
@@ -48,6 +49,15 @@ def test_the_config_of_a_release_is_read_without_an_error(
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(said) == len(set(said)) > 5
     assert not [text for text in said if "there is no such setting" in text], "each key of it is in the table"
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_no_section_of_a_release_is_taken_for_a_setting(release: str, configure: Callable[[str], None]) -> None:
+    for name in config_of(release).keys() - SECTIONS.keys():
+        for value in (None, {}, {"user": "x", "timeout": 5}, "x", 5, ["x"]):
+            if isinstance(value, dict | None) or name not in ("network", "tools"):  # guards, which are mappings there
+                configure(yaml.safe_dump({name: value, "terminal": {"timeout": 7}}))
+                assert load_settings("local").timeout == 7, (name, value)
 
 
 def test_a_network_of_containers_is_that_of_the_backend_in_use(configure: Callable[[str], None]) -> None:

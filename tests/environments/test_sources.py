@@ -65,7 +65,11 @@ def test_a_setting_outside_of_its_section_is_an_error_that_names_the_section(con
         ),
         ("approvals: {mode: manual}\ndeny: [curl]", "deny: has no effect there; write it in the section approvals"),
         ("terminal:\nenv: docker", "env: has no effect there; write it in the section terminal"),
-        ("image: python:3.12-slim", "image: has no effect there; write it in the section terminal"),
+        ("docker_image: python:3.12-slim", "docker_image: has no effect there; write it in the section terminal"),
+        ("terminal:\nbackend: docker", "backend: has no effect there; write it in the section terminal"),
+        ("terminal: {backend: docker}\nnetwork: none", "network: has no effect there; write it in the section"),
+        ("sandbox: bubblewrap", "sandbox: has no effect there; write it in the section terminal"),
+        ("commands: deny", "commands: has no effect there; write it in the section approvals"),
         ("timeout: 5", "the section terminal or approvals or code_execution or web"),
         ("approval:\n  deny: [curl]", "no such section 'approval' (did you mean 'approvals'?)"),
         ("approvals:", "approvals: has nothing in it; indent the rules below it, or remove the line"),
@@ -110,6 +114,20 @@ def test_a_key_that_is_far_from_all_is_passed_over_with_one_warning(
     for name in ("terminal.emulator", "code_execution.kettle", "web.kettle", "TERMINAL_DOCKER_COLOUR"):
         (warning,) = [text for text in said if name in text]
         assert "passed over: there is no such setting" in warning and "moonshine" not in warning
+
+
+def test_a_short_name_at_the_top_may_be_another_programs_and_is_a_warning(
+    configure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for text in ("user: moonshine", "port: 80", "env: production", "key: [a]", "image: moonshine", "mode: fast"):
+        monkeypatch.setattr("environments.log._warned", set())
+        caplog.clear()
+        configure(f"{text}\nterminal: {{timeout: 7}}\n")
+        for _ in range(2):
+            assert load_settings("docker").timeout == 7
+        (warning,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert f"config.yaml, {text.partition(':')[0]}: passed over: " in warning and "moonshine" not in warning
+        assert "belongs in the section " in warning
 
 
 def test_what_is_no_regular_file_is_refused_at_once(configure: Callable[[str], None], tmp_path: Path) -> None:

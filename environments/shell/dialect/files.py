@@ -209,7 +209,7 @@ if [ -e "$path" ]; then
   [ -w "$path" ] || [ -O "$path" ] || no_place
 fi
 part=${path%/*}/.hermes-$unique
-trap 'trap "" TERM INT HUP; rm -f -- "$part"; exit 1' TERM INT HUP
+trap 'trap "" TERM INT HUP PIPE; rm -f -- "$part"; exit 1' TERM INT HUP PIPE
 if [ -n "$mode" ] || [ -e "$path" ]; then (umask 077; true >"$part"); else true >"$part"; fi || no_place
 settle() {
   if [ -z "$mode" ] && [ -e "$path" ]; then

@@ -152,6 +152,18 @@ def test_drain_waits_until_the_child_has_room_for_all() -> None:
     talk("trap 'wc -c; exit' USR1; echo begun; while :; do sleep 0.01; done", conversation)
 
 
+def test_all_that_drain_at_once_go_on() -> None:
+    async def conversation(stream: ChildStream, heard: Heard) -> None:
+        stream.write(b"x" * MUCH)
+        waiting = [asyncio.ensure_future(stream.drain()) for _ in range(3)]
+        await asyncio.sleep(0)
+        stream.write(b"\n")
+        async with asyncio.timeout(LIMIT):
+            await asyncio.gather(*waiting)
+
+    talk("sleep 0.1; cat >/dev/null", conversation)
+
+
 def test_end_of_file_comes_behind_what_was_written() -> None:
     async def conversation(stream: ChildStream, heard: Heard) -> None:
         stream.write(b"x" * MUCH)

@@ -6,6 +6,7 @@ import io
 import json
 
 import pytest
+from targets.report_record import BEGIN
 
 from environments.errors import TerminalError
 from hermes_env.report import lines
@@ -133,3 +134,13 @@ def test_a_script_is_called_by_its_first_line_without_quotes_and_a_call_by_its_a
     first, second = contents_of(read(text_of(record)))[0]["events"]
     assert first["name"] == "Count things."
     assert second["hint"] == "def  src"
+
+
+def test_a_refused_connection_is_an_event_of_what_it_is_part_of(record) -> None:
+    record.begin_run()
+    known = record.whole("command", "curl", 1.0, 1.0)
+    for host in ({"host": "example.org", "port": 443}, {"host": "10.0.0.1"}, {}):
+        record.line(event="network_refused", run=record.run, time=BEGIN + 1.5, id=known, **host)
+    refused = contents_of(read(text_of(record)))[0]["events"][1:]
+    assert [each["name"] for each in refused] == ["example.org:443", "10.0.0.1", "network_refused"]
+    assert {(each["parent"], each["d"], each["status"]) for each in refused} == {(0, 0.0, "denied")}

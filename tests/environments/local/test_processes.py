@@ -1,0 +1,110 @@
+"""Searches for processes of this machine without a shell."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from environments.local import processes
+from environments.local.processes import Search, finds_none, numbers_of
+from environments.loop import run
+from environments.owner import MARKER_VARIABLE
+
+NONE = range(0)
+
+
+@contextmanager
+def _process(marker: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, MARKER_VARIABLE: marker}) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+async def _all_of(searches: list[Search]) -> list[bool]:
+    return await asyncio.gather(*map(finds_none, searches))
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of searches of each look through /proc."""
+    counts: list[int] = []
+    look = processes._look
+
+    def counted(searches: list[Search]) -> None:
+        counts.append(len(searches))
+        look(searches)
+
+    monkeypatch.setattr(processes, "_look", counted)
+    return counts
+
+
+def test_searches_at_the_same_time_share_their_looks_and_each_has_its_own_answer(looks: list[int]) -> None:
+    with _process("there-1/") as process:
+        searches = [Search(f"there-{number}/", NONE) for number in range(50)]
+        searches.append(Search("there-1/", NONE, but=[process.pid]))
+        answers = run(lambda _: _all_of(searches))
+    assert [number for number, none in enumerate(answers) if not none] == [1]
+    assert len(looks) <= 4
+
+
+def test_a_look_that_had_begun_before_answers_no_search(monkeypatch: pytest.MonkeyPatch, looks: list[int]) -> None:
+    counted, begun = processes._look, []
+
+    def slow(searches: list[Search]) -> None:
+        counted(searches)
+        begun.append(searches)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(processes, "_look", slow)
+
+    async def search_later() -> tuple[bool, bool]:
+        first = asyncio.ensure_future(finds_none(Search("late-first/", NONE)))
+        while not begun:
+            await asyncio.sleep(0.01)
+        with _process("late-second/"):
+            second = await finds_none(Search("late-second/", NONE))
+        return await first, second
+
+    assert run(lambda _: search_later()) == (True, False)
+
+
+def test_a_search_that_is_cancelled_takes_no_other_ones_look_away() -> None:
+    async def cancel_one() -> bool:
+        first = asyncio.ensure_future(finds_none(Search("cancelled-1/", NONE)))
+        others = asyncio.ensure_future(_all_of([Search("cancelled-2/", NONE), Search("cancelled-3/", NONE)]))
+        await asyncio.sleep(0)
+        first.cancel()
+        return (await others) == [True, False]
+
+    with _process("cancelled-3/"):
+        assert run(lambda _: cancel_one())
+
+
+def test_a_process_whose_first_thread_has_ended_is_found_by_its_number() -> None:
+    resource = pytest.importorskip("resource")
+    program = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n"
+    program += "print(flush=True)\nctypes.CDLL(None).pthread_exit(None)\n"
+    numbers = numbers_of("1a2b3c4d-5-6-7")
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            resource.prlimit(process.pid, 10, (numbers[5], numbers[5]))
+            assert process.stdout
+            process.stdout.readline()
+            deadline = time.monotonic() + 10
+            while ") Z" not in Path(f"/proc/{process.pid}/stat").read_text() and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert not run(lambda _: finds_none(Search("no-such/", numbers)))
+        finally:
+            process.kill()
+        process.wait()
+        assert run(lambda _: finds_none(Search("no-such/", numbers)))
