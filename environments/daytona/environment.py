@@ -8,7 +8,9 @@ time-out loses everything; its sessions hang on `exit`. So it is only asked for 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
+import secrets
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,25 +21,30 @@ from environments.daytona import snapshots
 from environments.daytona.listing import list_targets, listed
 from environments.daytona.sandbox import (
     END_TIMEOUT,
-    change_network,
-    create,
+    START_TIMEOUT,
+    STOPPED,
     end,
-    join,
     key_of,
-    make_ready,
+    parameters_of,
     settled_state,
     state_of,
 )
 from environments.daytona.service import connect, sdk, service, service_host
 from environments.daytona.settings import DaytonaSettings
 from environments.daytona.terminal import open_terminal
+from environments.errors import EnvironmentStartError
 from environments.found_target import KEPT, FoundTarget, sandbox_labels
 from environments.log import logger
+from environments.loop import spawn
+from environments.model_view import plain
+from environments.network.rules import service_lists
 from environments.network.setting import Network
 from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.stream import Stream, Terminal
 from environments.short_commands.sandbox import SandboxEnvironment
+from environments.short_commands.service import Attempts
+from environments.starting import Start, current_start
 from environments.target import Address, Target
 
 TOKEN_HEADER = "X-Daytona-Preview-Token"  # noqa: S105 - its name
@@ -68,11 +75,45 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
 
     async def create_sandbox(self, key: str | None) -> sdk.AsyncSandbox:
         """Create a sandbox, see `SandboxEnvironment`."""
-        return await create(self._client, self.settings, key)
+        # Names are unique: when an answer was lost, the second try finds what the first has made.
+        name = f"hermes-{secrets.token_hex(8)}"
+        parameters = parameters_of(self.settings, name, key)
+        start = current_start()
+        await start.told("creating a sandbox")
+        remove = partial(self._remove_late, name)
+
+        async def make() -> sdk.AsyncSandbox:
+            try:
+                if isinstance(parameters, sdk.CreateSandboxFromImageParams):
+                    told = partial(_tell, start)
+                    return await self._client.create(parameters, timeout=START_TIMEOUT, on_snapshot_create_logs=told)
+                return await self._client.create(parameters, timeout=START_TIMEOUT)
+            except sdk.DaytonaConflictError:
+                return await self._client.get(name)
+
+        sandbox = await start.made(service.retried(make, "no sandbox can be created"), remove)
+        try:
+            await self.revive(sandbox)
+        except asyncio.CancelledError:
+            start.detach(remove())
+            raise
+        return sandbox
+
+    async def _remove_late(self, name: str) -> None:
+        """Delete a sandbox that was created after its start had ended, if it was."""
+        with contextlib.suppress(sdk.DaytonaNotFoundError):
+            find = partial(self._client.get, name)
+            await end(await service.retried(find, "a sandbox cannot be looked for"), kept=False)
 
     async def change_network(self, sandbox: sdk.AsyncSandbox, network: Network) -> None:
         """Have a sandbox reach other hosts, see `SandboxEnvironment`."""
-        await change_network(sandbox, network)
+        change = sandbox.update_network_settings
+        if network in ("full", "none", ()):
+            change = partial(change, network_block_all=network != "full")
+        else:
+            networks, names = service_lists("backend 'daytona': network", network)
+            change = partial(change, network_allow_list=",".join(networks), domain_allow_list=",".join(names))
+        await service.retried(change, "the network of a sandbox cannot be changed")
 
     async def find_kept(self, key: str) -> sdk.AsyncSandbox | None:
         """Return the sandbox that was kept for a key, see `SandboxEnvironment`."""
@@ -80,19 +121,58 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
         for sandbox in await service.retried(partial(listed, self._client, query), "sandboxes cannot be listed"):
             if state_of(sandbox) == "started":  # its last user was killed, and may have left commands running
                 await sandbox.stop(timeout=END_TIMEOUT, force=True)
-            if await make_ready(sandbox):
+            if await self.revive(sandbox):
                 labels = sandbox_labels(self.settings.task_id, key)
                 await service.retried(partial(sandbox.set_labels, labels), "a sandbox cannot be labelled")
                 return sandbox
         return None
 
     async def join_sandbox(self, name: str) -> sdk.AsyncSandbox:
-        """Return another program's sandbox, see `SandboxEnvironment`."""
-        return await join(self._client, name)
+        """Return another program's sandbox, which is neither started, labelled nor changed, see `SandboxEnvironment`.
 
-    async def revive(self, sandbox: sdk.AsyncSandbox) -> bool:
-        """Have a sandbox run, whatever state it is in, see `SandboxEnvironment`."""
-        return await make_ready(sandbox)
+        One that does not run is not started: it would have to be stopped again in the end, and whether others use it
+        by then cannot be seen.
+        """
+        try:
+            sandbox = await service.retried(partial(self._client.get, name), "a sandbox cannot be looked for")
+            state = await settled_state(sandbox)
+        except sdk.DaytonaNotFoundError:
+            raise EnvironmentStartError(
+                f"backend 'daytona': there is no sandbox {name} to join; `daytona list` lists those there are"
+            ) from None
+        if state in STOPPED:
+            raise EnvironmentStartError(
+                f"backend 'daytona' cannot join sandbox {name}: it is {state}; start it with `daytona start {name}`"
+            )
+        if state != "started":
+            why = f": {sandbox.error_reason}" if sandbox.error_reason else ""
+            raise EnvironmentStartError(f"backend 'daytona' cannot join sandbox {name}: it is in state {state}{why}")
+        return sandbox
+
+    async def revive(self, sandbox: sdk.AsyncSandbox, attempts: int = 2) -> bool:
+        """Have a sandbox run, whatever state it is in, see `SandboxEnvironment`. One that breaks down is recovered."""
+        try:
+            state = await settled_state(sandbox)
+            if state in STOPPED:
+                await service.retried(partial(sandbox.start, timeout=START_TIMEOUT), "a sandbox cannot be started")
+            elif state == "error" and sandbox.recoverable:
+                recover = partial(sandbox.recover, timeout=START_TIMEOUT)
+                await service.retried(recover, "a sandbox cannot be recovered")
+            elif state not in ("started", "destroyed", "destroying"):
+                why = sandbox.error_reason or "no reason"
+                raise EnvironmentStartError(
+                    f"backend 'daytona': sandbox {sandbox.id} is in state {state}: {why}; "
+                    "delete it, or set another task_id"
+                )
+        except sdk.DaytonaNotFoundError:
+            return False
+        except sdk.DaytonaError:
+            if attempts:
+                await service.retried(sandbox.refresh_data, "the state of a sandbox is unknown")
+                if state_of(sandbox) == "error" and sandbox.recoverable:
+                    return await self.revive(sandbox, attempts - 1)
+            raise
+        return state not in ("destroyed", "destroying")
 
     async def end_sandbox(self, sandbox: sdk.AsyncSandbox, key: str | None) -> None:
         """Delete a sandbox, or stop it if it is kept, see `SandboxEnvironment`."""
@@ -170,7 +250,7 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
     async def fetch_native(self, path: str) -> AsyncGenerator[bytes, None]:
         """Read a file, see `PerCommandEnvironment`. After a fault it is fetched anew, without what came before."""
         files, what, there = self.sandbox.fs, f"{path} cannot be read", 0
-        attempts = service.attempts(what)
+        attempts = Attempts(service, what)
         with service.answered(what):
             while True:
                 known = there
@@ -190,3 +270,9 @@ class DaytonaEnvironment(SandboxEnvironment[sdk.AsyncSandbox]):
         """Start a process on a terminal, see `StreamOpener`."""
         with service.reported("no terminal can be opened"):
             return await open_terminal(self.sandbox, argv, terminal, self.scratch.put)
+
+
+def _tell(start: Start, line: str) -> None:
+    """Pass on a line of the log of an image that is being built."""
+    if text := plain(line).strip():
+        spawn(start.told(f"building the image: {text}"))

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from environments.claim import Claim
+from environments.daytona import snapshots
 from environments.daytona.sandbox import end, state_of
 from environments.daytona.service import connect, has_credentials, reported, retried, sdk
 from environments.daytona.settings import FORK
-from environments.daytona.snapshots import all_snapshots, delete
 from environments.found_target import KEPT, OWNER, TASK, FoundTarget, owner_of
 from environments.loop import run
 from environments.owner import UNKNOWN, Owner
@@ -28,25 +28,23 @@ def list_targets() -> Iterator[FoundTarget]:
         EnvironmentStartError: The service does not answer.
     """
     if has_credentials():
-        for sandbox in run(lambda _: _all()):
-            if OWNER in sandbox.labels:
-                yield _target(sandbox)
-        for snapshot in run(lambda _: _all_snapshots()):
-            yield _snapshot(snapshot)
+        yield from map(_sandbox, run(lambda _: _sandboxes()))
+        yield from map(_snapshot, run(lambda _: _snapshots()))
 
 
-async def _all() -> list[sdk.AsyncSandbox]:
-    service = await connect()
+async def _sandboxes() -> list[sdk.AsyncSandbox]:
+    client = await connect()
     with reported("sandboxes cannot be listed"):
-        return await retried(partial(listed, service), "sandboxes cannot be listed")
+        found = await retried(partial(listed, client), "sandboxes cannot be listed")
+    return [sandbox for sandbox in found if OWNER in sandbox.labels]
 
 
-async def listed(service: sdk.AsyncDaytona, query: sdk.ListSandboxesQuery | None = None) -> list[sdk.AsyncSandbox]:
+async def listed(client: sdk.AsyncDaytona, query: sdk.ListSandboxesQuery | None = None) -> list[sdk.AsyncSandbox]:
     """Return the sandboxes that a query finds."""
-    return [sandbox async for sandbox in service.list(query)]
+    return [sandbox async for sandbox in client.list(query)]
 
 
-def _target(sandbox: sdk.AsyncSandbox) -> FoundTarget:
+def _sandbox(sandbox: sdk.AsyncSandbox) -> FoundTarget:
     labels = sandbox.labels
     key = labels.get(KEPT)
     return FoundTarget(
@@ -63,28 +61,24 @@ def _target(sandbox: sdk.AsyncSandbox) -> FoundTarget:
     )
 
 
-async def _all_snapshots() -> list[SnapshotDto]:
-    service = await connect()
+async def _snapshots() -> list[SnapshotDto]:
+    client = await connect()
     with reported("snapshots cannot be listed"):
-        return [snapshot async for snapshot in all_snapshots(service)]
+        return await snapshots.listed(client)
 
 
 def _snapshot(snapshot: SnapshotDto) -> FoundTarget:
     name = snapshot.name
     owner = (Owner.in_name(name.removeprefix(FORK)) or UNKNOWN) if name.startswith(FORK) else None
     created = snapshot.created_at.timestamp()
-    remove = partial(_delete, snapshot.id)
+    remove = partial(run, lambda _: _delete(snapshot.id))
     return FoundTarget("snapshot", snapshot.id, "kept", remove, owner=owner, name=name, created=created)
 
 
-def _delete(snapshot: str) -> None:
-    run(lambda _: _deleted(snapshot))
-
-
-async def _deleted(snapshot: str) -> None:
-    service = await connect()
+async def _delete(snapshot: str) -> None:
+    client = await connect()
     with reported(f"snapshot {snapshot} cannot be deleted"):
-        await delete(service, snapshot)
+        await snapshots.delete(client, snapshot)
 
 
 def _time(text: str | None) -> float | None:

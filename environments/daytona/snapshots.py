@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,7 @@ async def take(client: sdk.AsyncDaytona, sandbox: sdk.AsyncSandbox, name: str | 
     Args:
         client: The connection.
         sandbox: The sandbox.
-        name: The user's name for it, under which an earlier one is deleted; None is a snapshot for one fork.
+        name: The user's name, whose earlier snapshot is deleted; None is a snapshot for one fork.
 
     Raises:
         UnsupportedError: The service takes none.
@@ -89,13 +88,12 @@ async def delete(client: sdk.AsyncDaytona, name: str) -> None:
         await service.retried(partial(client.snapshot.delete, name), f"snapshot {name} cannot be deleted")
 
 
-async def all_snapshots(client: sdk.AsyncDaytona) -> AsyncIterator[SnapshotDto]:
-    """Go through the snapshots that environments have taken."""
+async def listed(client: sdk.AsyncDaytona) -> list[SnapshotDto]:
+    """Return the snapshots that environments have taken."""
+    found: list[SnapshotDto] = []
     number, pages = 1, 1
     while number <= pages:
-        get = partial(client.snapshot.list, number, _PAGE)
-        page = await service.retried(get, "snapshots cannot be listed")
-        for snapshot in page.items:
-            if snapshot.name.startswith((NAMED, FORK)):
-                yield snapshot
+        page = await service.retried(partial(client.snapshot.list, number, _PAGE), "snapshots cannot be listed")
+        found += [snapshot for snapshot in page.items if snapshot.name.startswith((NAMED, FORK))]
         number, pages = number + 1, page.total_pages
+    return found

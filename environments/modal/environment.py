@@ -18,7 +18,7 @@ import modal
 from modal import exception
 
 from environments.cancellation import check_scope
-from environments.errors import TerminalError, UnsupportedError
+from environments.errors import EnvironmentStartError, TerminalError, UnsupportedError
 from environments.found_target import CREATED, KEPT, OWNER, FoundTarget, readable
 from environments.log import logger
 from environments.loop import in_worker
@@ -29,7 +29,6 @@ from environments.modal.sandbox import (
     create,
     detach,
     image,
-    join,
     key_of,
     still_runs,
     tags,
@@ -43,13 +42,12 @@ from environments.modal.snapshots import Snapshot, delete_image
 from environments.modal.stream import ModalStream
 from environments.network.setting import Network
 from environments.owner import MARKER_VARIABLE
-from environments.result import Capabilities, CommandResult
+from environments.result import CommandResult
 from environments.settings import EnvironmentSettings
-from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.files import ShellFiles
 from environments.shell.stream import Stream, Terminal
 from environments.shell.transfer import Runner
-from environments.short_commands.environment import ANY_ID, CONTROL_TIMEOUT
+from environments.short_commands.environment import ANY_ID
 from environments.short_commands.sandbox import SandboxEnvironment
 from environments.starting import current_start
 from environments.target import Address, Target
@@ -101,20 +99,15 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         super().__init__(settings)
         self._own = ModalSettings.of(settings)
         self._variables = variables(self._own)
-        self._duplex = True
+        self.has_duplex_streams = True
         self._probed: modal.Sandbox | None = None
-        """The sandbox for which `_duplex` was found out."""
+        """The sandbox for which `has_duplex_streams` was found out."""
         self._native_files = self.files
 
     @classmethod
     def list_targets(cls) -> Iterable[FoundTarget]:
         """Go through the sandboxes of our app, and the snapshots that are kept, see `BaseEnvironment`."""
         return list_targets()
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What this backend can do here, see `BaseEnvironment`."""
-        return replace(super().capabilities, duplex=self._duplex, pty=self._duplex)
 
     # The sandbox.
 
@@ -127,7 +120,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         if self._sandbox is self._probed:
             return
         try:
-            self._duplex = await self._delivers_input()
+            self.has_duplex_streams = await self._delivers_input()
         except asyncio.CancelledError:
             current_start().detach(self._discard())
             raise
@@ -136,8 +129,10 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             raise
         self._probed, self.is_fresh = self._sandbox, False
         runner = Runner(self)
-        self.files = ShellFiles(runner, self.settings.env, self.progress) if self._duplex else self._native_files
-        self.streams_lag = not self._duplex
+        self.files = (
+            ShellFiles(runner, self.settings.env, self.progress) if self.has_duplex_streams else self._native_files
+        )
+        self.streams_lag = not self.has_duplex_streams
 
     async def _delivers_input(self) -> bool:
         process = await self._start_process(
@@ -189,14 +184,12 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         kept = Snapshot(key) if key else None
         if kept and (snapshot := kept.image):
             try:
-                return await self._create(modal.Image.from_id(snapshot, client=self._client), key)
+                start_from = modal.Image.from_id(snapshot, client=self._client)
+                return await create(self._client, self._app, self.settings, start_from, key)
             except exception.NotFoundError as error:
                 log.warning("the kept files of task %s are gone: %s", self.settings.task_id, service.reason(error))
                 kept.forget()
-        return await self._create(image(self._own), key)
-
-    async def _create(self, image: modal.Image, key: str | None) -> modal.Sandbox:
-        return await create(self._client, self._app, self.settings, image, tags(self.settings, key))
+        return await create(self._client, self._app, self.settings, image(self._own), key)
 
     async def find_kept(self, key: str) -> modal.Sandbox | None:
         """Return the sandbox of a killed process, whose commands are ended, see `SandboxEnvironment`."""
@@ -215,8 +208,21 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return None
 
     async def join_sandbox(self, name: str) -> modal.Sandbox:
-        """Return another program's sandbox, see `SandboxEnvironment`."""
-        return await join(self._client, name)
+        """Return another program's sandbox, which is neither tagged nor changed, see `SandboxEnvironment`."""
+        find = partial(modal.Sandbox.from_id.aio, name, client=self._client)
+        try:
+            sandbox = await service.retried(find, f"sandbox {name} cannot be found")
+            code = await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for")
+        except exception.NotFoundError:
+            raise EnvironmentStartError(
+                f"backend 'modal': there is no sandbox {name} to join; `modal container list` lists what runs"
+            ) from None
+        if code is not None:
+            raise EnvironmentStartError(
+                f"backend 'modal' cannot join sandbox {name}: it has ended ({code}), and cannot be started anew; "
+                "create another"
+            )
+        return sandbox
 
     async def leave_sandbox(self, sandbox: modal.Sandbox) -> None:
         """Close the connection to another program's sandbox, see `SandboxEnvironment`."""
@@ -374,7 +380,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
 
     async def open_stream(self, argv: Sequence[str], terminal: Terminal | None = None) -> Stream:
         """Start a process in the sandbox, see `StreamOpener`."""
-        if not self._duplex:
+        if not self.has_duplex_streams:
             return await super().open_stream(argv, terminal)
         if terminal is None:
             return ModalStream(await self._start_process(argv))
@@ -385,30 +391,6 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
     async def _resize(self, marker: str, terminal: Terminal) -> None:
         if sandbox := self._sandbox:
             await self._run_in(sandbox, _RESIZE, marker, str(terminal.rows), str(terminal.columns))
-
-    async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
-        """Run a command of our own, see `PersistentShellEnvironment`."""
-        if self._duplex:
-            return await PersistentShellEnvironment.ran_internal(self, text, timeout)
-        return await super().ran_internal(text, timeout)
-
-    def command_sent(self) -> None:
-        """Have what ends commands ready, where that needs a shell."""
-        if self._duplex:
-            PersistentShellEnvironment.command_sent(self)
-
-    async def make_scratch(self, name: str) -> str:
-        """Make a private directory, see `PersistentShellEnvironment`."""
-        if self._duplex:
-            return await PersistentShellEnvironment.make_scratch(self, name)
-        return await super().make_scratch(name)
-
-    async def write_scratch(self, path: str, data: bytes) -> None:
-        """Write a file of ours, see `PersistentShellEnvironment`."""
-        if self._duplex:
-            await PersistentShellEnvironment.write_scratch(self, path, data)
-        else:
-            await super().write_scratch(path, data)
 
     # By short commands, whose text travels as a variable: it would otherwise show in the process list.
 

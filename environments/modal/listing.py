@@ -10,7 +10,7 @@ import modal
 from modal import exception
 
 from environments.found_target import CREATED, KEPT, OWNER, TASK, FoundTarget, owner_of
-from environments.loop import run
+from environments.loop import in_worker, run
 from environments.modal.sandbox import KEPT_TTL, take_snapshot
 from environments.modal.service import connect, has_credentials, reported
 from environments.modal.settings import ModalSettings
@@ -66,35 +66,24 @@ def _sandbox(sandbox: str, tags: Mapping[str, str]) -> FoundTarget:
         "sandbox",
         sandbox,
         "running",
-        lambda: run(lambda _: _terminate(sandbox)),
+        lambda: run(lambda _: _end(sandbox, None, task)),
         owner=owner_of(tags),
         claim=kept.claim if kept else None,
-        set_aside=partial(_keep, sandbox, kept, task) if kept else None,
+        set_aside=(lambda: run(lambda _: _end(sandbox, kept, task))) if kept else None,
         task=task,
         created=float(created) if created.isdigit() else None,
     )
 
 
-def _keep(sandbox: str, kept: Snapshot, task: str) -> None:
-    """Terminate a sandbox whose files are to be kept, behind a snapshot of them."""
-    if image := run(lambda _: _image_of(sandbox)):
-        kept.note(image, task)
-        run(lambda _: _terminate(sandbox))
-
-
-async def _image_of(sandbox: str) -> str | None:
-    """Return a snapshot of a sandbox; None if that is gone."""
+async def _end(sandbox: str, kept: Snapshot | None, task: str) -> None:
+    """Terminate a sandbox, if it is there; behind a snapshot of its files, if they are to be kept."""
     client = await connect()
-    with reported(f"the files of sandbox {sandbox} cannot be kept"), contextlib.suppress(exception.NotFoundError):
+    what = "kept and terminated" if kept else "terminated"
+    with reported(f"sandbox {sandbox} cannot be {what}"), contextlib.suppress(exception.NotFoundError):
         found = await modal.Sandbox.from_id.aio(sandbox, client=client)
-        return (await take_snapshot(found, KEPT_TTL)).object_id
-    return None
-
-
-async def _terminate(sandbox: str) -> None:
-    client = await connect()
-    with reported(f"sandbox {sandbox} cannot be terminated"), contextlib.suppress(exception.NotFoundError):
-        found = await modal.Sandbox.from_id.aio(sandbox, client=client)
+        if kept:
+            image = await take_snapshot(found, KEPT_TTL)
+            await in_worker(kept.note, image.object_id, task)
         await found.terminate.aio()
 
 

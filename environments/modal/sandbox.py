@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import secrets
 import time
-from collections.abc import Mapping
 from functools import partial
-from typing import TypedDict
 
 import modal
 from modal import exception
 
-from environments.errors import EnvironmentStartError
 from environments.found_target import CREATED, sandbox_labels
 from environments.log import logger
 from environments.modal.service import service
@@ -38,22 +34,6 @@ _OWN = ("app", "image", "dockerfile_commands", "gpu", "region", "volumes", "netw
 log = logger(__name__)
 
 
-class SandboxOptions(TypedDict):
-    """Arguments of `modal.Sandbox.create`."""
-
-    timeout: int
-    idle_timeout: int | None
-    gpu: str | None
-    region: list[str] | None
-    cpu: tuple[float, float] | None
-    memory: tuple[int, int] | None
-    block_network: bool
-    outbound_cidr_allowlist: list[str] | None
-    outbound_domain_allowlist: list[str] | None
-    encrypted_ports: list[int]
-    volumes: dict[str | os.PathLike[str], modal.Volume | modal.CloudBucketMount]
-
-
 def image(own: ModalSettings) -> modal.Image:
     """Return the image that the settings describe. The service builds it when a sandbox first needs it."""
     name = own.image
@@ -65,26 +45,6 @@ def image(own: ModalSettings) -> modal.Image:
         base = modal.Image.from_registry(name)
     lines = own.dockerfile_commands
     return base.dockerfile_commands(list(lines)) if lines else base
-
-
-def options(settings: EnvironmentSettings) -> SandboxOptions:
-    """Return how to create a sandbox. Limits are given as what is reserved and as what is never exceeded."""
-    own = ModalSettings.of(settings)
-    cpu, memory = settings.container_cpu, settings.container_memory
-    networks, names = allowed(own.network)
-    return SandboxOptions(
-        timeout=own.sandbox_timeout,
-        idle_timeout=own.idle_timeout,
-        gpu=own.gpu,
-        region=list(own.region) or None,
-        cpu=(cpu, cpu) if cpu else None,
-        memory=(memory, memory) if memory else None,
-        block_network=own.network == "none",
-        outbound_cidr_allowlist=networks,
-        outbound_domain_allowlist=names,
-        encrypted_ports=list(own.ports),
-        volumes=dict(_volume(text) for text in own.volumes),
-    )
 
 
 def allowed(network: Network) -> tuple[list[str] | None, list[str] | None]:
@@ -123,7 +83,7 @@ def key_of(settings: EnvironmentSettings) -> str:
 
 
 async def create(
-    client: modal.Client, app: modal.App, settings: EnvironmentSettings, image: modal.Image, own: Mapping[str, str]
+    client: modal.Client, app: modal.App, settings: EnvironmentSettings, image: modal.Image, key: str | None
 ) -> modal.Sandbox:
     """Create a sandbox, once, however often the service has to be asked for it.
 
@@ -132,20 +92,33 @@ async def create(
         app: The app that it belongs to.
         settings: What it is to be.
         image: The image that it starts from.
-        own: Its tags.
+        key: The key of its files, if they are to be kept.
     """
     # Names are unique in an app: when an answer was lost, the second try finds what the first has made.
     name = f"hermes-{secrets.token_hex(12)}"
+    own = ModalSettings.of(settings)
+    cpu, memory = settings.container_cpu, settings.container_memory
+    networks, names = allowed(own.network)
     make = partial(
         modal.Sandbox.create.aio,
         app=app,
         name=name,
-        tags=dict(own),
+        tags=tags(settings, key),
         image=image,
         client=client,
-        **options(settings),
+        timeout=own.sandbox_timeout,
+        idle_timeout=own.idle_timeout,
+        gpu=own.gpu,
+        region=list(own.region) or None,
+        cpu=(cpu, cpu) if cpu else None,  # what is reserved, and what is never exceeded
+        memory=(memory, memory) if memory else None,
+        block_network=own.network == "none",
+        outbound_cidr_allowlist=networks,
+        outbound_domain_allowlist=names,
+        encrypted_ports=list(own.ports),
+        volumes=dict(_volume(text) for text in own.volumes),
     )
-    find = partial(modal.Sandbox.from_name.aio, ModalSettings.of(settings).app, name, client=client)
+    find = partial(modal.Sandbox.from_name.aio, own.app, name, client=client)
 
     async def created() -> modal.Sandbox:
         try:
@@ -160,32 +133,6 @@ async def create(
     start = current_start()
     await start.told("building the image, and creating a sandbox")
     return await start.made(service.retried(created, "no sandbox can be created"), terminate_late)
-
-
-async def join(client: modal.Client, name: str) -> modal.Sandbox:
-    """Return another program's sandbox, which is neither tagged nor changed.
-
-    Args:
-        client: The connection.
-        name: Its id.
-
-    Raises:
-        EnvironmentStartError: There is none, or it has ended.
-    """
-    find = partial(modal.Sandbox.from_id.aio, name, client=client)
-    try:
-        sandbox = await service.retried(find, f"sandbox {name} cannot be found")
-        code = await service.retried(sandbox.poll.aio, "the sandbox cannot be asked for")
-    except exception.NotFoundError:
-        raise EnvironmentStartError(
-            f"backend 'modal': there is no sandbox {name} to join; `modal container list` lists what runs"
-        ) from None
-    if code is not None:
-        raise EnvironmentStartError(
-            f"backend 'modal' cannot join sandbox {name}: it has ended ({code}), and cannot be started anew; "
-            "create another"
-        )
-    return sandbox
 
 
 async def still_runs(sandbox: modal.Sandbox) -> bool:

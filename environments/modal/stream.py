@@ -17,7 +17,7 @@ from environments.modal.service import service
 from environments.output import Channel
 from environments.shell.sending_stream import SendingStream
 from environments.shell.stream import Terminal
-from environments.short_commands.service import PATIENCE
+from environments.short_commands.service import PATIENCE, Attempts
 
 if TYPE_CHECKING:
     from modal.container_process import ContainerProcess
@@ -86,7 +86,7 @@ class ModalStream(SendingStream):
                     log.debug("modal: a stream ended: %s", service.reason(outcome))
 
     async def _await_exit(self) -> None:
-        attempts = service.attempts("the exit code cannot be had")
+        attempts = Attempts(service, "the exit code cannot be had")
         while not self._exit.done():
             began = time.monotonic()
             try:
@@ -97,7 +97,7 @@ class ModalStream(SendingStream):
                 await attempts.failed(error)
 
     async def _read_one(self, channel: Channel, source: StreamReader[bytes]) -> None:
-        attempts = service.attempts("output cannot be read")
+        attempts = Attempts(service, "output cannot be read")
         while True:
             try:
                 async with contextlib.aclosing(source.__aiter__()) as pieces:

@@ -6,7 +6,6 @@ see `polled_stream`. A command of the session so costs one round trip, and the s
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
@@ -17,7 +16,6 @@ from environments.result import Capabilities, CommandResult
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.stream import Stream, Terminal
-from environments.shell.transfer import Runner
 from environments.short_commands.files import NativeFiles
 from environments.short_commands.stream import PolledStream
 from environments.starting import StartLimits
@@ -45,6 +43,8 @@ printf '@@%s' "$d"
 class PerCommandEnvironment(PersistentShellEnvironment):
     """Everything but a few questions to the service: how to start and stop, run a short command, move a file."""
 
+    has_duplex_streams = False
+    """True if the service has turned out to have duplex streams, so that shells are made of those."""
     has_base64 = True
     is_fresh = False
     """True if the target was just made for this environment, so that scratch directories in it came with its image."""
@@ -53,7 +53,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
-        self.files = NativeFiles(Runner(self), self, settings.env, self.progress)
+        self.files = NativeFiles(self)
 
     @classmethod
     def start_limits(cls, settings: EnvironmentSettings) -> StartLimits:
@@ -110,7 +110,9 @@ class PerCommandEnvironment(PersistentShellEnvironment):
     def capabilities(self) -> Capabilities:
         """What this backend can do here, see `BaseEnvironment`."""
         has_terminal = type(self).open_terminal is not PerCommandEnvironment.open_terminal
-        return replace(super().capabilities, duplex=False, pty=has_terminal)
+        return replace(
+            super().capabilities, duplex=self.has_duplex_streams, pty=self.has_duplex_streams or has_terminal
+        )
 
     @property
     def is_ready(self) -> bool:
@@ -121,10 +123,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         """Start a process in the target, see `StreamOpener`. Without a terminal it starts with the first write."""
         if terminal:
             return await self.open_terminal(argv, terminal)
-        scratch = await self.scratch.directory()
-        return PolledStream(
-            self, f"{scratch}/{os.urandom(6).hex()}", argv, is_gone=lambda: self.scratch.made != scratch
-        )
+        return PolledStream(self, await self.scratch.directory(), argv)
 
     @property
     def is_ending(self) -> bool:
@@ -136,7 +135,9 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         return self.shells.lost(await self.shells.why_lost() or why)
 
     async def ran_internal(self, text: str, timeout: float = CONTROL_TIMEOUT) -> tuple[str, int]:
-        """Run a command of our own, see `PersistentShellEnvironment`; here it needs no shell that waits for it."""
+        """Run an internal command, see `PersistentShellEnvironment`; as a short command it needs no shell."""
+        if self.has_duplex_streams:
+            return await super().ran_internal(text, timeout)
         try:
             result = await self.run_once(text, timeout)
         except TerminalError as error:
@@ -144,10 +145,14 @@ class PerCommandEnvironment(PersistentShellEnvironment):
         return result.output, result.exit_code
 
     def command_sent(self) -> None:
-        """Have nothing ready, see `PersistentShellEnvironment`: what ends a command needs no shell."""
+        """Prepare for the end of the command, see `PersistentShellEnvironment`; short commands need no preparation."""
+        if self.has_duplex_streams:
+            super().command_sent()
 
     async def make_scratch(self, name: str) -> str:
         """Make a private directory, see `PersistentShellEnvironment`, and see what the target has."""
+        if self.has_duplex_streams:
+            return await super().make_scratch(name)
         output, code = await self.ran_internal(_PREPARE.format(old=ANY_ID if self.is_fresh else self.id, name=name))
         noise, _, path = output.rpartition("@@")
         if code != 0 or not path:
@@ -161,4 +166,7 @@ class PerCommandEnvironment(PersistentShellEnvironment):
 
     async def write_scratch(self, path: str, data: bytes) -> None:
         """Write a file of ours, in a directory that is private."""
-        await self.put_native(data, path)
+        if self.has_duplex_streams:
+            await super().write_scratch(path, data)
+        else:
+            await self.put_native(data, path)

@@ -12,9 +12,9 @@ import contextlib
 import os
 import shlex
 import stat
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from environments.cancellation import check_scope, ended_in_scope, in_no_scope
 from environments.errors import CallCancelledError
@@ -23,10 +23,11 @@ from environments.loop import current, in_worker, spawn
 from environments.shell.dialect.files import placing, reading
 from environments.shell.files import SMALL, ShellFiles
 from environments.shell.transfer import Arriving, Runner, call_at, received
-from environments.starting import Reporter
 
 if TYPE_CHECKING:
     from environments.short_commands.environment import PerCommandEnvironment
+
+T = TypeVar("T")
 
 INLINE = 128 * 1024
 """Bytes up to which a file comes with the answer to the question where it is."""
@@ -43,16 +44,11 @@ class NativeFiles(ShellFiles):
     """Files of a target whose service moves files by itself.
 
     Args:
-        runner: Runs commands in the target.
-        service: The service.
-        backend: The backend's name, for errors.
-        progress: Is told of bytes as they are moved. How far an upload is, the services' clients do not tell.
+        service: The environment. How far an upload is, the services' clients do not tell.
     """
 
-    def __init__(
-        self, runner: Runner, service: PerCommandEnvironment, backend: str, progress: Reporter | None = None
-    ) -> None:
-        super().__init__(runner, backend, progress)
+    def __init__(self, service: PerCommandEnvironment) -> None:
+        super().__init__(Runner(service), service.settings.env, service.progress)
         self._service = service
 
     async def write(self, path: str, data: bytes, mode: str = "") -> None:
@@ -91,23 +87,12 @@ class NativeFiles(ShellFiles):
         if limit is not None or not _is_text(path):
             return await super().read(path, limit)
         _, place, data = await self._find(path)
-        if data is not None:
-            return data
-        fetched = bytearray()
+        return await _in_scope(self._service.get_native(place)) if data is None else data
 
-        async def take(piece: bytes) -> None:
-            fetched.extend(piece)
-
-        await self._fetch(place, take)
-        return bytes(fetched)
-
-    async def _fetch(self, place: str, take: Callable[[bytes], Awaitable[None]]) -> None:
-        async def fetch() -> None:
-            async with contextlib.aclosing(self._service.fetch_native(place)) as pieces:
-                async for piece in pieces:
-                    await take(piece)
-
-        await _in_scope(fetch())
+    async def _fetch(self, place: str, arriving: Arriving) -> None:
+        async with contextlib.aclosing(self._service.fetch_native(place)) as pieces:
+            async for piece in pieces:
+                await arriving.put(piece)
 
     async def get(self, remote: str, local: Path) -> None:
         """Copy a file to here, see `TargetFiles.get_file`."""
@@ -118,7 +103,7 @@ class NativeFiles(ShellFiles):
         size = None if data is None else len(data)
 
         async def bring(arriving: Arriving) -> int:
-            await (arriving.put(data) if data is not None else self._fetch(place, arriving.put))
+            await (arriving.put(data) if data is not None else _in_scope(self._fetch(place, arriving)))
             return 0
 
         def take(arriving: Arriving) -> None:
@@ -143,7 +128,6 @@ class NativeFiles(ShellFiles):
 
 
 def _is_text(path: str) -> bool:
-    """Return whether a path is UTF-8 through and through."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -151,16 +135,12 @@ def _is_text(path: str) -> bool:
     return True
 
 
-async def _in_scope(work: Coroutine[Any, Any, None]) -> None:
-    """Await work of a service's client, and cancel it when the scope of the call is cancelled.
-
-    Raises:
-        CallCancelledError: It was.
-    """
+async def _in_scope(work: Coroutine[Any, Any, T]) -> T:
+    """Await work of a service's client, and cancel it when the scope of the call is cancelled."""
     task = spawn(work)
     with ended_in_scope(lambda: current().soon(task.cancel)):
         try:
-            await task
+            return await task
         except asyncio.CancelledError:
             check_scope()
             raise

@@ -222,13 +222,10 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         """End the sandbox; one that is shared, with the last environment of this process that has it."""
         sandbox = self._sandbox
         if self._claim:
-            await self._claim.left(self._end_kept)
+            await self._claim.left(lambda kept: self.end_sandbox(kept, self.kept_key()))
         elif sandbox is not None:
             await (self.leave_sandbox(sandbox) if self._joined else self.end_sandbox(sandbox, None))
         self._sandbox = None
-
-    async def _end_kept(self, sandbox: S) -> None:
-        await self.end_sandbox(sandbox, self.kept_key())
 
     async def target_loss(self) -> str | None:
         """Return why the sandbox is lost, see `PersistentShellEnvironment.target_loss`."""

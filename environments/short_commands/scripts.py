@@ -202,17 +202,10 @@ class Look:
 
     def text(self) -> str:
         """Return the shell text that waits and brings."""
-        values = {
-            "limit": round(self.limit * 1000),
-            "quiet": round(self.quiet * 1000),
-            "keep1": self.keep[0],
-            "keep2": self.keep[1],
-            "spent1": self.spent[0],
-            "spent2": self.spent[1],
-            "inline": self.inline,
-            "piece": PIECE,
-        }
-        return " ".join(f"{name}={value}" for name, value in values.items()) + _WAIT + _FETCH
+        return (
+            f"limit={self.limit * 1000:.0f} quiet={self.quiet * 1000:.0f} inline={self.inline} piece={PIECE} "
+            f"keep1={self.keep[0]} keep2={self.keep[1]} spent1={self.spent[0]} spent2={self.spent[1]}{_WAIT}{_FETCH}"
+        )
 
 
 def exchange(directory: str, argv: Sequence[str] | None, delivery: Delivery | None, look: Look | None) -> str:

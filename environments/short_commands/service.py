@@ -112,20 +112,21 @@ class Service(ABC):
             call: What to do. It must be harmless to do it twice.
             what: What could not be done, for the log.
         """
-        attempts = self.attempts(what)
+        attempts = Attempts(self, what)
         while True:
             try:
                 return await call()
             except Exception as error:
                 await attempts.failed(error)
 
-    def attempts(self, what: str) -> Attempts:
-        """Return what counts the attempts of one call, whose errors the caller handles."""
-        return Attempts(self, what)
-
 
 class Attempts:
-    """The attempts of one call: pauses between them, and a deadline."""
+    """The attempts of one call, whose errors the caller handles: pauses between them, and a deadline.
+
+    Args:
+        service: The service that is called.
+        what: The failure, for the log.
+    """
 
     def __init__(self, service: Service, what: str) -> None:
         self._service, self._what = service, what

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import Context
 from typing import TYPE_CHECKING
@@ -58,20 +59,17 @@ class PolledStream(SendingStream):
 
     Args:
         target: Where it runs.
-        directory: Where its files are to be; the parent exists and is private.
+        scratch: The private directory of the environment, in which its own directory will be.
         argv: The program and its arguments.
-        is_gone: Whether the target that it was opened on has been lost since, though another may be there.
     """
 
-    def __init__(
-        self, target: PerCommandEnvironment, directory: str, argv: Sequence[str], is_gone: Callable[[], bool]
-    ) -> None:
+    def __init__(self, target: PerCommandEnvironment, scratch: str, argv: Sequence[str]) -> None:
         super().__init__()
         self._target = target
-        self._directory = directory
+        self._scratch = scratch
+        self._directory = f"{scratch}/{os.urandom(6).hex()}"
         self._argv: Sequence[str] | None = argv
         """None once it has been started."""
-        self._is_gone = is_gone
         self._is_looking = False
         """True while one command waits for output: no other one does."""
         self._poller: asyncio.Task[None] | None = None
@@ -86,6 +84,11 @@ class PolledStream(SendingStream):
         self._keep, self._head_ends = 0, [0, 0]
         self._on_skip: Callable[[Channel, int], object] | None = None
         self.skipper = self
+
+    @property
+    def _is_gone(self) -> bool:
+        """True if the target has been lost since the stream was opened, though another may be there."""
+        return self._target.scratch.made != self._scratch
 
     def _begin(self) -> None:
         self._over: asyncio.Future[None] = current().loop.create_future()
@@ -122,7 +125,7 @@ class PolledStream(SendingStream):
 
     async def _deliver(self, delivery: Delivery, look: Look | None) -> bool:
         """Deliver a piece of input, and return whether there was room for it."""
-        if self._over.done() or self._is_gone():
+        if self._over.done() or self._is_gone:
             self._finish()
             raise BrokenPipeError
         lines = await self._ask(exchange(self._directory, self._argv, delivery, look), FIRST_WAIT)
@@ -145,7 +148,7 @@ class PolledStream(SendingStream):
         return True
 
     async def _send_end(self) -> None:
-        if not self._is_gone():
+        if not self._is_gone:
             await self._target.run_once(closing_input(self._directory), SLACK)
 
     # Output.
@@ -200,7 +203,7 @@ class PolledStream(SendingStream):
 
     async def _look_once(self) -> None:
         lines = None
-        if not self._is_gone():
+        if not self._is_gone:
             lines = await self._ask(exchange(self._directory, None, None, self._look(WAIT)), WAIT)
         if lines is None or lines[0] in (GONE, LOST, FAILED):
             self._finish()
@@ -306,6 +309,6 @@ class PolledStream(SendingStream):
             if self._poller:
                 self._poller.cancel()
             await self.drain()  # it may be starting the process just now
-            if self._argv is None and not self._is_gone() and not self._target.is_ending:
+            if self._argv is None and not self._is_gone and not self._target.is_ending:
                 with contextlib.suppress(TerminalError):
                     await self._target.run_once(discarding(self._directory), SLACK)

@@ -34,9 +34,14 @@ _NAMESPACES = (
 class Outcome:
     """The result of one run of the program."""
 
-    ok: bool
+    exit_code: int
     text: str
     """Its output, with standard output first."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it succeeded."""
+        return self.exit_code == 0
 
     @property
     def reason(self) -> str:
@@ -46,7 +51,7 @@ class Outcome:
         found = [line for line in lines if line.startswith("FATAL:")] or lines
         if "executing starter" in "".join(found):  # a program of its own, whose errors stand before
             found = [line for line in lines if _ERROR.match(line)] or found
-        return _LEVEL.sub("", found[0] if found else "it gave no reason").strip()
+        return _LEVEL.sub("", found[0]).strip() if found else f"it ended with exit code {self.exit_code}"
 
     @property
     def advice(self) -> str:
@@ -100,7 +105,7 @@ class Client:
         if not whole_environment:
             argv = ["/bin/sh", "-c", ONLY_KEPT, "sh", *argv]
         done = run_there(self.machine.host, argv, on_line, guarded=not is_short)
-        return Outcome(done.exit_code == 0, done.output + done.errors)
+        return Outcome(done.exit_code, done.output + done.errors)
 
 
 def resolve_image(client: Client, image: str | None) -> str:

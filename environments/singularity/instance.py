@@ -257,8 +257,7 @@ class Instance:
         processes = self.processes or ("", "", "")
         if not client.machine.ask(_END, str(self.record.pid), *processes, *map(str, self.record.logs)):
             raise TerminalError(
-                f"backend 'singularity': a process of instance {self.name} did not end {_INIT_LIMIT} s after KILL, or "
-                "later"
+                f"backend 'singularity': a process of instance {self.name} did not end within {_INIT_LIMIT} s of KILL"
             )
-        if any(record.name == self.name for record in records(client, self.name)):
+        if records(client, self.name):
             raise TerminalError(f"backend 'singularity': instance {self.name} is still listed after its end")

@@ -73,33 +73,28 @@ def start_error(settings: EnvironmentSettings, image: str, outcome: Outcome) -> 
     """Return the error for a start that failed: of the setting that the engine cannot do here, if it is one."""
     low = outcome.text.lower()
     asked = list(limits(settings))
-    names: list[str] = []
-    why = ""
 
     def line(*words: str) -> str:
         lines = outcome.text.splitlines()
         return next(line for line in lines if any(word in line.lower() for word in words)).strip()
 
-    if "unknown flag" in low:
-        flags = {**LIMITS, "network": "--net", "gpu": "--nv"}
-        names = [name for name, flag in flags.items() if flag in low]
-        why = "this version of the engine lacks the option"
-    elif "cpus value" in low:
-        names = ["container_cpu"]
-        why = line("cpus value").removeprefix("FATAL:").strip()
-    elif asked and "cgroup" in low:
-        names = asked
-        why = "the engine needs root here, or cgroups v2 with systemd, and reports: " + line("cgroup")
-    elif settings.container_disk and ("loop device" in low or "fuse" in low):
-        names = ["container_disk"]
-        why = "the engine cannot mount a file system of fixed size: " + line("loop device", "fuse")
-    elif SingularitySettings.of(settings).network != "full" and "network" in low:
-        names = ["network"]
-        why = line("network")
-    if not names:
-        return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}{outcome.advice}")
-    message = f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
-    return UnheldLimitsError(message, names, why)
+    def unheld(names: list[str], why: str) -> UnheldLimitsError:
+        message = f"backend 'singularity' cannot do {', '.join(names)} here: {why}. Leave {' and '.join(names)} unset"
+        return UnheldLimitsError(message, names, why)
+
+    flags = {**LIMITS, "network": "--net", "gpu": "--nv"}
+    if "unknown flag" in low and (names := [name for name, flag in flags.items() if flag in low]):
+        return unheld(names, "this version of the engine lacks the option")
+    if "cpus value" in low:
+        return unheld(["container_cpu"], line("cpus value").removeprefix("FATAL:").strip())
+    if asked and "cgroup" in low:
+        return unheld(asked, f"the engine needs root here, or cgroups v2 with systemd, and reports: {line('cgroup')}")
+    if settings.container_disk and ("loop device" in low or "fuse" in low):
+        why = "the engine cannot mount a file system of fixed size"
+        return unheld(["container_disk"], f"{why}: {line('loop device', 'fuse')}")
+    if SingularitySettings.of(settings).network != "full" and "network" in low:
+        return unheld(["network"], line("network"))
+    return EnvironmentStartError(f"backend 'singularity' cannot start {image}: {outcome.reason}{outcome.advice}")
 
 
 def refuse_ignored_binds(settings: EnvironmentSettings, text: str) -> None:

@@ -12,8 +12,7 @@ import paramiko
 from environments.errors import SettingsError
 from environments.ssh.settings import SSHSettings
 
-USER_CONFIG = "~/.ssh/config"
-SYSTEM_CONFIG = "/etc/ssh/ssh_config"
+CONFIG_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 USER_KNOWN_HOSTS = "~/.ssh/known_hosts ~/.ssh/known_hosts2"
 SYSTEM_KNOWN_HOSTS = "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"
 DEFAULT_PORT = 22
@@ -62,10 +61,15 @@ def resolve(settings: SSHSettings) -> Route:
     if not settings.host:
         raise SettingsError("backend 'ssh' needs a host: set TERMINAL_SSH_HOST, or give the argument host")
     _check_host(settings.host)
-    text = _config_text(settings.config)
+    config = Path(settings.config).expanduser() if settings.config else None
+    if config and not config.is_file():
+        raise SettingsError(f"backend 'ssh': there is no file {config}; set config (TERMINAL_SSH_CONFIG) to one")
     key = Path(settings.key).expanduser() if settings.key else None
     if key and not key.is_file():
         raise SettingsError(f"backend 'ssh': there is no file {key}; set key (TERMINAL_SSH_KEY) to a private key")
+    files = [config] if config else [Path(name).expanduser() for name in CONFIG_FILES]
+    # Each begins a block of its own, so that the last of one file does not go on in the next.
+    text = "\n".join(line for file in files for line in ("Host *", *_lines(file)))
     return _route(text, settings.host, user=settings.user, port=settings.port, key=key)
 
 
@@ -105,13 +109,17 @@ def _route(
         for jump in jumps.split(","):
             via = _jump(text, jump.strip(), via, (*above, name))
     key_files = [Path(path).expanduser() for path in options.get("identityfile", ())]
+    known_hosts = [
+        *options.get("userknownhostsfile", USER_KNOWN_HOSTS).split(),
+        *options.get("globalknownhostsfile", SYSTEM_KNOWN_HOSTS).split(),
+    ]
     return Route(
         host=options["hostname"],
         port=int(options.get("port", DEFAULT_PORT)),
         user=options.get("user") or getpass.getuser(),
         key_files=(*([key] if key else []), *(path for path in key_files if path.is_file())),
         other_keys=options.get("identitiesonly", "no").lower() != "yes",
-        known_hosts=_known_hosts(options),
+        known_hosts=tuple(Path(file).expanduser() for file in known_hosts if file.lower() != "none"),
         accept_new=options.get("stricthostkeychecking", "ask").lower() not in ("yes", "true"),
         host_key_name=options.get("hostkeyalias"),
         proxy_command=None if via or command is None or command.lower() == "none" else command,
@@ -141,26 +149,7 @@ def _lookup(text: str, name: str, user: str | None, port: int | None) -> paramik
         ) from error
 
 
-def _known_hosts(options: paramiko.SSHConfigDict) -> tuple[Path, ...]:
-    files = [
-        *options.get("userknownhostsfile", USER_KNOWN_HOSTS).split(),
-        *options.get("globalknownhostsfile", SYSTEM_KNOWN_HOSTS).split(),
-    ]
-    return tuple(Path(file).expanduser() for file in files if file.lower() != "none")
-
-
-def _config_text(path: str | None) -> str:
-    if path is not None:
-        file = Path(path).expanduser()
-        if not file.is_file():
-            raise SettingsError(f"backend 'ssh': there is no file {file}; set config (TERMINAL_SSH_CONFIG) to one")
-        return "\n".join(_lines(file, 0))
-    # Each begins a block of its own, so that the last of one file does not go on in the next.
-    parts = ("\n".join(["Host *", *_lines(Path(name).expanduser(), 0)]) for name in (USER_CONFIG, SYSTEM_CONFIG))
-    return "\n".join(parts)
-
-
-def _lines(path: Path, depth: int) -> Iterator[str]:
+def _lines(path: Path, depth: int = 0) -> Iterator[str]:
     """Yield a file's lines with those of the files it includes. paramiko ignores Include."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -179,14 +168,8 @@ def _lines(path: Path, depth: int) -> Iterator[str]:
             continue
         if depth >= INCLUDE_DEPTH:
             raise SettingsError(f"{path}: more than {INCLUDE_DEPTH} files include one another; remove the circle")
-        for included in _included(words[1:], path):
-            yield from _lines(included, depth + 1)
-            yield block  # which the included file may have ended
-
-
-def _included(patterns: list[str], path: Path) -> Iterator[Path]:
-    """Yield the files an Include names: a relative name is one beside OpenSSH's file, and `*` stands for any text."""
-    for pattern in patterns:
-        full = path.parent / Path(pattern.strip('"')).expanduser()
-        root = Path(full.anchor)
-        yield from sorted(root.glob(str(full.relative_to(root))))
+        for pattern in words[1:]:  # a relative one is beside OpenSSH's file
+            full = path.parent / Path(pattern.strip('"')).expanduser()
+            for included in sorted(Path(full.anchor).glob(str(full.relative_to(full.anchor)))):
+                yield from _lines(included, depth + 1)
+                yield block  # which the included file may have ended

@@ -139,7 +139,7 @@ class SSHEnvironment(PersistentShellEnvironment):
         with contextlib.suppress(EnvironmentStartError, *LINK_ERRORS):
             link = await in_worker(Link, self._route, self._own)
             try:
-                channel = await in_worker(link.open_channel)
+                channel = await in_worker(link.transport.open_channel, "session")
                 return await printed(await in_worker(SSHStream, channel, ["/bin/sh", "-c", text]))
             finally:
                 spawn(in_worker(link.close))
@@ -213,13 +213,13 @@ class SSHEnvironment(PersistentShellEnvironment):
                 if link is None:
                     return self._first_channel(self._connect())
             try:
-                return link.open_channel()
+                return link.transport.open_channel("session")
             except LINK_ERRORS:
                 tried.append(link)
 
     def _first_channel(self, link: Link) -> paramiko.Channel:
         try:
-            return link.open_channel()
+            return link.transport.open_channel("session")
         except LINK_ERRORS as error:
             raise EnvironmentStartError(
                 f"the SSH server {link.route} opened no session: {error}; check MaxSessions there"
@@ -228,11 +228,11 @@ class SSHEnvironment(PersistentShellEnvironment):
     def _open_tcp(self, host: str, port: int) -> paramiko.Channel:
         """Open a channel to a port that the host can reach. It takes no session of the server's."""
         try:
-            return self._live_link().open_tcp(host, port)
+            return self._live_link().transport.open_tcp(host, port)
         except paramiko.ChannelException:
             raise
         except LINK_ERRORS:  # the connection may have dropped just now
-            return self._live_link().open_tcp(host, port)
+            return self._live_link().transport.open_tcp(host, port)
 
     def _live_link(self) -> Link:
         with self._link_lock:

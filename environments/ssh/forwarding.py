@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import struct
 from collections.abc import Callable
@@ -13,7 +12,7 @@ import paramiko
 from environments.errors import CLEANED_UP, TerminalError, UnsupportedError
 from environments.log import logger
 from environments.loop import current, in_worker, spawn
-from environments.ssh.stream import LINK_ERRORS, ROOM, Bell, make_room
+from environments.ssh.stream import LINK_ERRORS, ROOM, Bell, close_channel, make_room
 from environments.target import Address
 
 MAX_CONNECTIONS = 256
@@ -127,7 +126,7 @@ class _Forward:
             except* (*LINK_ERRORS, TerminalError) as errors:  # one of the two sides is gone
                 log.debug("backend 'ssh': a connection to port %s broke: %s", self._there[1], errors.exceptions)
             finally:
-                spawn(_close(channel))
+                spawn(close_channel(channel))
 
     async def _open(self) -> paramiko.Channel | None:
         """Open a channel; None if the server, or the port, cannot be reached."""
@@ -172,8 +171,3 @@ class _Forward:
             task.cancel()
         await asyncio.wait(tasks)
         self._listener.close()
-
-
-async def _close(channel: paramiko.Channel) -> None:
-    with contextlib.suppress(*LINK_ERRORS, TerminalError):
-        await in_worker(channel.close)

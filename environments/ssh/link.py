@@ -73,17 +73,23 @@ class _Transport(paramiko.Transport):
 
     def __init__(self, sock: _SocketLike, /, **_: object) -> None:
         super().__init__(sock, packetizer_class=_CountingPacketizer)
+        self.channel_timeout = CONNECT_TIMEOUT
         options = self.get_security_options()
         options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
 
     def open_channel(self, *args: Any, **options: Any) -> paramiko.Channel:  # noqa: ANN401
-        """Open a channel, see `paramiko.Transport`."""
-        channel = super().open_channel(*args, **{"timeout": CONNECT_TIMEOUT, **options})
+        """Open a channel, see `paramiko.Transport`.
+
+        Raises:
+            EOFError, OSError, paramiko.SSHException: The server allows no more of them on this connection, or it is
+                gone, which `Link.loss` tells: of two refusals at once, paramiko raises a ChannelException for one.
+        """
+        channel = super().open_channel(*args, **options)
         channel.transport = cast("paramiko.Transport", _ChannelSender(self, channel))
         return channel
 
     def open_tcp(self, host: str, port: int) -> paramiko.Channel:
-        """Open a channel to a port of a host, as the server knows it."""
+        """Open a channel to a port of a host, as the server knows it. Raises as `open_channel` does."""
         return self.open_channel("direct-tcpip", (host, port), ("127.0.0.1", 0))
 
 
@@ -93,10 +99,6 @@ class _ChannelSender:
     A paramiko channel puts a message together under its lock and sends it behind that, so that another thread's CLOSE
     may overtake it. An OpenSSH server that gets a message for a closed channel ends the whole connection, or gives it
     to another channel that has that number meanwhile.
-
-    Args:
-        transport: The transport.
-        channel: The channel.
     """
 
     def __init__(self, transport: paramiko.Transport, channel: paramiko.Channel) -> None:
@@ -155,19 +157,6 @@ class Link:
         self._silence = f"{self.route} has not answered for {seconds:.0f} s"
         spawn(in_worker(self.transport.close))
 
-    def open_channel(self) -> paramiko.Channel:
-        """Open a channel for one process.
-
-        Raises:
-            EOFError, OSError, paramiko.SSHException: The server allows no more of them on this connection, or it is
-                gone, which `loss` tells: of two refusals at once, paramiko raises a ChannelException for one.
-        """
-        return self.transport.open_channel("session")
-
-    def open_tcp(self, host: str, port: int) -> paramiko.Channel:
-        """Open a channel to a port of a host, as the server knows it. Raises as `open_channel` does."""
-        return self.transport.open_tcp(host, port)
-
     def close(self) -> None:
         """Close the connection and all its channels."""
         self._opened.close()
@@ -178,7 +167,6 @@ class Link:
         try:
             check_host_keys(client, route)
             wire = self._wire(route, own, opened)
-            opened.callback(wire.close)
             opened.callback(_disconnect, client)
             with self._breakable():
                 client.connect(
@@ -206,17 +194,19 @@ class Link:
 
     def _breakable(self) -> AbstractContextManager[None]:
         """Return a context in which each wait for a connection fails when the start is stopped."""
-        return current_start().aborting(partial(break_off, self._socket))
+        return current_start().aborting(partial(_break_off, self._socket))
 
     def _wire(self, route: Route, own: SSHSettings, opened: contextlib.ExitStack) -> socket.socket | paramiko.Channel:
         if route.via:
             nearer = self._connect(route.via, replace(own, password=None, passphrase=None), opened)
             with self._breakable():
-                return nearer.open_tcp(route.host, route.port)
+                channel = nearer.open_tcp(route.host, route.port)
+            opened.callback(channel.close)
+            return channel
         if route.proxy_command:
-            self._socket = proxied(route.proxy_command, opened)
+            self._socket = _proxied(route.proxy_command, opened)
             return self._socket
-        self._socket = wire = connected(route.host, route.port)
+        self._socket = wire = _connected(route.host, route.port, opened)
         # Without it each small message waits for the answer to the one before: 47 ms a command become 5.
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return wire
@@ -256,52 +246,44 @@ def _disconnect(client: paramiko.SSHClient) -> None:
         transport.join()  # its thread ends a moment after it is told to
 
 
-# The wire under it: a TCP connection, or what a ProxyCommand makes.
-
-
-def connected(host: str, port: int) -> socket.socket:
+def _connected(host: str, port: int, opened: contextlib.ExitStack) -> socket.socket:
     """Return a connection, as `socket.create_connection` does, that the start which needs it can break off."""
     start = current_start()
     addresses = start.alone(lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM), undo=lambda: None)
-    error: OSError | None = None
+    failed: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         wire = socket.socket(family, kind, protocol)
+        opened.callback(wire.close)
+        wire.settimeout(CONNECT_TIMEOUT)
         try:
-            wire.settimeout(CONNECT_TIMEOUT)
-            with start.aborting(partial(break_off, wire)):
+            with start.aborting(partial(_break_off, wire)):
                 wire.connect(address)
-        except OSError as failed:
+        except OSError as error:
             wire.close()
-            error = failed
-        except BaseException:
-            wire.close()
-            raise
+            failed = error
         else:
             return wire
-    raise error or OSError(f"{host} has no address")
+    raise failed or OSError(f"{host} has no address")
 
 
-def break_off(wire: socket.socket) -> None:
+def _break_off(wire: socket.socket) -> None:
     """Have each wait on a wire fail, also that for the connection itself."""
     with contextlib.suppress(OSError):
         wire.shutdown(socket.SHUT_RDWR)
 
 
-def proxied(command: str, opened: contextlib.ExitStack) -> socket.socket:
+def _proxied(command: str, opened: contextlib.ExitStack) -> socket.socket:
     """Start a ProxyCommand on a socket pair. paramiko's own class spins for ever when the command has ended."""
     ours, theirs = socket.socketpair()
-    try:
+    opened.callback(ours.close)
+    with theirs:
         child = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {command}"],
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             start_new_session=True,
         )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
     opened.callback(child.wait)
     opened.callback(child.terminate)
+    opened.callback(ours.close)  # before that, as a command may end with its input alone
     return ours

@@ -90,6 +90,12 @@ async def make_room(channel: paramiko.Channel, size: int) -> None:
     await in_worker(channel.get_transport()._send_user_message, message)  # type: ignore[attr-defined]
 
 
+async def close_channel(channel: paramiko.Channel) -> None:
+    """Close a channel, if its connection is still there."""
+    with contextlib.suppress(*LINK_ERRORS, TerminalError):
+        await in_worker(channel.close)
+
+
 class SSHStream(SendingStream):
     """A process on the other side of a channel. It is made in a worker thread, as it waits for the server's answers.
 
@@ -259,11 +265,7 @@ class SSHStream(SendingStream):
         if not self._is_closed:
             self._is_closed = True
             self._end()
-            await done_within(spawn(self._close_channel()), CLOSE_LIMIT)
-
-    async def _close_channel(self) -> None:
-        with contextlib.suppress(*LINK_ERRORS):
-            await in_worker(self._channel.close)
+            await done_within(spawn(close_channel(self._channel)), CLOSE_LIMIT)
 
 
 @contextlib.contextmanager
