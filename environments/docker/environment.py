@@ -22,11 +22,12 @@ from environments.docker.listing import list_targets
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import WaitingShell
 from environments.docker.target import (
+    OWNER,
     RUNNING,
     Memory,
     claim_name,
     ended_of_memory,
-    kept_filter,
+    labels,
     make_working_directory,
     remove,
 )
@@ -156,7 +157,9 @@ class DockerEnvironment(ContainerEnvironment):
 
     def _find_kept(self, api: APIClient, fingerprint: str) -> str | None:
         """Find the container that an earlier environment kept for the same task, made in the same way."""
-        found = api.containers(all=True, filters={"label": kept_filter(self.settings.task_id, fingerprint)})
+        wanted = labels(self.settings.task_id, fingerprint, kept=True)
+        del wanted[OWNER]  # which was another process
+        found = api.containers(all=True, filters={"label": [f"{name}={value}" for name, value in wanted.items()]})
         if not found:
             return None
         container = str(found[0]["Id"])

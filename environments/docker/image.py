@@ -40,7 +40,6 @@ PROGRESS_INTERVAL = 5.0
 BUILT = "hermes-environments.build"
 """The label of a built image: the folder that it was built from."""
 BUILDS = "hermes-build"
-DOCKERFILE = "Dockerfile"
 LAST_LINES = 20
 """Lines of a step that are told when it has failed."""
 SNAPSHOTS = "hermes-snapshot"
@@ -116,7 +115,7 @@ class Build:
 
     folder: Path
     """The build's context."""
-    dockerfile: str = DOCKERFILE
+    dockerfile: str = "Dockerfile"
     """The name of the Dockerfile in it."""
 
     @classmethod

@@ -68,17 +68,7 @@ _CONFLICT = 409
 def labels(task: str, fingerprint: str, *, kept: bool) -> dict[str, str]:
     """Return the labels of a new container."""
     own = {OWNER: str(Owner.this_process()), TASK: task, FINGERPRINT: fingerprint}
-    return {**own, KEPT: kept_here()} if kept else own
-
-
-def kept_here() -> str:
-    """Return the value of `KEPT` for this host and `HERMES_HOME`, whose claims say which containers are in use."""
-    return f"{Owner.this_process().host} {hermes_home().absolute()}"
-
-
-def kept_filter(task: str, fingerprint: str) -> list[str]:
-    """Return the engine's filter for the containers kept here for a task, made in this way."""
-    return [f"{name}={value}" for name, value in ((TASK, task), (FINGERPRINT, fingerprint), (KEPT, kept_here()))]
+    return {**own, KEPT: f"{Owner.this_process().host} {hermes_home().absolute()}"} if kept else own
 
 
 def claim_name(task: str, fingerprint: str) -> str:
