@@ -15,8 +15,7 @@ from docker.errors import NotFound
 from environments.claim import Claim
 from environments.docker.engine import Engine, reported, visited
 from environments.docker.image import FORK_OF, SNAPSHOT, remove_snapshot
-from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_where
-from environments.docker.target import remove
+from environments.docker.target import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, remove
 from environments.errors import EnvironmentStartError
 from environments.found_target import FoundTarget
 from environments.owner import UNKNOWN, Owner
@@ -106,7 +105,7 @@ def _claim(labels: Mapping[str, str], *, runs: bool) -> Claim | None:
     """Return the claim on a container that is kept; None if it is not, or its claim cannot be seen from here."""
     if KEPT not in labels:
         return None
-    host, home = kept_where(labels[KEPT])
+    host, _, home = labels[KEPT].partition(" ")
     if host != Owner.this_process().host or (runs and not Path(home).is_dir()):
         return None
     return Claim(claim_name(labels.get(TASK, ""), labels.get(FINGERPRINT, "")), Path(home))

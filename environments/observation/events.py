@@ -30,8 +30,6 @@ Status = Literal["success", "error", "timeout", "interrupted", "cancelled", "den
 Facts = Mapping[str, object]
 """Values by the keys of docs/records.md. None is a value that is not known."""
 
-NO_FACTS: Facts = {}
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -207,7 +205,7 @@ class Operation:
             safely(observer.ended, self, mark)
 
 
-UNOBSERVED = Operation("command", "", lambda: NO_FACTS, None, (), None)
+UNOBSERVED = Operation("command", "", dict, None, (), None)
 """The operation without observers. It holds nothing, and all of them share it."""
 CURRENT: ContextVar[Operation | None] = ContextVar("hermes_operation", default=None)
 """The operation that the current thread or task works on."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from environments.observation.events import (
     CURRENT,
-    NO_FACTS,
     UNOBSERVED,
     Event,
     Facts,
@@ -39,7 +38,7 @@ _TRACE = "opentelemetry.trace"
 def observed(
     kind: OperationKind,
     name: str,
-    facts: Callable[[], Facts] = lambda: NO_FACTS,
+    facts: Callable[[], Facts] = dict,
     environment: Observation | None = None,
     *observers: Observer,
 ) -> Operation:

@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from contextvars import Context
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -23,7 +23,7 @@ from environments.cancellation import check_scope
 from environments.errors import TerminalError
 from environments.factory import environment_of
 from environments.log import logger
-from environments.loop import current, in_worker, run, shielded, spawn, work_of
+from environments.loop import current, done, in_worker, run, shielded, spawn
 from environments.options import check_count, check_patience, check_seconds
 from environments.pool.backoff import StartPlace, Verdict, delay, verdict
 from environments.pool.lease import Lease, Member
@@ -288,7 +288,7 @@ class Pool:
             settings = replace(self.settings, task_id=next(self._task_ids))
             member.env = await in_worker(lambda: environment_of(settings, **self._hooks))
             self._check_open()
-            await _done(member.env.prepare)
+            await done(member.env.prepare)
         except BaseException as error:  # whatever a backend that was installed apart, or a user's callback, raises
             self._start_failed(error)
             await self._end(member)
@@ -296,10 +296,10 @@ class Pool:
             self._place.end(refused=False)
             self._started += 1
             self._failed_in_a_row, self._refusal = 0, None
-            self._ready(member)
+            self._have_started(member)
 
-    def _ready(self, member: Member) -> None:
-        if member in self._starting:
+    def _have_started(self, member: Member) -> None:
+        if member in self._starting:  # else it is being removed, as the pool was closed
             self._starting.discard(member)
             self._have_idle(member)
 
@@ -312,14 +312,17 @@ class Pool:
         self._failed += 1
         self._failed_in_a_row += 1
         self._stock_again = time.monotonic() + delay(self._failed_in_a_row)
-        failing = {Verdict.WRONG: len(self._waiting), Verdict.BUSY: 0, Verdict.CHANCE: 1}[meaning]
         if meaning is Verdict.BUSY:
             self._refusal = error
             for lease in self._waiting:
                 lease.refusal = error
-            if refusals >= REFUSALS:
-                failing = len(self._waiting)
-        for _ in range(min(failing, len(self._waiting))):
+        if meaning is Verdict.WRONG or (meaning is Verdict.BUSY and refusals >= REFUSALS):
+            self._fail_all(error)
+        elif meaning is Verdict.CHANCE and self._waiting:
+            self._waiting.popleft().fail(error)
+
+    def _fail_all(self, error: BaseException) -> None:
+        while self._waiting:
             self._waiting.popleft().fail(error)
 
     # On the loop thread: leases.
@@ -386,13 +389,13 @@ class Pool:
         """Prepare an environment for the next lease."""
         assert member.env
         try:
-            await _done(member.env.renew)
-            await _done(member.env.prepare)
+            await done(member.env.renew)
+            await done(member.env.prepare)
         except BaseException as error:
             log.info("%s: an environment is not lent again: %s", self._name, error)
             await self._end(member)
         else:
-            self._ready(member)
+            self._have_started(member)
 
     # On the loop thread: ends.
 
@@ -412,7 +415,7 @@ class Pool:
         self._have_ending(member)
         try:
             if member.env:
-                await _done(member.env.cleanup)
+                await done(member.env.cleanup)
         except BaseException as error:  # a backend that was installed apart may raise anything
             what = str(error) if isinstance(error, TerminalError) else type(error).__name__
             log.warning("%s: an environment could not be cleaned up: %s", self._name, what)
@@ -428,9 +431,7 @@ class Pool:
     async def _end_all(self) -> None:
         self._place.unwatch(self._changed.set)
         self._changed.set()
-        error = _closed()
-        while self._waiting:
-            self._waiting.popleft().fail(error)
+        self._fail_all(_closed())
         room = asyncio.Semaphore(ENDED_AT_ONCE)
 
         async def end(member: Member) -> None:
@@ -459,12 +460,6 @@ def _apart(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 
 def _is_ready(member: Member) -> bool:
     return member.env is not None and member.env.is_ready
-
-
-async def _done(method: Callable[[], object]) -> None:
-    """Do the work of a method of an environment: on the loop where it has a coroutine, else on a worker thread."""
-    work = work_of(method)
-    await (work(None) if work else in_worker(method))
 
 
 def _closed() -> TerminalError:

@@ -244,10 +244,9 @@ class SingularityEnvironment(PersistentShellEnvironment):
         """
         self.ensure_started()
         _, instance = self._running()
-        if not instance.has_own_network:
-            return self._machine.host.forwarded("127.0.0.1", port)
-        if instance.record.ip:
-            return self._machine.host.forwarded(instance.record.ip, port)
+        host = instance.record.ip if instance.has_own_network else "127.0.0.1"
+        if host:
+            return self._machine.host.forwarded(host, port)
         raise UnsupportedError(
             f"backend 'singularity': instance {instance.name} has no network that its machine is on, so that no port "
             "of it can be reached; leave network on"
