@@ -17,7 +17,7 @@ from environments import TerminalError
 from environments.claim import Claim
 from environments.conformance.check import wait_until
 from environments.docker import DockerEnvironment
-from environments.docker.labels import FINGERPRINT, claim_name
+from environments.docker.target import FINGERPRINT, claim_name
 from environments.found_target import FoundTarget
 from environments.local import LocalEnvironment
 from environments.owner import Owner

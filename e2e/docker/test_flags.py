@@ -15,7 +15,7 @@ from targets.engines import PYTHON_IMAGE
 from targets.podman_service import podman_service
 
 from environments import TerminalError, UnsupportedError, create_environment, load_settings
-from environments.docker.creation import Creation, container_options
+from environments.docker.creation import container_options, create_container
 from environments.docker.engine import Engine
 from environments.docker.flags import FLAGS, REFUSED
 
@@ -180,7 +180,7 @@ def _made(words: list[str], labels: str, source: str, **settings: object) -> Ins
     given = [word.replace("SOURCE", source).replace("LABELS", labels) for word in words]
     loaded = load_settings("docker", image=PYTHON_IMAGE, extra_args=given, **settings)
     api = Engine(None).client()
-    container = Creation(loaded, container_options(loaded)).created(api, PYTHON_IMAGE)
+    container = create_container(api, loaded, container_options(loaded), PYTHON_IMAGE)
     try:
         return dict(api.inspect_container(container))
     finally:

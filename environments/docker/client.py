@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from docker import APIClient
@@ -53,7 +53,7 @@ _SEND_BUFFER = 1024 * 1024
 208 KB are then gone before more is there."""
 _KEEPALIVE_IDLE = 30
 """Seconds of silence after which a TCP link to the engine is checked, so that a dead one is noticed."""
-_versions: dict[str, str] = {}
+versions: dict[str, str] = {}
 """The versions of the interface that engines have answered to, by address, so that each is asked once."""
 READ_SIZE = 256 * 1024
 """Bytes that are taken from the client at a time, and that may wait for it before the stream is paused."""
@@ -95,11 +95,11 @@ class BreakableClient(APIClient):
 
         For `version` Podman has the package manager of its machine look for all programs that it is made of.
         """
-        if known := _versions.get(self.engine):
-            return known
-        answer = self.get(f"{self.base_url}/_ping", timeout=self.timeout)
-        version = answer.headers.get("Api-Version") or str(self.version(api_version=False)["ApiVersion"])
-        _versions[self.engine] = version
+        version = versions.get(self.engine)
+        if version is None:
+            answer = self.get(f"{self.base_url}/_ping", timeout=self.timeout)
+            version = answer.headers.get("Api-Version") or str(self.version(api_version=False)["ApiVersion"])
+            versions[self.engine] = version
         return version
 
     def get_adapter(self, url: str) -> BaseAdapter:
@@ -119,11 +119,6 @@ class BreakableClient(APIClient):
         """Close the connections that wait for the next request, see `requests.Session`."""
         super().close()
         self._adapter.close()
-
-
-def forget_versions() -> None:
-    """Have each engine asked anew which version of the interface it has."""
-    _versions.clear()
 
 
 class _Adapter(BaseHTTPAdapter):
@@ -211,7 +206,7 @@ class _Connection(HTTPConnection):
         try:
             return super().getresponse()
         except (OSError, http.client.HTTPException) as error:
-            if isinstance(dialled, DialledSocket) and (trouble := dialled.trouble):
+            if isinstance(dialled, DialledSocket) and (trouble := dialled.joint.trouble):
                 raise DialError(trouble) from error
             raise
 
@@ -255,29 +250,17 @@ class DialError(ConnectionError):
     """The engine on another machine cannot be reached. It says why, and what helps."""
 
 
-def dial_error(error: BaseException | None) -> DialError | None:
-    """Return the error of that kind which another one was raised for, if there is one; docker-py wraps it."""
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Go through an error and those that it was raised for, down to the first."""
     while error:
-        if isinstance(error, DialError):
-            return error
+        yield error
         error = error.__cause__ or error.__context__
-    return None
 
 
 class DialledSocket(socket.socket):
     """The client's end of a pair of sockets, of which the other is joined to a stream to the engine's host."""
 
     joint: _Joint
-
-    @property
-    def trouble(self) -> str:
-        """The reason why no engine has answered, once it has ended; empty if one has."""
-        return self.joint.trouble
-
-    @property
-    def has_lost_link(self) -> bool:
-        """True if it ended with the link to the host: no exit code is known there."""
-        return self.joint.has_lost_link
 
     def shutdown(self, how: int) -> None:
         """Shut it down, see `socket.socket`; both ways, so that the stream is closed."""
@@ -312,7 +295,9 @@ class _Joint:
 
     def __init__(self, host: RemoteHost, stream: Stream, ours: socket.socket) -> None:
         self.trouble = ""
+        """The reason why no engine has answered, once the stream has ended; empty if one has."""
         self.has_lost_link = False
+        """True if it ended with the link to the host: no exit code is known there."""
         self._host = host
         self._stream = stream
         self._ours = ours

@@ -45,7 +45,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._engine = Engine(settings)
-        self.max_streams = self._engine.max_streams
+        self.max_streams = self._engine.host.max_streams if self._engine.host else None
         super().__init__(settings)
         self._own = DockerSettings.of(settings)
         self._options = container_options(settings)
@@ -100,8 +100,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
 
     def start_target(self) -> None:
         """Make a container and start it; after a loss, take up the one there was if it still exists."""
-        start = current_start()
-        start.tell(f"connecting to the engine at {self._engine.address}")
+        current_start().tell(f"connecting to the engine at {self._engine.address}")
         self._api = api = self._engine.client(self._api)
         self._options.engine = self._engine.identity
         try:
@@ -170,7 +169,7 @@ class ContainerEnvironment(PersistentShellEnvironment):
         api, container = self._api, self._container
         if api is None or container is None:
             return "the environment was cleaned up"
-        if loss := self._engine.loss():
+        if self._engine.host and (loss := self._engine.host.target_loss()):
             return loss
         deadline = time.monotonic() + SETTLING
         while True:

@@ -21,11 +21,12 @@ from environments.docker.client import (
     ENGINE_ERRORS,
     BreakableClient,
     Dial,
+    DialError,
+    causes,
     dial,
-    dial_error,
     dial_tcp,
     dial_unix,
-    forget_versions,
+    versions,
 )
 from environments.errors import EnvironmentStartError, SettingsError, UnsupportedError
 from environments.settings import EnvironmentSettings
@@ -51,18 +52,15 @@ class Engine:
 
     def __init__(self, settings: EnvironmentSettings | None) -> None:
         self._over = settings.over if settings else None
-        self.host: RemoteHost | None = host_of(settings, engine_host()) if settings else None
+        login = os.environ.get("DOCKER_HOST", "").strip()
+        url = login if login.startswith(f"{SSH}://") else None
+        self.host: RemoteHost | None = host_of(settings, url) if settings else None
         """The machine that it is on, if that is reached by another backend."""
 
     @property
     def is_here(self) -> bool:
         """True if it is reached by a socket of this machine."""
         return self.host is None and engine_address().startswith(UNIX)
-
-    @property
-    def max_streams(self) -> int | None:
-        """The number of streams at once; None is as many as are asked for."""
-        return self.host.max_streams if self.host else None
 
     @property
     def address(self) -> str:
@@ -97,10 +95,6 @@ class Engine:
             host.start_target()
         with reported("the Docker engine cannot be used"):
             return BreakableClient(address, partial(dial, host) if host else _dial_to(address))
-
-    def loss(self) -> str | None:
-        """Say why the host that it is on cannot be reached any more; None while it can, or if that is this machine."""
-        return self.host.target_loss() if self.host else None
 
     def leave(self) -> None:
         """Disconnect from its host, for good."""
@@ -159,7 +153,7 @@ def reported(what: str) -> Iterator[None]:
     except ENGINE_ERRORS as error:
         why = reason(error)
         if "client version" in why:  # there is an older engine at the same address by now
-            forget_versions()
+            versions.clear()
         raise EnvironmentStartError(f"backend 'docker': {what}: {why}") from error
 
 
@@ -167,7 +161,7 @@ def reason(error: Exception) -> str:
     """Return why the engine failed: its own words, or that it does not answer and what to do about it."""
     if isinstance(error, APIError):
         return str(error.explanation or error)
-    if dialling := dial_error(error):
+    if dialling := next((each for each in causes(error) if isinstance(each, DialError)), None):
         return str(dialling)
     if isinstance(error, RequestException | OSError) or "server API version" in str(error):
         return unreachable(error)
@@ -197,12 +191,6 @@ def engine_address() -> str:
         ) from error
 
 
-def engine_host() -> str | None:
-    """Return the URL of the machine that the engine is on, if DOCKER_HOST names one to log in at, and else None."""
-    address = os.environ.get("DOCKER_HOST", "").strip()
-    return address if address.startswith(f"{SSH}://") else None
-
-
 def unreachable(error: BaseException) -> str:
     """Say why the engine does not answer, and what helps.
 
@@ -210,7 +198,7 @@ def unreachable(error: BaseException) -> str:
         error: What was raised, with the system's own error somewhere beneath it.
     """
     address = engine_address()
-    cause = _innermost(error)
+    *_, cause = causes(error)  # the system's own error, which the HTTP library wraps several times
     code = cause.errno if isinstance(cause, OSError) else None
     why = str(getattr(cause, "strerror", None) or cause)
     if address.startswith(UNIX) and code in (errno.EACCES, errno.EPERM):
@@ -252,10 +240,3 @@ def _context() -> str | None:
         f"The docker program uses the context {context!r}, which is not read here; `docker context inspect {context}` "
         "shows the host to set"
     )
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """Return the system's own error, which the HTTP library wraps several times."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__ or error
-    return error

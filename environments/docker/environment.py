@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,15 +14,23 @@ from environments.base import BaseEnvironment
 from environments.claim import SharedClaim
 from environments.docker.client import ENGINE_ERRORS
 from environments.docker.container import ContainerEnvironment, paused
-from environments.docker.creation import Creation, memory_limit
+from environments.docker.creation import MB, memory_limit, start_container
 from environments.docker.engine import reason, reported, visited
 from environments.docker.image import Build, commit, ensure_built, ensure_image, remove_snapshot
 from environments.docker.joined import JoinedEnvironment
-from environments.docker.labels import RUNNING, claim_name, kept_filter
 from environments.docker.listing import list_targets
 from environments.docker.settings import DockerSettings
 from environments.docker.stream import WaitingShell
-from environments.docker.target import Memory, ended_of_memory, make_working_directory, remove
+from environments.docker.target import (
+    OWNER,
+    RUNNING,
+    Memory,
+    claim_name,
+    ended_of_memory,
+    labels,
+    make_working_directory,
+    remove,
+)
 from environments.errors import EnvironmentStartError, SettingsError, TerminalError
 from environments.found_target import FoundTarget
 from environments.log import logger
@@ -52,14 +61,12 @@ class DockerEnvironment(ContainerEnvironment):
         super().__init__(settings)
         if self._own.container:
             raise SettingsError(
-                "DockerEnvironment makes a container, and the setting container names one that runs already; make "
-                "it with "
-                "create_environment"
+                "DockerEnvironment makes a container, and the setting container names one that runs already; make it "
+                "with create_environment"
             )
         self._build = Build.of(self._own.build) if self._own.build else None
         self._claim: SharedClaim[str] | None = None
         self._began = True
-        self._creation = Creation(settings, self._options)
         self._waiting_shell: WaitingShell | None = None
         self._rescuing = threading.Lock()
 
@@ -72,13 +79,13 @@ class DockerEnvironment(ContainerEnvironment):
     def stop_ends_all(self) -> bool:
         """True if the container, with all that runs and is written in it, is gone when it is stopped."""
         host = self._options.host
-        return not (self.settings.container_persistent or ((host["mounts"] or host["binds"]) and self.has_scratch))
+        return not (self.settings.container_persistent or ((host["Mounts"] or host["Binds"]) and self.has_scratch))
 
     @property
     def is_alone(self) -> bool:
         """True if the container has process ids of its own, see `PersistentShellEnvironment.is_alone`."""
         # Beside others of this process it is never told apart whose turn it is to stop all, so that the first has it.
-        return "pid_mode" not in self._options.host and self._began
+        return "PidMode" not in self._options.host and self._began
 
     @property
     def enforced_limits(self) -> frozenset[str]:
@@ -108,8 +115,7 @@ class DockerEnvironment(ContainerEnvironment):
 
     def _made(self, api: BreakableClient, image: str) -> str:
         current_start().tell("starting a container")
-        container = self._creation.started(api, image)
-        self.settings = self._creation.settings
+        container, self.settings = start_container(api, self.settings, self._options, image)
         if self.settings.cwd:
             make_working_directory(api, container, self.settings.cwd)
         return container
@@ -151,7 +157,9 @@ class DockerEnvironment(ContainerEnvironment):
 
     def _find_kept(self, api: APIClient, fingerprint: str) -> str | None:
         """Find the container that an earlier environment kept for the same task, made in the same way."""
-        found = api.containers(all=True, filters={"label": kept_filter(self.settings.task_id, fingerprint)})
+        wanted = labels(self.settings.task_id, fingerprint, kept=True)
+        del wanted[OWNER]  # which was another process
+        found = api.containers(all=True, filters={"label": [f"{name}={value}" for name, value in wanted.items()]})
         if not found:
             return None
         container = str(found[0]["Id"])
@@ -193,35 +201,26 @@ class DockerEnvironment(ContainerEnvironment):
         A process that is started may be stopped on its way, and then the engine answers nothing about the container any
         more. The container is killed where that shell does not answer either. That shell runs one text at a time.
         """
-        with self._rescuing:
-            return self._run_waiting(text)
-
-    def _run_waiting(self, text: str) -> str:
-        api, container = self._target()
-        with reported("the container does not answer"):
+        with self._rescuing, reported("the container does not answer"):
+            api, container = self._target()
             if loss := self.loss_in(container[:12], api.inspect_container(container)["State"]):
                 raise EnvironmentStartError(f"backend 'docker': {loss}")
             try:
-                output = self._shell_in(api, container).run(text)
+                if self._waiting_shell and self._waiting_shell.container != container:
+                    self._leave_shell()
+                shell = self._waiting_shell = self._waiting_shell or WaitingShell(api, container)
+                if self._api is not api:  # it was taken down meanwhile
+                    raise EnvironmentStartError("backend 'docker': the environment was cleaned up")
+                output = shell.run(text)
             except BaseException:
                 self._leave_shell()
                 raise
             if output is None:
                 log.warning("container %s is killed, as no shell in it answers", container[:12])
                 api.kill(container)
-        if output is None:
-            self._leave_shell()
-            raise EnvironmentStartError("backend 'docker': the container was killed, as no shell in it answered")
-        return output
-
-    def _shell_in(self, api: BreakableClient, container: str) -> WaitingShell:
-        if self._waiting_shell and self._waiting_shell.container != container:
-            self._leave_shell()
-        if self._waiting_shell is None:
-            self._waiting_shell = WaitingShell(api, container)
-        if self._api is not api:  # it was taken down meanwhile
-            raise EnvironmentStartError("backend 'docker': the environment was cleaned up")
-        return self._waiting_shell
+                self._leave_shell()
+                raise EnvironmentStartError("backend 'docker': the container was killed, as no shell in it answered")
+            return output
 
     def _leave_shell(self) -> None:
         shell, self._waiting_shell = self._waiting_shell, None
@@ -230,16 +229,14 @@ class DockerEnvironment(ContainerEnvironment):
 
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say so, see `ContainerEnvironment`."""
-        return f"container {short} ran out of memory ({self._memory_limit}){further}; allow it more"
-
-    @property
-    def _memory_limit(self) -> str:
-        """The limit, by the name under which it can be changed."""
-        megabytes, flag = memory_limit(self.settings), self._options.host.get("mem_limit")
-        if flag and flag != f"{megabytes}m":
-            return f"--memory of extra_args is {flag}"
-        limit = f"{megabytes} MB" if megabytes else "0, which is no limit, and the machine's own memory is used up"
-        return f"container_memory is {limit}"
+        set_to, asked = memory_limit(self.settings), self._options.host.get("Memory", 0) // MB
+        if asked not in (0, set_to):
+            limit = f"--memory of extra_args is {asked} MB"
+        elif set_to:
+            limit = f"container_memory is {set_to} MB"
+        else:
+            limit = "container_memory is 0, which is no limit, and the machine's own memory is used up"
+        return f"container {short} ran out of memory ({limit}){further}; allow it more"
 
     def loss_in(self, short: str, state: Mapping[str, Any]) -> str | None:
         """Say why the container is of no use any more, see `ContainerEnvironment`."""
@@ -255,27 +252,21 @@ class DockerEnvironment(ContainerEnvironment):
 
     def stop_target(self) -> None:
         """Remove the container, or stop it if it is kept and no other environment of this process has it."""
-        api, container = self._api, self._container
+        earlier, container = self._api, self._container
         self._api = self._container = None
         try:
-            if api:
-                self._take_down(self._engine.client(api), container)
-        except TerminalError as error:  # its host cannot be reached
-            log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, error)
+            if earlier:
+                with contextlib.closing(self._engine.client(earlier)) as api:
+                    if self._claim:
+                        self._claim.leave(lambda kept: api.stop(kept, timeout=STOP_TIMEOUT))
+                    elif container:
+                        remove(api, container)
+        except NotFound:
+            pass
+        except (TerminalError, *ENGINE_ERRORS) as error:
+            log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
         finally:
             self._leave_shell()
             if self._claim:
                 self._claim.leave(lambda kept: None)
             self._engine.leave()
-
-    def _take_down(self, api: BreakableClient, container: str | None) -> None:
-        try:
-            if self._claim:
-                self._claim.leave(lambda kept: api.stop(kept, timeout=STOP_TIMEOUT))
-            elif container:
-                remove(api, container)
-        except ENGINE_ERRORS as error:
-            if not isinstance(error, NotFound):
-                log.warning("container %s may still be there; `hermes-env gc` removes it: %s", container, reason(error))
-        finally:
-            api.close()

@@ -11,17 +11,18 @@ import stat
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from docker.errors import APIError, DockerException, ImageNotFound
 from docker.utils.build import create_archive, exclude_paths
 
 from environments.docker.client import ENGINE_ERRORS
-from environments.docker.labels import FINGERPRINT, KEPT, OWNER, TASK
+from environments.docker.engine import reason
+from environments.docker.target import FINGERPRINT, KEPT, OWNER, TASK
 from environments.errors import EnvironmentStartError, SettingsError
 from environments.log import logger
 from environments.model_view import plain
@@ -39,10 +40,8 @@ PROGRESS_INTERVAL = 5.0
 BUILT = "hermes-environments.build"
 """The label of a built image: the folder that it was built from."""
 BUILDS = "hermes-build"
-DOCKERFILE = "Dockerfile"
 LAST_LINES = 20
 """Lines of a step that are told when it has failed."""
-_PIECE = 1024 * 1024
 SNAPSHOTS = "hermes-snapshot"
 SNAPSHOT = "hermes-environments.snapshot"
 """The label of a snapshot: the task that it was taken of. Values of labels are percent-encoded, see `unquote`."""
@@ -61,73 +60,53 @@ def ensure_image(api: BreakableClient, image: str) -> str:
         EnvironmentStartError: It cannot be pulled.
         StartStoppedError: The start that needs it was stopped, and with it the pull.
     """
-    try:
-        return image_id(api, image)
-    except ImageNotFound:
-        pass
+    if found := _find(api, image):
+        return found
     try:
         _pull(api, image)
-        return image_id(api, image)
+        return _id(api, image)
     except ENGINE_ERRORS as error:
-        reason = getattr(error, "explanation", None) or error
         raise EnvironmentStartError(
-            f"backend 'docker' has no image {image}, and it cannot be pulled: {reason}. Check its name, log in with "
-            "`docker login` where its registry asks for that, or set TERMINAL_DOCKER_IMAGE to one of `docker images`"
+            f"backend 'docker' has no image {image}, and it cannot be pulled: {reason(error)}. Check its name, log in "
+            "with `docker login` where its registry asks for that, or set TERMINAL_DOCKER_IMAGE to one of "
+            "`docker images`"
         ) from error
 
 
-def image_id(api: APIClient, image: str) -> str:
-    """Return the id of an image that the engine has.
-
-    Raises:
-        ImageNotFound: It has none of this name.
-    """
+def _id(api: APIClient, image: str) -> str:
     return str(api.inspect_image(image)["Id"])  # type: ignore[no-untyped-call]
+
+
+def _find(api: APIClient, image: str) -> str | None:
+    try:
+        return _id(api, image)
+    except ImageNotFound:
+        return None
 
 
 def _pull(api: BreakableClient, image: str) -> None:
     log.info("pulling image %s", image)
     start, what = current_start(), f"pulling image {image}"
     start.tell(what)
-    said = time.monotonic()
-    layers = _Layers()
+    told = time.monotonic()
+    layers: dict[str, tuple[int, int]] = {}  # bytes that have come, and all, by layer
     with start.aborting(api.break_off):
         for event in api.pull(image, stream=True, decode=True):
             if "error" in event:
                 raise DockerException(event["error"])
-            layers.take(event)
-            if not layers.total:
+            layer, progress = event.get("id"), event.get("progressDetail") or {}
+            if event.get("status") == "Downloading" and "total" in progress:
+                layers[layer] = (progress["current"], progress["total"])
+            elif event.get("status") == "Download complete" and layer in layers:
+                layers[layer] = (layers[layer][1], layers[layer][1])
+            if not layers:
                 continue
-            start.tell(what, layers.done, layers.total)
-            if time.monotonic() - said >= PROGRESS_INTERVAL:
-                said = time.monotonic()
-                log.info("%s: %.0f of %.0f MB so far", what, layers.done / 1e6, layers.total / 1e6)
+            done, total = (sum(sizes) for sizes in zip(*layers.values(), strict=True))
+            start.tell(what, done, total)
+            if time.monotonic() - told >= PROGRESS_INTERVAL:
+                told = time.monotonic()
+                log.info("%s: %.0f of %.0f MB so far", what, done / 1e6, total / 1e6)
     log.info("pulled image %s", image)
-
-
-class _Layers:
-    """The layers of an image that are being downloaded, as far as their sizes are known."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[str, tuple[int, int]] = {}
-
-    def take(self, event: Mapping[str, Any]) -> None:
-        """Take what the engine says of one of them."""
-        progress = event.get("progressDetail") or {}
-        if event.get("status") == "Downloading" and "total" in progress:
-            self._sizes[event["id"]] = (progress["current"], progress["total"])
-        elif event.get("status") == "Download complete" and event["id"] in self._sizes:
-            self._sizes[event["id"]] = (self._sizes[event["id"]][1],) * 2
-
-    @property
-    def done(self) -> int:
-        """Bytes that have come."""
-        return sum(done for done, _ in self._sizes.values())
-
-    @property
-    def total(self) -> int:
-        """Bytes in all."""
-        return sum(total for _, total in self._sizes.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +115,7 @@ class Build:
 
     folder: Path
     """The build's context."""
-    dockerfile: str = DOCKERFILE
+    dockerfile: str = "Dockerfile"
     """The name of the Dockerfile in it."""
 
     @classmethod
@@ -151,9 +130,7 @@ class Build:
         if not (found.folder / found.dockerfile).is_file():
             raise SettingsError(
                 f"backend 'docker': build is {setting!r}, and there is no {found.folder / found.dockerfile}; give "
-                "the path "
-                "of a "
-                "Dockerfile, or of the folder that one is in"
+                "the path of a Dockerfile, or of the folder that one is in"
             )
         return found
 
@@ -175,8 +152,7 @@ class Build:
                 digest.update(os.fsencode(path.readlink()))
             elif stat.S_ISREG(status.st_mode):
                 with path.open("rb") as file:
-                    for piece in iter(lambda: file.read(_PIECE), b""):
-                        digest.update(piece)
+                    digest.update(hashlib.file_digest(file, "sha256").digest())
         return f"{BUILDS}:{digest.hexdigest()[:40]}"
 
 
@@ -192,18 +168,18 @@ def ensure_built(api: BreakableClient, build: Build) -> str:
         tag = build.tag(files)
     except OSError as error:
         raise EnvironmentStartError(f"backend 'docker' cannot read what the setting build names: {error}") from error
-    try:
-        return image_id(api, tag)
-    except ImageNotFound:
-        pass
+    if found := _find(api, tag):
+        return found
     _run(api, build, files, tag)
-    return image_id(api, tag)
+    return _id(api, tag)
 
 
 def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None:
-    start, output = current_start(), _Output(build)
+    start, name = current_start(), build.folder.name
+    step: deque[str] = deque(maxlen=LAST_LINES)
+    rest = failure = ""
     log.info("building %s as %s", build.folder, tag)
-    start.tell(f"building {build.folder.name}")
+    start.tell(f"building {name}")
     try:
         with start.aborting(api.break_off), tempfile.TemporaryFile() as context:
             create_archive(root=str(build.folder), files=files, fileobj=context)
@@ -218,49 +194,23 @@ def _run(api: BreakableClient, build: Build, files: list[str], tag: str) -> None
                 decode=True,
             )
             for event in events:  # to the end: docker-py closes no answer that is read in part
-                output.take(event)
+                failure = str(event.get("error") or failure)
+                *lines, rest = (rest + str(event.get("stream") or "")).split("\n")
+                for line in filter(None, (plain(each).strip() for each in lines)):
+                    if line.lower().startswith("step "):
+                        step.clear()
+                    step.append(line)
+                    log.info("building %s: %s", name, line)
+                    start.tell(f"building {name}: {line}")
+        if failure:
+            raise DockerException(failure)
     except ENGINE_ERRORS as error:
-        raise output.failed(getattr(error, "explanation", None) or str(error)) from error
-    if output.error:
-        raise output.failed(output.error)
+        place, output = build.folder / build.dockerfile, "".join(f"\n  {line}" for line in step)
+        behind = f". Its last step said:{output}" if output else ""
+        raise EnvironmentStartError(
+            f"backend 'docker' cannot build {place}: {plain(reason(error)).strip()}{behind}"
+        ) from error
     log.info("built %s as %s", build.folder, tag)
-
-
-class _Output:
-    """The output of a build.
-
-    Args:
-        build: What is built.
-    """
-
-    def __init__(self, build: Build) -> None:
-        self._build = build
-        self._step: deque[str] = deque(maxlen=LAST_LINES)
-        self._rest = ""
-        self.error = ""
-        """Why the build has failed; empty if it has not."""
-
-    def take(self, event: Mapping[str, Any]) -> None:
-        """Take what the engine says, and tell each line."""
-        self.error = str(event.get("error") or self.error)
-        *lines, self._rest = (self._rest + str(event.get("stream") or "")).split("\n")
-        for line in lines:
-            if text := plain(line).strip():
-                self._take_line(text)
-
-    def _take_line(self, line: str) -> None:
-        if line.lower().startswith("step "):
-            self._step.clear()
-        self._step.append(line)
-        log.info("building %s: %s", self._build.folder.name, line)
-        current_start().tell(f"building {self._build.folder.name}: {line}")
-
-    def failed(self, why: str) -> EnvironmentStartError:
-        """Return what to raise of a build that failed."""
-        place = self._build.folder / self._build.dockerfile
-        said = "".join(f"\n  {line}" for line in self._step)
-        behind = f". Its last step said:{said}" if said else ""
-        return EnvironmentStartError(f"backend 'docker' cannot build {place}: {plain(why).strip()}{behind}")
 
 
 def commit(api: APIClient, container: str, task: str, name: str | None) -> str:
@@ -282,34 +232,17 @@ def commit(api: APIClient, container: str, task: str, name: str | None) -> str:
     labels = {SNAPSHOT: task, **dict.fromkeys(_OF_CONTAINERS, "")}
     if name is None:
         labels[FORK_OF] = str(Owner.this_process())
-    earlier = _id_of(api, f"{SNAPSHOTS}:{tag}")
-    api.commit(
-        container,
-        SNAPSHOTS,
-        tag,
-        pause=False,
-        changes=[f'LABEL "{key}"="{quote(value, safe="/:[] ")}"' for key, value in labels.items()]
-        + _own_program(api, container),
-    )
+    earlier = _find(api, f"{SNAPSHOTS}:{tag}")
+    image = api.inspect_image(api.inspect_container(container)["Image"])["Config"]  # type: ignore[no-untyped-call]
+    programs = {"ENTRYPOINT": image.get("Entrypoint"), "CMD": image.get("Cmd")}  # in place of the shell that we run
+    changes = [f'LABEL "{key}"="{quote(value, safe="/:[] ")}"' for key, value in labels.items()]
+    changes += [f"{kind} {json.dumps(program)}" for kind, program in programs.items() if program]
+    api.commit(container, SNAPSHOTS, tag, pause=False, changes=changes)
     if earlier:
         with contextlib.suppress(APIError):  # it is gone, or a container that was made from it still needs it
             if not api.inspect_image(earlier)["RepoTags"]:  # type: ignore[no-untyped-call]
                 api.remove_image(earlier)
     return f"{SNAPSHOTS}:{tag}"
-
-
-def _own_program(api: APIClient, container: str) -> list[str]:
-    """Return what gives the image the program of the container's image, in place of the shell that we run."""
-    image = api.inspect_image(api.inspect_container(container)["Image"])["Config"]  # type: ignore[no-untyped-call]
-    programs = {"ENTRYPOINT": image.get("Entrypoint"), "CMD": image.get("Cmd")}
-    return [f"{kind} {json.dumps(program)}" for kind, program in programs.items() if program]
-
-
-def _id_of(api: APIClient, image: str) -> str | None:
-    try:
-        return image_id(api, image)
-    except ImageNotFound:
-        return None
 
 
 def remove_snapshot(api: APIClient, snapshot: str) -> None:

@@ -10,6 +10,7 @@ from docker.errors import APIError, NotFound
 
 from environments.docker.client import ENGINE_ERRORS
 from environments.docker.container import SETTLING, SETTLING_PAUSE, ContainerEnvironment, paused
+from environments.docker.creation import LIMITS, MB
 from environments.docker.engine import reason
 from environments.docker.target import Memory, now_there
 from environments.errors import EnvironmentStartError, UnsupportedError
@@ -19,14 +20,6 @@ from environments.starting import current_start
 
 if TYPE_CHECKING:
     from docker import APIClient
-
-_LIMITS: Mapping[str, str] = {
-    "container_cpu": "NanoCpus",
-    "container_memory": "Memory",
-    "container_pids": "PidsLimit",
-}
-"""The engine's names for limits."""
-
 
 _COMPOSE_SERVICE = "com.docker.compose.service"
 """The label of a container of compose: the service that it is one of."""
@@ -68,7 +61,8 @@ class JoinedEnvironment(ContainerEnvironment):
     @property
     def enforced_limits(self) -> frozenset[str]:
         """Names of the limits that the container has by itself."""
-        return frozenset(name for name, theirs in _LIMITS.items() if (self._limits.get(theirs) or 0) > 0)
+        limits = {name: self._limits.get(key) for name, (key, *_) in LIMITS.items() if name != "container_disk"}
+        return frozenset(name for name, limit in limits.items() if (limit or 0) > 0)
 
     def ready_container(self, api: APIClient) -> str:
         """Find the container, see `ContainerEnvironment`."""
@@ -84,8 +78,7 @@ class JoinedEnvironment(ContainerEnvironment):
                 raise
             raise EnvironmentStartError(
                 f"backend 'docker': the ids of several containers begin with {self._name}; give the setting "
-                "container more "
-                "of the one that is meant"
+                "container more of the one that is meant"
             ) from None
         if trouble := self._trouble(about["State"]):
             raise EnvironmentStartError(f"backend 'docker' cannot join container {self._name}: {trouble}")
@@ -136,7 +129,6 @@ class JoinedEnvironment(ContainerEnvironment):
 
         The engine is asked, and not the container's counters: they hold what was before us.
         """
-        api, container = self._api, self._container
         deadline = time.monotonic() + SETTLING
         while (api := self._api) and (container := self._container):
             try:
@@ -151,7 +143,7 @@ class JoinedEnvironment(ContainerEnvironment):
 
     def out_of_memory(self, short: str, further: str = "") -> str:
         """Say so, see `ContainerEnvironment`."""
-        limit = int(self._limits.get("Memory") or 0) // 2**20
+        limit = int(self._limits.get("Memory") or 0) // MB
         own = f"its own limit is {limit} MB" if limit else "it has no limit, and the machine's own memory is used up"
         return f"container {short} ran out of memory ({own}){further}"
 
@@ -160,5 +152,4 @@ class JoinedEnvironment(ContainerEnvironment):
         api, self._api, self._container = self._api, None, None
         if api:
             api.close()
-        self._engine.leave()
         self._engine.leave()

@@ -15,8 +15,7 @@ from docker.errors import NotFound
 from environments.claim import Claim
 from environments.docker.engine import Engine, reported, visited
 from environments.docker.image import FORK_OF, SNAPSHOT, remove_snapshot
-from environments.docker.labels import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, kept_where
-from environments.docker.target import remove
+from environments.docker.target import FINGERPRINT, KEPT, OWNER, RUNNING, TASK, claim_name, remove
 from environments.errors import EnvironmentStartError
 from environments.found_target import FoundTarget
 from environments.owner import UNKNOWN, Owner
@@ -24,6 +23,9 @@ from environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:
     from docker import APIClient
+
+_NO_TAG = "<none>:<none>"
+"""The tag that some engines report of an image without tags."""
 
 
 def list_targets(settings: EnvironmentSettings) -> Iterator[FoundTarget]:
@@ -81,7 +83,7 @@ def _snapshot(
     api: APIClient, settings: EnvironmentSettings | None, place: str, about: Mapping[str, Any]
 ) -> FoundTarget:
     labels = {key: unquote(value) for key, value in about["Labels"].items()}
-    tag = next(iter(about.get("RepoTags") or ()), "")
+    tag = next((tag for tag in about.get("RepoTags") or () if tag != _NO_TAG), "")
     size = int(about["Size"])
     with contextlib.suppress(NotFound):
         size -= int(api.inspect_image(about["ParentId"])["Size"]) if about.get("ParentId") else 0  # type: ignore[no-untyped-call]
@@ -103,7 +105,7 @@ def _claim(labels: Mapping[str, str], *, runs: bool) -> Claim | None:
     """Return the claim on a container that is kept; None if it is not, or its claim cannot be seen from here."""
     if KEPT not in labels:
         return None
-    host, home = kept_where(labels[KEPT])
+    host, _, home = labels[KEPT].partition(" ")
     if host != Owner.this_process().host or (runs and not Path(home).is_dir()):
         return None
     return Claim(claim_name(labels.get(TASK, ""), labels.get(FINGERPRINT, "")), Path(home))

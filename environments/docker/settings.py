@@ -18,28 +18,15 @@ if TYPE_CHECKING:
 
 _CONTAINER = re.compile(r"/?[a-zA-Z0-9][a-zA-Z0-9_.-]*")
 _OF_NEW_CONTAINERS = (
-    "image",
-    "build",
-    "volumes",
-    "extra_args",
-    "mount_cwd_to_workspace",
-    "network",
-    "tmp_size",
-    "gpus",
+    *("image", "build", "volumes", "extra_args", "mount_cwd_to_workspace", "network", "tmp_size", "gpus"),
 )
 """Settings that say what a container is to be, and nothing of one that there is."""
-
-
 PATH_BEGINS = ("/", "~", ".")
 """The first characters of a path, which the name of a volume does not have."""
 
 
-def check_volume(setting: str, volume: str) -> None:
+def check_volume(volume: str) -> None:
     """Check one mount as the docker program would write it.
-
-    Args:
-        setting: Where it was written, for the error.
-        volume: The mount.
 
     Raises:
         SettingsError: It is of another form.
@@ -47,12 +34,13 @@ def check_volume(setting: str, volume: str) -> None:
     parts = volume.split(":")
     if not 2 <= len(parts) <= 3 or not parts[0] or not parts[1].startswith("/"):
         raise SettingsError(
-            f"{setting}: {volume!r} should be host_path:/container_path, or host_path:/container_path:ro"
+            f"backend 'docker': volumes: {volume!r} should be host_path:/container_path, or "
+            "host_path:/container_path:ro"
         )
     if "/" in parts[0] and not parts[0].startswith(PATH_BEGINS):
         raise SettingsError(
-            f"{setting}: {volume!r} begins with neither a path nor the name of a volume; write ./{volume}, which is "
-            "taken from the working directory here, or an absolute path"
+            f"backend 'docker': volumes: {volume!r} begins with neither a path nor the name of a volume; write "
+            f"./{volume}, which is taken from the working directory here, or an absolute path"
         )
 
 
@@ -111,25 +99,17 @@ class DockerSettings(BackendSettings):
         check_names("env and forward_env of backend 'docker'", (*self.env, *self.forward_env))
         if self.run_as_host_user and self.user:
             raise SettingsError("backend 'docker': user and run_as_host_user contradict each other; keep one")
-        if settings.over:
-            self._refuse_of_this_machine(settings.over)
+        for name, remedy in (("mount_cwd_to_workspace", "use volumes"), ("run_as_host_user", "use user")):
+            if settings.over and getattr(self, name):
+                raise UnsupportedError(
+                    f"backend 'docker' over {settings.over} cannot do what {name} asks for, as the engine is on "
+                    f"another machine than this process; {remedy}, which is of that machine"
+                )
         if self.build and self.image:
             raise SettingsError("backend 'docker': build and image contradict each other; keep one")
         if self.container is not None:
-            self._refuse_beside_container(self.container, settings)
-        for volume in self.volumes:
-            check_volume("backend 'docker': volumes", volume)
-
-    def _refuse_of_this_machine(self, over: str) -> None:
-        remedies = {"mount_cwd_to_workspace": "use volumes", "run_as_host_user": "use user"}
-        for name, remedy in remedies.items():
-            if getattr(self, name):
-                raise UnsupportedError(
-                    f"backend 'docker' over {over} cannot do what {name} asks for, as the engine is on another "
-                    f"machine than this process; {remedy}, which is of that machine"
+            if not _CONTAINER.fullmatch(self.container):
+                raise SettingsError(
+                    f"backend 'docker': container is {self.container!r}; give the name or id of one container"
                 )
-
-    def _refuse_beside_container(self, container: str, settings: EnvironmentSettings) -> None:
-        if not _CONTAINER.fullmatch(container):
-            raise SettingsError(f"backend 'docker': container is {container!r}; give the name or id of one container")
-        refuse_beside(settings, "container", _OF_NEW_CONTAINERS)
+            refuse_beside(settings, "container", _OF_NEW_CONTAINERS)

@@ -91,16 +91,14 @@ class ExecStream(SocketStream):
         deadline = time.monotonic() + RESIZE_LIMIT
         while True:
             try:
-                self._resize(terminal)
+                return self._resize(terminal)
             except ENGINE_ERRORS as error:
                 if not self._is_running():  # it has ended, and what it printed can be read
-                    return
+                    return None
                 if time.monotonic() > deadline:
                     self._free()
                     raise EnvironmentStartError(f"the terminal could not be set up: {error}") from error
                 time.sleep(_FIRST_PAUSE)
-            else:
-                return
 
     def _is_running(self) -> bool:
         with contextlib.suppress(*ENGINE_ERRORS):
@@ -129,7 +127,7 @@ class ExecStream(SocketStream):
 
     async def exit_code(self, timeout: float) -> int | None:
         """Return how the process ended, see `Stream`. None at once when the link is known to be gone."""
-        if isinstance(self._socket, DialledSocket) and self._socket.has_lost_link:  # it may have ended for that
+        if isinstance(self._socket, DialledSocket) and self._socket.joint.has_lost_link:  # it may have ended for that
             return None
         deadline = time.monotonic() + timeout
         pause = _FIRST_PAUSE
@@ -185,7 +183,7 @@ class WaitingShell:
         self._api = api
         self._decoder = FrameDecoder()
         taken = take_over(api.attach_socket(container, {"stdin": 1, "stdout": 1, "stream": 1}))
-        self._socket, self._early, self._close = taken
+        self._socket, self._early, self.close = taken
 
     def run(self, text: str) -> str | None:
         """Run shell text of builtins, and return what it prints; None if it does not come to its end.
@@ -213,7 +211,3 @@ class WaitingShell:
             elif not (data := self._socket.recv(READ_SIZE)):
                 raise EnvironmentStartError("backend 'docker': the container has ended")
         return None
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._close()

@@ -1,8 +1,9 @@
-"""Questions about one container: its place and address, its directory, its memory, its removal."""
+"""Questions about one container: its labels, its place and address, its directory, its memory, its removal."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import os
 import shutil
@@ -19,12 +20,24 @@ from docker.errors import APIError, NotFound
 
 from environments.docker.engine import UNIX, Engine
 from environments.errors import UnsupportedError
+from environments.owner import Owner
+from environments.settings import hermes_home
 from environments.shell.memory import kills
 from environments.target import Address, Target, this_machine
 
 if TYPE_CHECKING:
     from docker import APIClient
 
+
+OWNER = "hermes-environments.owner"
+"""The process the container belongs to, see `Owner`."""
+TASK = "hermes-environments.task"
+FINGERPRINT = "hermes-environments.fingerprint"
+KEPT = "hermes-environments.kept"
+"""On a container that outlives its process: the host and `HERMES_HOME` where it can be taken up again."""
+
+RUNNING = ("running", "paused")
+"""States of a container in which it has processes."""
 
 USUAL_ENGINE = f"{UNIX}/var/run/docker.sock"
 _ANYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - what the engine says of a port that it has published
@@ -52,6 +65,17 @@ _POLL = 0.05
 _CONFLICT = 409
 
 
+def labels(task: str, fingerprint: str, *, kept: bool) -> dict[str, str]:
+    """Return the labels of a new container."""
+    own = {OWNER: str(Owner.this_process()), TASK: task, FINGERPRINT: fingerprint}
+    return {**own, KEPT: f"{Owner.this_process().host} {hermes_home().absolute()}"} if kept else own
+
+
+def claim_name(task: str, fingerprint: str) -> str:
+    """Return the name of the claim on a kept container."""
+    return "docker-" + hashlib.sha256(f"{task}\0{fingerprint}".encode()).hexdigest()[:24]
+
+
 def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: str, user: str) -> Target:
     """Describe a container.
 
@@ -67,13 +91,10 @@ def container_target(engine: Engine, about: Mapping[str, Any], shell: str, cwd: 
     if engine.host:
         enter = engine.host.way_in(("docker", *entering))
     else:
-        program, option = ("podman", "--url") if _has_podman_alone() else ("docker", "--host")
+        has_podman_alone = shutil.which("docker") is None and shutil.which("podman") is not None
+        program, option = ("podman", "--url") if has_podman_alone else ("docker", "--host")
         enter = (program, *(() if engine.address == USUAL_ENGINE else (option, engine.address)), *entering)
     return Target("docker", "container", str(about["Id"]), str(about["Name"]).lstrip("/"), _host_of(engine), enter)
-
-
-def _has_podman_alone() -> bool:
-    return shutil.which("docker") is None and shutil.which("podman") is not None
 
 
 def _host_of(engine: Engine) -> str:
@@ -117,13 +138,7 @@ def container_address(engine: Engine, api: APIClient, container: str, port: int)
 
 
 def _on_engines_machine(engine: Engine, host: str, port: int) -> Address:
-    """Return where a port of the machine that the engine is on can be reached.
-
-    Args:
-        engine: The engine.
-        host: The one of its addresses that the port is on; empty if it is on all.
-        port: The port.
-    """
+    """Return where a port at an address of the engine's machine can be reached. An empty address is all."""
     is_anywhere = host in _ANYWHERE
     if engine.host:
         return engine.host.forwarded("localhost" if is_anywhere else host, port)
@@ -160,7 +175,9 @@ def make_working_directory(api: APIClient, container: str, cwd: str) -> None:
         container: A container that runs.
         cwd: The directory. `~` is the home of the container's user.
     """
-    parent, *wanted = _printed(api, container, cwd).split("\0")
+    made = api.exec_create(container, ["/bin/sh", "-c", _MADE_BY_USER, "sh", cwd], stderr=False)
+    printed = bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")
+    parent, *wanted = printed.split("\0")
     if len(wanted) == 3:
         directory, uid, gid = wanted
         new = PurePosixPath(directory).relative_to(parent)
@@ -181,11 +198,6 @@ def _archive(path: PurePosixPath, uid: int, gid: int) -> bytes:
     return data.getvalue()
 
 
-def _printed(api: APIClient, container: str, cwd: str) -> str:
-    made = api.exec_create(container, ["/bin/sh", "-c", _MADE_BY_USER, "sh", cwd], stderr=False)
-    return bytes(api.exec_start(made["Id"])).decode("utf-8", "surrogateescape")
-
-
 def remove(api: APIClient, container: str) -> None:
     """Remove a container, if it is there. If another process, such as a `gc`, has begun to, wait for that.
 
@@ -196,21 +208,11 @@ def remove(api: APIClient, container: str) -> None:
         try:
             api.remove_container(container, force=True, v=True)
         except APIError as error:
-            if error.status_code == _CONFLICT:
-                _look_until_it_is_gone(api, container)
+            deadline = time.monotonic() + REMOVAL_TIMEOUT
+            while error.status_code == _CONFLICT and time.monotonic() < deadline:
+                api.inspect_container(container)
+                time.sleep(_POLL)
             raise
-
-
-def _look_until_it_is_gone(api: APIClient, container: str) -> None:
-    """Wait for a removal. Returns when it takes too long.
-
-    Raises:
-        NotFound: The container is gone.
-    """
-    deadline = time.monotonic() + REMOVAL_TIMEOUT
-    while time.monotonic() < deadline:
-        api.inspect_container(container)
-        time.sleep(_POLL)
 
 
 class Memory:

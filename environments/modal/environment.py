@@ -34,7 +34,6 @@ from environments.modal.sandbox import (
     tags,
     take_snapshot,
     terminate,
-    variables,
 )
 from environments.modal.service import connect, service, service_host
 from environments.modal.settings import ModalSettings
@@ -98,11 +97,14 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         self._own = ModalSettings.of(settings)
-        self._variables = variables(self._own)
+        variables: dict[str, str | None] = {**self._own.target_variables()}
+        self._variables = [modal.Secret.from_dict(variables)] if variables else []
+        """The variables of everything that runs in the sandbox, which are no part of its description."""
         self.has_duplex_streams = True
         self._probed: modal.Sandbox | None = None
         """The sandbox for which `has_duplex_streams` was found out."""
         self._native_files = self.files
+        self._shell_files = ShellFiles(Runner(self), settings.env, self.progress)
 
     @classmethod
     def list_targets(cls) -> Iterable[FoundTarget]:
@@ -128,10 +130,7 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             await self._discard()
             raise
         self._probed, self.is_fresh = self._sandbox, False
-        runner = Runner(self)
-        self.files = (
-            ShellFiles(runner, self.settings.env, self.progress) if self.has_duplex_streams else self._native_files
-        )
+        self.files = self._shell_files if self.has_duplex_streams else self._native_files
         self.streams_lag = not self.has_duplex_streams
 
     async def _delivers_input(self) -> bool:
@@ -270,15 +269,11 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         earlier = note.image
         await in_worker(note.note, taken, readable(self.settings.task_id))
         if earlier:
-            await self._delete_earlier(earlier)
+            try:
+                await delete_image(earlier)
+            except TerminalError as error:
+                log.warning("the snapshot that was replaced, %s, may still be there: %s", earlier, error)
         return taken
-
-    @staticmethod
-    async def _delete_earlier(image: str) -> None:
-        try:
-            await delete_image(image)
-        except TerminalError as error:
-            log.warning("the snapshot that was replaced, %s, may still be there: %s", image, error)
 
     async def drop_snapshot(self, snapshot: str) -> None:
         """Delete the image beneath a fork, see `PersistentShellEnvironment`."""
@@ -303,9 +298,8 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
         return f"sandbox {sandbox.object_id} has ended ({code}){why}"
 
     def _limits_of_life(self) -> str:
-        limit = f"sandbox_timeout of {self._own.sandbox_timeout} s"
-        idle = self._own.idle_timeout
-        return f"{limit} and its idle_timeout of {idle} s" if idle else limit
+        idle = f" and its idle_timeout of {self._own.idle_timeout} s" if self._own.idle_timeout else ""
+        return f"sandbox_timeout of {self._own.sandbox_timeout} s{idle}"
 
     def kept_key(self) -> str:
         """Return the key of the task's kept files, see `SandboxEnvironment`."""
@@ -357,11 +351,12 @@ class ModalEnvironment(SandboxEnvironment[modal.Sandbox]):
             EnvironmentStartError: It could not be started.
         """
         sandbox = self.sandbox
-        own = [self._variables] if self._variables else []
         variables: dict[str, str | None] = dict(env or {})
 
         async def start() -> ContainerProcess[bytes]:
-            return await sandbox.exec.aio(*argv, text=False, pty=pty, env=variables, secrets=own, timeout=timeout)
+            return await sandbox.exec.aio(
+                *argv, text=False, pty=pty, env=variables, secrets=self._variables, timeout=timeout
+            )
 
         with service.reported("no process can be started in the sandbox"):
             return await service.retried(start, "no process can be started")

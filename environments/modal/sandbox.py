@@ -52,12 +52,6 @@ def allowed(network: Network) -> tuple[list[str] | None, list[str] | None]:
     return service_lists("backend 'modal': network", network) if isinstance(network, tuple) else (None, None)
 
 
-def variables(own: ModalSettings) -> modal.Secret | None:
-    """Return the variables of everything that runs in the sandbox. They are not part of its description."""
-    found: dict[str, str | None] = {**own.target_variables()}
-    return modal.Secret.from_dict(found) if found else None
-
-
 def _volume(text: str) -> tuple[str, modal.Volume]:
     name, path, mode = volume_parts(text)
     volume = modal.Volume.from_name(name, create_if_missing=True)

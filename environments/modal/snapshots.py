@@ -66,12 +66,12 @@ class Snapshot:
     @property
     def image(self) -> str | None:
         """The id of the image; None if nothing is noted."""
-        return self._noted()[0] or None
+        return self._line(0) or None
 
     @property
     def task(self) -> str:
         """The task of the environment that it was taken of, in the letters that a label may have."""
-        return self._noted()[1]
+        return self._line(1)
 
     @property
     def created(self) -> float:
@@ -93,12 +93,10 @@ class Snapshot:
         """Remove the note."""
         self._path.unlink(missing_ok=True)
 
-    def _noted(self) -> tuple[str, str]:
-        try:
-            image, task, *_ = [*self._path.read_text().splitlines(), "", ""]
-        except FileNotFoundError:
-            return "", ""
-        return image.strip(), task.strip()
+    def _line(self, number: int) -> str:
+        with contextlib.suppress(FileNotFoundError, IndexError):
+            return self._path.read_text().splitlines()[number].strip()
+        return ""
 
 
 def all_snapshots() -> Iterator[Snapshot]:

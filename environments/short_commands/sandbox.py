@@ -56,6 +56,7 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
     def __init__(self, settings: EnvironmentSettings) -> None:
         super().__init__(settings)
         own: Any = settings.own
+        self._own_network: Network = own.network
         self._joined: str | None = own.sandbox
         """The id or the name of another program's sandbox."""
         self._sandbox: S | None = None
@@ -184,14 +185,14 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
         """Return settings for a sandbox of its own on a snapshot, see `PersistentShellEnvironment`."""
         settings = super().settings_on(snapshot)
         own: Any = settings.own
-        network = own.network if self._network is None else self._network
+        network = self._own_network if self._network is None else self._network
         return replace(settings, own=replace(own, sandbox=None, network=network))
 
     def renew(self) -> None:
         """End all that was started, and bring back the network of the settings, see `BaseEnvironment`."""
         super().renew()
         if self._network is not None:
-            self.set_network(self.settings.own.network)  # type: ignore[attr-defined]  # of the backends here
+            self.set_network(self._own_network)
             self._network = None
 
     async def _begin(self) -> S:
@@ -204,9 +205,8 @@ class SandboxEnvironment(PerCommandEnvironment, Generic[S]):
             if others is not None and await self.revive(others):
                 return others
             kept = await self.find_kept(key)
-            network: Network = self.settings.own.network  # type: ignore[attr-defined]  # of the backends here
-            if kept is not None and network != "full":  # its last use may have changed it
-                await self.change_network(kept, network)
+            if kept is not None and self._own_network != "full":  # its last use may have changed it
+                await self.change_network(kept, self._own_network)
             return kept or await self.create_sandbox(key)
 
         self._claim = self._claim or SharedClaim(claim_name(self.backend, key))

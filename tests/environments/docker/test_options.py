@@ -63,33 +63,33 @@ def test_values_that_cannot_be_or_contradict_each_other_are_refused():
 
 
 def test_a_volume_is_a_directory_here_or_one_that_the_engine_keeps():
-    (mount,) = options(docker_volumes=["~/data:/data"]).host["mounts"]
+    (mount,) = options(docker_volumes=["~/data:/data"]).host["Mounts"]
     assert (mount["Source"], mount["Target"], mount["Type"]) == (f"{Path.home()}/data", "/data", "bind")
     made = options(docker_volumes=["cache:/data", "/src:/src:ro,rslave", "/label:/label:z"])
-    assert made.host["binds"] == ["cache:/data", "/label:/label:z"]
-    (mount,) = made.host["mounts"]
+    assert made.host["Binds"] == ["cache:/data", "/label:/label:z"]
+    (mount,) = made.host["Mounts"]
     assert mount["ReadOnly"] and mount["BindOptions"] == {"Propagation": "rslave"}
 
 
 def test_memory_processes_and_tmp_are_limited_unless_a_setting_is_zero():
     rows = [
-        ({}, "4096m", 256, "size=2048m"),
-        ({"container_memory": 300, "container_pids": 40}, "300m", 40, "size=150m"),
+        ({}, 4096 << 20, 256, "size=2048m"),
+        ({"container_memory": 300, "container_pids": 40}, 300 << 20, 40, "size=150m"),
         ({"container_memory": 0, "container_pids": 0}, None, None, "size=2048m"),
-        ({"docker_tmp_size": 10}, "4096m", 256, "size=10m"),
-        ({"docker_tmp_size": 0}, "4096m", 256, "mode=1777"),
-        ({"docker_extra_args": ["--memory=1g", "--pids-limit=9"]}, "1g", 9, "size=2048m"),
+        ({"docker_tmp_size": 10}, 4096 << 20, 256, "size=10m"),
+        ({"docker_tmp_size": 0}, 4096 << 20, 256, "mode=1777"),
+        ({"docker_extra_args": ["--memory=1g", "--pids-limit=9"]}, 1 << 30, 9, "size=2048m"),
     ]
     for settings, memory, pids, tmp in rows:
         host = options(**settings).host
-        limits = host.get("mem_limit"), host.get("memswap_limit"), host.get("pids_limit")
+        limits = host.get("Memory"), host.get("MemorySwap"), host.get("PidsLimit")
         assert limits == (memory, memory, pids), settings
-        assert host["tmpfs"]["/tmp"].endswith(tmp), settings
+        assert host["Tmpfs"]["/tmp"].endswith(tmp), settings
 
 
 def test_a_mount_at_tmp_takes_the_place_of_ours():
-    assert options(docker_volumes=["/a:/tmp"]).host["tmpfs"] == {}
-    assert options(docker_extra_args=["--tmpfs", "/tmp:size=1m"]).host["tmpfs"] == {"/tmp": "size=1m"}
+    assert options(docker_volumes=["/a:/tmp"]).host["Tmpfs"] == {}
+    assert options(docker_extra_args=["--tmpfs", "/tmp:size=1m"]).host["Tmpfs"] == {"/tmp": "size=1m"}
 
 
 def test_a_flag_that_is_not_known_is_refused_without_its_value():
@@ -100,11 +100,11 @@ def test_a_flag_that_is_not_known_is_refused_without_its_value():
 
 def test_capabilities_are_added_and_a_memory_flag_leaves_no_swap():
     made = options(docker_extra_args=["--cap-add=NET_RAW", "-m", "100m", "--cpus=1.5", "--gpus", "device=0,1"])
-    assert "NET_RAW" in made.host["cap_add"] and "CHOWN" in made.host["cap_add"]
-    assert made.host["cap_drop"] == ["ALL"]
-    assert (made.host["mem_limit"], made.host["memswap_limit"]) == ("100m", "100m")
-    assert made.host["nano_cpus"] == 1_500_000_000
-    assert made.host["device_requests"][0]["DeviceIDs"] == ["0", "1"]
+    assert "NET_RAW" in made.host["CapAdd"] and "CHOWN" in made.host["CapAdd"]
+    assert made.host["CapDrop"] == ["ALL"]
+    assert (made.host["Memory"], made.host["MemorySwap"]) == (100 << 20, 100 << 20)
+    assert made.host["NanoCpus"] == 1_500_000_000
+    assert made.host["DeviceRequests"][0]["DeviceIDs"] == ["0", "1"]
 
 
 def test_a_variable_flag_without_a_value_forwards_and_no_value_shows_in_the_repr(monkeypatch):
