@@ -90,7 +90,20 @@ def is_gone(engine, container) -> bool:
 
 
 def pause(container) -> None:
-    """Pause a container; the engine fails to freeze one whose processes begin and end meanwhile."""
+    """Pause a container; the engine fails to freeze one whose processes begin and end meanwhile.
+
+    A process that is just being started would hold the engine's lock on the container for as long as it is frozen.
+    """
+
+    def starts(process: str) -> bool:
+        try:
+            state = api.exec_inspect(process)
+        except docker.errors.NotFound:
+            return False
+        return not state["Pid"] and state["ExitCode"] is None
+
+    api = container.client.api
+    assert wait_until(lambda: not any(map(starts, api.inspect_container(container.id)["ExecIDs"] or ())), 60)
     for _ in range(200):
         try:
             return container.pause()
