@@ -153,7 +153,7 @@ def _visit(
             if backends is not None or not isinstance(error, MissingExtraError | EnvironmentStartError):
                 failed[name] = str(error)
             report(name)
-    with ended_in_scope(stop), ThreadPoolExecutor(at_once or len(names), "inventory") as pool:
+    with ended_in_scope(stop), ThreadPoolExecutor(at_once or max(1, len(names)), "inventory") as pool:
         list(pool.map(look, kinds.keys(), kinds.values()))
     check_scope()
     return names

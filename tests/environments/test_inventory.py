@@ -99,3 +99,7 @@ def test_the_backends_that_are_still_looked_at_are_told(tmp_path: Path, monkeypa
     inventory = take_inventory([shelf.NAME, "local"], on_look=lambda names: told.append(list(names)))
     assert [target.id for name, target in inventory.found if name == shelf.NAME] == ["aaaa"]
     assert (told[0], told[-1], len(told)) == ([shelf.NAME, "local"], [], 3)
+
+
+def test_no_backend_has_nothing() -> None:
+    assert take_inventory([]).found == []
