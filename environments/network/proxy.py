@@ -21,7 +21,7 @@ from environments.errors import EnvironmentStartError
 from environments.log import logger
 from environments.loop import in_worker, shielded, spawn
 from environments.network.channel import Channel, Connection
-from environments.network.request import BadRequestError, Request
+from environments.network.request import BadRequestError, Request, response_heads
 from environments.network.rules import Address, Host, RefusedError, Rules
 
 if TYPE_CHECKING:
@@ -267,6 +267,9 @@ async def _carry(
     async def down() -> None:
         if request.is_tunnel:
             await connection.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            async for head in response_heads(reader):
+                await connection.write(head)
         while data := await reader.read(_PIECE):
             await connection.write(data)
             idle.reschedule(loop.time() + limit)

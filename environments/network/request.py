@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,8 @@ MOST_HEADERS = 200
 _FIRST = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}) ([!-~]+) (HTTP/1\.[01])")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(;[^\r\n]*)?\r\n")
+_INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)")
+_OF_CONNECTIONS = (b"connection", b"keep-alive", b"proxy-connection")
 _NOT_SENT_ON = {
     *(b"host", b"connection", b"proxy-connection", b"proxy-authorization", b"keep-alive", b"te", b"upgrade"),
 }
@@ -97,6 +100,28 @@ class Request(NamedTuple):
             if line == b"\r\n":
                 return
         raise BadRequestError("there are too many trailers")
+
+
+async def response_heads(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """Read the heads of a response up to the final one, and have that tell the program that its connection ends.
+
+    A program would send its next request on it otherwise, if the host has said nothing of that.
+    """
+    while True:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError as error:
+            yield error.partial
+            return
+        except asyncio.LimitOverrunError:  # it is no head, and is passed on as it is
+            return
+        if _INTERIM.match(head):
+            yield head
+            continue
+        first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
+        kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _OF_CONNECTIONS]
+        yield b"\r\n".join([first, *kept, b"Connection: close", b"", b""])
+        return
 
 
 async def _exactly(connection: Connection, size: int) -> AsyncIterator[bytes]:

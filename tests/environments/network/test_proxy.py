@@ -299,6 +299,31 @@ def test_a_host_that_keeps_the_connection_open_does_not_hold_up_a_second_request
             assert rest_of(client) == b"", "a client that meets the end sends it again on another connection"
 
 
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"HTTP/1.1 200 OK\r\nX: 1\r\n\r\nbody", b"HTTP/1.1 200 OK\r\nX: 1\r\nConnection: close\r\n\r\nbody"),
+        (
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=9\r\n\r\n",
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nConnection: close\r\n\r\n",
+        ),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"),
+        (b"no head at all", b"no head at all"),
+        (b"x" * 100_000 + b"\r\n\r\n", b"x" * 100_000 + b"\r\n\r\n"),
+    ],
+    ids=["plain", "interim", "empty", "torn", "long"],
+)
+def test_a_response_tells_the_program_that_its_connection_ends(sent: bytes, expected: bytes) -> None:
+    listener = socket.create_server(("127.0.0.2", 0))
+    place = f"127.0.0.2:{listener.getsockname()[1]}"
+    with listener, proxied(place) as here, here.connected() as client:
+        client.sendall(f"GET http://{place}/ HTTP/1.1\r\n\r\n".encode())
+        with listener.accept()[0] as server:
+            server.recv(65536)
+            server.sendall(sent)
+        assert rest_of(client) == expected
+
+
 def test_a_start_that_is_broken_off_leaves_no_program() -> None:
     here = Proxied(["example.org"])
 
