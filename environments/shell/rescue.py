@@ -125,7 +125,8 @@ class Rescue:
             async with asyncio.timeout(LIMIT):
                 if await self._let_go_on() and self._shells.env.is_alone:
                     await asyncio.sleep(AGAIN)
-                    if await self._let_go_on():
+                    # In the end it is the environment that stops them, and others may be in a target that is kept.
+                    if await self._let_go_on() and self._shells.life.stage is Stage.STARTED:
                         log.warning("a command stops all processes again and again; all are ended")
                         await self.run(KILL_ALL)
         except (TerminalError, TimeoutError) as error:
