@@ -100,7 +100,7 @@ def pause(container) -> None:
             state = api.exec_inspect(process)
         except docker.errors.NotFound:
             return False
-        return not state["Pid"] and state["ExitCode"] is None
+        return bool(state["Running"]) and not state["Pid"]
 
     api = container.client.api
     assert wait_until(lambda: not any(map(starts, api.inspect_container(container.id)["ExecIDs"] or ())), 60)
