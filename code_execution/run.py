@@ -154,6 +154,8 @@ class Run:
         try:
             self._transport.start(self._place)
         except OSError as error:
+            if self._python.is_kept and isinstance(error, FileNotFoundError):
+                return  # its keeper has removed the directory: a script that ends at once makes no calls
             raise TerminalError(f"no socket for the script's tool calls can be made: {error}") from error
 
     def _files(self) -> Mapping[str, bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from targets.script_views import ENDS_FORKED, differences, ends, pythons, use, v
 
 from code_execution import execute_code
 from code_execution.boot_program import OLDEST
+from code_execution.run import Run
 from environments import BaseEnvironment
 
 SOME_ENDS = (
@@ -93,3 +95,19 @@ def test_a_python_that_is_too_old_is_passed_over(env: BaseEnvironment, tmp_path:
         for _ in range(2):
             result = execute_code("import sys; print(sys.version_info >= (3, 8))", env=env, transport=way)  # type: ignore[arg-type]
             assert result.output == "True\n", (python, result)
+
+
+def test_a_script_may_have_ended_before_there_is_a_socket(
+    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(env, "/bin/false", str(tmp_path / "venv"))  # behind which a Python is tried out, and has a keeper
+    begin = Run._while_it_starts
+
+    def late(run: Run) -> None:
+        assert not run._python.is_kept or time.sleep(1) is None
+        begin(run)
+
+    monkeypatch.setattr(Run, "_while_it_starts", late)
+    for _ in range(2):
+        result = execute_code("print(1)", env=env, transport="socket")
+        assert (result.status, result.output) == ("success", "1\n"), result
