@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -21,35 +21,23 @@ FRAME, AGAIN = 0.1, 5.0
 """Seconds between two looks at how far it is, on a terminal and elsewhere."""
 
 
-class ShownProgress:
-    """Shows progress while the block runs, if it takes long.
+class _Shown:
+    """Shows something from a thread of its own while the block runs."""
 
-    Args:
-        verbose: Whether each step is told at once by a line that stays: 0 is no.
-    """
-
-    def __init__(self, verbose: int = 0) -> None:
+    def __init__(self, verbose: int) -> None:
         self._verbose = verbose
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and not verbose
         self._lock = threading.Lock()
-        self._last: Progress | None = None
-        self._told = ""
+        """Held while the thread is begun or taken."""
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def tell(self, progress: Progress) -> None:
-        """Take what `create_environment` is to be given as `on_progress`."""
-        with self._lock:
-            self._last = progress
-            if self._verbose and progress.done is None:
-                self._print(progress)
-            if self._thread is None and not progress.complete:
-                self._over.clear()
-                show = self._show_bar if self._is_terminal else self._show_lines
-                self._thread = threading.Thread(target=show, name="hermes-progress", daemon=True)
-                self._thread.start()
-        if progress.complete:
-            self.hide()
+    def _begin(self, show: Callable[[], None]) -> None:
+        """Start the thread, unless it runs."""
+        if self._thread is None:
+            self._over.clear()
+            self._thread = threading.Thread(target=show, name="hermes-progress", daemon=True)
+            self._thread.start()
 
     def hide(self) -> None:
         """Take it off the terminal, as something else is to be shown now."""
@@ -59,18 +47,54 @@ class ShownProgress:
         if thread:
             thread.join()
 
+    def _print(self, text: str) -> None:
+        if sys.stderr is not None:
+            print(f"hermes-env: {text}", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.hide()
+
+
+class ShownProgress(_Shown):
+    """Shows progress while the block runs, if it takes long.
+
+    Args:
+        verbose: Whether each step is told at once by a line that stays: 0 is no.
+    """
+
+    def __init__(self, verbose: int = 0) -> None:
+        super().__init__(verbose)
+        self._last: Progress | None = None
+        self._told = ""
+
+    def tell(self, progress: Progress) -> None:
+        """Take what `create_environment` is to be given as `on_progress`."""
+        with self._lock:
+            self._last = progress
+            if self._verbose and progress.done is None:
+                self._print_new(progress)
+            if not progress.complete:
+                self._begin(self._show_bar if self._is_terminal else self._show_lines)
+        if progress.complete:
+            self.hide()
+
     def _show_lines(self) -> None:
         pause = PATIENCE
         while not self._over.wait(pause):
             pause = AGAIN
             with self._lock:
                 if self._last:
-                    self._print(self._last)
+                    self._print_new(self._last)
 
-    def _print(self, progress: Progress) -> None:
-        if (text := described(progress)) != self._told and sys.stderr is not None:
+    def _print_new(self, progress: Progress) -> None:
+        if (text := described(progress)) != self._told:
             self._told = text
-            print(f"hermes-env: {text}", file=sys.stderr, flush=True)
+            self._print(text)
 
     def _show_bar(self) -> None:
         if self._over.wait(TERMINAL_PATIENCE):
@@ -82,16 +106,8 @@ class ShownProgress:
                     what = plain(progress.what)
                     bar.update(task, description=what, completed=progress.done or 0, total=progress.total)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.hide()
-
-
-class ShownLook:
+class ShownLook(_Shown):
     """Shows the backends that are looked at while the block runs, if it takes long: one line of a terminal.
 
     Args:
@@ -99,13 +115,9 @@ class ShownLook:
     """
 
     def __init__(self, verbose: int = 0) -> None:
-        self._verbose = verbose
-        self._is_terminal = sys.stderr is not None and sys.stderr.isatty() and not verbose
-        self._lock = threading.Lock()
+        super().__init__(verbose)
         self._names: list[str] = []
         self._told: set[str] = set()
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def tell(self, names: Sequence[str]) -> None:
         """Take the names of the backends that are still looked at, see `OnLook` of `environments.inventory`."""
@@ -113,23 +125,9 @@ class ShownLook:
             self._names = list(names)
             if self._verbose and (new := [name for name in names if name not in self._told]):
                 self._told.update(new)
-                self._print(f"looking at {', '.join(new)}")
-            if self._is_terminal and names and self._thread is None:
-                self._over.clear()
-                self._thread = threading.Thread(target=self._show, name="hermes-look", daemon=True)
-                self._thread.start()
-
-    def hide(self) -> None:
-        """Take the line off the terminal, as something else is to be shown now."""
-        with self._lock:
-            thread, self._thread = self._thread, None
-        self._over.set()
-        if thread:
-            thread.join()
-
-    def _print(self, text: str) -> None:
-        if sys.stderr is not None:
-            print(f"hermes-env: {plain(text)}", file=sys.stderr, flush=True)
+                self._print(plain(f"looking at {', '.join(new)}"))
+            if self._is_terminal and names:
+                self._begin(self._show)
 
     def _show(self) -> None:
         if self._over.wait(PATIENCE):
@@ -140,14 +138,6 @@ class ShownLook:
         with Console(stderr=True).status("") as status:
             while not self._over.wait(FRAME):
                 status.update(Text(plain(f"looking at {', '.join(self._names)}")))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.hide()
 
 
 def described(progress: Progress) -> str:
