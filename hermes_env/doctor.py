@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from environments.model_view import plain
-from hermes_env.ls_command import USES, reason, shown_look
+from hermes_env.look import reason, shown_look
+from hermes_env.ls_command import USES
 from hermes_env.options import Backend, Cwd, Settings, Verbose, settings_from
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from environments.model_view import plain
-from hermes_env.ls_command import looked_for, shown_look, tell_failures
+from hermes_env.look import looked_for, shown_look, tell_failures
 from hermes_env.options import Verbose
 
 

@@ -11,7 +11,8 @@ from environments.errors import TerminalError
 from environments.model_view import plain
 from environments.result import DENIED_EXIT_CODE
 from hermes_env.endings import ERROR_EXIT_CODE
-from hermes_env.ls_command import described, looked_for, tell_failures
+from hermes_env.look import looked_for, tell_failures
+from hermes_env.ls_command import described
 from hermes_env.options import BackendAlone, Task, Verbose
 
 if TYPE_CHECKING:
