@@ -10,6 +10,7 @@ from standins.control import StandIn
 from standins.daytona_client import client
 from standins.faults import Fault
 from standins.in_process import Make
+from targets.forked import check_forks
 
 from environments import Pool, TerminalError, UnsupportedError, load_settings
 from environments.daytona import DaytonaEnvironment
@@ -54,18 +55,7 @@ def test_a_snapshot_of_the_same_name_is_replaced(make: Make):
 def test_forks_begin_alike_go_their_own_ways_and_leave_nothing(make: Make):
     before = snapshots()
     env = make(image="debian:12", container_cpu=1, container_memory=1024)
-    env.execute("echo begun >~/file")
-    forks = [env.fork() for _ in range(2)]
-    unused = env.fork()
-    assert len(snapshots()) == len(before) + 3
-    for fork in forks:
-        assert fork.execute("cat ~/file; echo own >~/file").output == "begun\n"
-    with forks[0].fork() as of_fork:
-        forks[0].cleanup()
-        assert of_fork.execute("cat ~/file").output == "own\n"
-    assert env.execute("cat ~/file").output == "begun\n"
-    forks[1].cleanup()
-    unused.cleanup()
+    check_forks(env, lambda: len(snapshots()))
     assert snapshots() == before
 
 
