@@ -29,6 +29,8 @@ HUNT_SECONDS = 2.0
 """Seconds for all searches."""
 LOOKS = 2
 """Number of looks that must find none: one may miss a process that forks and exits."""
+ROUNDS = 20
+"""Number of times that a look goes on with the processes that were started meanwhile."""
 
 
 class Search:
@@ -111,23 +113,31 @@ def numbers_of(environment: str) -> range:
 
 
 def _look(searches: list[Search]) -> None:
-    """Look at each process once, and take the certainty from each search that finds one."""
+    """Look at each process, also those started meanwhile, and take the certainty from each search that finds one.
+
+    A process that forks and exits has another id by the time that its own is looked at, so it is among the new ones.
+    """
     last = _last_id()
     try:
         is_readable = bool(_environment_of("self"))
         are_in_row = all(search.is_in_row(last) for search in searches)
-        ids = range(min(search.since for search in searches) + 1, last + 1) if are_in_row else _ids()
+        ids = _newest_first(min(search.since for search in searches), last) if are_in_row else _ids()
     except OSError:
         is_readable = False
     if not is_readable:  # without /proc nothing is certain
         for search in searches:
             search.is_certain = False
         return
-    for pid in ids:
-        variables, limits = _variables(pid), _lock_limits(pid)
-        for search in searches:
-            if search.is_certain and search.matches(pid, variables, limits) and _lives(pid):
-                search.is_certain = False
+    for _ in range(ROUNDS):
+        for pid in ids:
+            variables, limits = _variables(pid), _lock_limits(pid)
+            for search in searches:
+                if search.is_certain and search.matches(pid, variables, limits) and _lives(pid):
+                    search.is_certain = False
+        seen, last = last, _last_id()
+        if last <= seen:  # none was started, or ids began anew: the next look is for those
+            break
+        ids = _newest_first(seen, last)
 
 
 class NewProcesses:
@@ -181,6 +191,10 @@ def _last_id() -> int:
             return int(file.read().split()[4])
     except (OSError, IndexError, ValueError):
         return 0
+
+
+def _newest_first(seen: int, last: int) -> range:
+    return range(last, seen, -1)
 
 
 def _ids() -> Iterable[int]:

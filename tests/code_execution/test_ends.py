@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -44,15 +47,18 @@ def env() -> Iterator[BaseEnvironment]:
 ALWAYS_NEW = """
 import os, sys, time
 if not os.fork():
-    while True:
+    end = time.time() + 30
+    while time.time() < end:
         if os.fork():
             os._exit(0)
         os.setsid()
         os.close(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT))
         time.sleep(.003)
+while not os.path.exists(sys.argv[1]):
+    time.sleep(.01)
 time.sleep(.1)
 """
-"""Leaves a process that forks and exits without end."""
+"""Leaves a process that forks and exits, for so long that a test which fails does not make others fail."""
 
 
 @pytest.mark.parametrize("transport", ["socket", "relay"])
@@ -65,6 +71,25 @@ def test_what_forks_and_exits_without_end_ends_with_its_script(
         beat.unlink()
         time.sleep(0.3)
         assert not beat.exists()
+
+
+FORKS = "for _ in 1 2 3; do while :; do /bin/true; done & done; wait"
+
+
+def test_what_forks_and_exits_without_end_ends_with_its_script_while_others_fork_too(
+    env: BaseEnvironment, tmp_path: Path
+) -> None:
+    """A search that ends at the last id of its beginning is over before it has come to the process's next one."""
+    beat = tmp_path / "beat"
+    with subprocess.Popen(["bash", "-c", FORKS], start_new_session=True) as others:
+        try:
+            for _ in range(3):
+                execute_code(ALWAYS_NEW, env=env, tools={}, argv=[str(beat)], transport="socket")
+                beat.unlink()
+                time.sleep(0.3)
+                assert not beat.exists()
+        finally:
+            os.killpg(others.pid, signal.SIGKILL)
 
 
 def test_what_forks_and_exits_without_end_ends_with_its_command(env: BaseEnvironment, tmp_path: Path) -> None:
