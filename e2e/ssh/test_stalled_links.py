@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from typing import Any
 
 import pytest
 from targets.ssh_server import SSHContainer, SSHServer
@@ -10,6 +12,8 @@ from targets.ssh_server import SSHContainer, SSHServer
 from code_execution import execute_code
 from environments import EnvironmentLostError, create_environment
 from environments.conformance.check import running, unique
+from environments.ssh.environment import PING_LIMIT, RECONNECT_LIMIT
+from environments.ssh.link import Link
 
 SURELY = 15
 """Seconds by which a limit of 2 s has ended what it should: with it, its grace and 5 s. It took 30 s."""
@@ -26,6 +30,22 @@ def test_a_time_out_ends_its_command_when_what_serves_the_connection_is_stopped(
             assert result.duration_seconds < SURELY
             assert running(env, word) == 0
         assert env.execute("echo $KEPT $PWD").output == "yes /usr\n"
+
+
+def test_a_server_that_speaks_may_take_longer_for_the_login_that_has_what_is_stopped_go_on(
+    server: SSHServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a loaded machine a login took more than 3 s, and the connection was told as lost."""
+
+    def slow(*arguments: Any) -> Link:
+        link = Link(*arguments)
+        time.sleep(RECONNECT_LIMIT + PING_LIMIT)
+        return link
+
+    with create_environment("ssh", **server.settings) as env:
+        env.execute("true")
+        monkeypatch.setattr("environments.ssh.environment.Link", slow)
+        assert env.execute("(sleep .5; kill -STOP $PPID) & sleep 1000", timeout=2).timed_out
 
 
 def test_a_link_that_stalls_holds_up_no_time_out_and_the_next_command_connects_anew(server: SSHServer) -> None:

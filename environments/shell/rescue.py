@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SILENCE = 1.0
 """Seconds in which a shell reads what it is sent. One that has not may be stopped."""
-LIMIT = 6.0
+LIMIT = 8.0
 """Seconds for a rescue."""
 ANSWER_LIMIT = 2.0
 """Seconds for a shell that is to be stopped by nothing to run a text of builtins."""

@@ -13,7 +13,7 @@ import paramiko
 
 from environments.errors import CLEANED_UP, EnvironmentStartError
 from environments.found_target import FoundTarget
-from environments.loop import done_within, in_worker, run, spawn
+from environments.loop import current, done_within, in_worker, run, spawn
 from environments.settings import EnvironmentSettings
 from environments.shell.environment import PersistentShellEnvironment
 from environments.shell.listing import list_environments
@@ -30,8 +30,8 @@ from environments.target import Address, Target
 
 PING_LIMIT = 1.0
 """Seconds for a connection to give a sign of life, where a shell over it has given none for as long."""
-RECONNECT_LIMIT = 2.0
-"""Seconds for another connection, and for a command over it."""
+RECONNECT_LIMIT, LOGIN_LIMIT = 2.0, 4.0
+"""Seconds for another connection and a command over it: where the server says nothing on it, and where it does."""
 
 
 class SSHEnvironment(PersistentShellEnvironment):
@@ -122,22 +122,27 @@ class SSHEnvironment(PersistentShellEnvironment):
         The server's process for a connection is the user's, and a command may have stopped it. A connection that still
         does not answer behind that is given up, as its time-out is much longer.
         """
+        loop = current().loop
+        began = loop.time()
         silent = await _silent(self._links)
         if not silent:
             return await self._in_new_process(text)
-        trying = spawn(self._run_on_new_link(text))
+        server_speaks = threading.Event()
+        trying = spawn(self._run_on_new_link(text, server_speaks))
         has_answered = await done_within(trying, RECONNECT_LIMIT)
+        if not has_answered and server_speaks.is_set():  # it is there, on a loaded machine
+            has_answered = await done_within(trying, LOGIN_LIMIT - RECONNECT_LIMIT)
         for link in await _silent(silent):
-            link.give_up(RECONNECT_LIMIT + 2 * PING_LIMIT)
+            link.give_up(loop.time() - began)
         output = trying.result() if has_answered else None
         if output is None:
             raise EnvironmentStartError(f"backend 'ssh': {self.place} does not answer")
         return output
 
-    async def _run_on_new_link(self, text: str) -> str | None:
+    async def _run_on_new_link(self, text: str, server_speaks: threading.Event) -> str | None:
         assert self._route
         with contextlib.suppress(EnvironmentStartError, *LINK_ERRORS):
-            link = await in_worker(Link, self._route, self._own)
+            link = await in_worker(Link, self._route, self._own, server_speaks.set)
             try:
                 channel = await in_worker(link.transport.open_channel, "session")
                 return await printed(await in_worker(SSHStream, channel, ["/bin/sh", "-c", text]))

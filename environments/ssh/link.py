@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -44,11 +45,15 @@ class _CountingPacketizer(Packetizer):
     """Counts messages, and tells the channel when a signal ended its process, of which paramiko takes no note."""
 
     count = 0
+    on_first: Callable[[], object] | None = None
+    """Called behind the first message."""
 
     def read_message(self) -> tuple[int, paramiko.Message]:
         """Return the kind and the content of the next message."""
         kind, message = super().read_message()
         self.count += 1
+        if self.count == 1 and self.on_first:
+            self.on_first()
         if kind == MSG_CHANNEL_REQUEST:
             channel, request = message.get_int(), message.get_text()
             if request == "exit-signal":
@@ -70,6 +75,8 @@ def _exit_status(channel: int, name: str) -> paramiko.Message:
 
 class _Transport(paramiko.Transport):
     """Prefers fast ciphers, and opens channels on which nothing follows what closes them, see `_ChannelSender`."""
+
+    packetizer: _CountingPacketizer
 
     def __init__(self, sock: _SocketLike, /, **_: object) -> None:
         super().__init__(sock, packetizer_class=_CountingPacketizer)
@@ -122,13 +129,15 @@ class Link:
     Args:
         route: Where to connect to.
         own: The settings, with the secrets for that host. Hosts on the way there never see them.
+        on_first_message: Called when a server has said something. It may be one on the way.
 
     Raises:
         EnvironmentStartError: It cannot be reached, refuses the login, or shows another key than the known one.
     """
 
-    def __init__(self, route: Route, own: SSHSettings) -> None:
+    def __init__(self, route: Route, own: SSHSettings, on_first_message: Callable[[], object] | None = None) -> None:
         self.route = route
+        self._on_first_message = on_first_message
         self._silence: str | None = None
         self._socket: socket.socket
         """The socket beneath all of the connections."""
@@ -136,7 +145,6 @@ class Link:
         with contextlib.ExitStack() as opened:
             self.transport = self._connect(route, own, opened)
             self._opened = opened.pop_all()
-        assert isinstance(self.transport.packetizer, _CountingPacketizer)
         self._packets = self.transport.packetizer
         current().soon(current().loop.call_later, KEEPALIVE, self._watch, self._packets.count)
 
@@ -182,7 +190,7 @@ class Link:
                     timeout=CONNECT_TIMEOUT,
                     banner_timeout=CONNECT_TIMEOUT,
                     auth_timeout=CONNECT_TIMEOUT,
-                    transport_factory=_Transport,
+                    transport_factory=self._transport,
                 )
         except (*LINK_ERRORS, ValueError) as error:
             tried = client.get_transport()
@@ -190,6 +198,11 @@ class Link:
             raise EnvironmentStartError(explained(route, own, error, had_keys=had_keys)) from error
         transport = client.get_transport()
         assert isinstance(transport, _Transport)
+        return transport
+
+    def _transport(self, sock: _SocketLike, /, **_: object) -> _Transport:
+        transport = _Transport(sock)
+        transport.packetizer.on_first = self._on_first_message
         return transport
 
     def _breakable(self) -> AbstractContextManager[None]:
