@@ -23,6 +23,8 @@ _LONGEST_NUMBER = 300
 # - What isn't a regular file comes as an empty request, so that it gets its error answer, and is removed.
 # - The pipe is opened before the first scan: a script renames its request into place before it writes to the
 #   pipe, so whatever the scan misses wakes the read. `read -t`, which only bash has, is a net under that.
+# - `stop` is told through the pipe and is a file, for where there is none: a queue that is being removed may lose the
+#   file before it is looked for.
 # - A process costs more than all else here, so that none is started for a request in bash, and `head` in other shells.
 # - Descriptors from 7 on belong to the shell that runs this.
 _COLLECT = """\
@@ -61,8 +63,10 @@ while [ "$hermes_room" -gt 0 ] && [ ! -e stop ] && [ . -ef {queue} ]; do
   hermes_taken=$hermes_there
   if [ "$hermes_room" -lt "$hermes_before" ]; then {having_found}
   elif [ -z "$hermes_wake" ]; then sleep 0.05 2>/dev/null || sleep 1
-  elif [ -n "$BASH_VERSION" ]; then read -r -t 30 -u 5 hermes_line
-  else read -r hermes_line <&5
+  else
+    hermes_line=
+    if [ -n "$BASH_VERSION" ]; then read -r -t 30 -u 5 hermes_line; else read -r hermes_line <&5; fi
+    [ "$hermes_line" != stop ] || break
   fi
 done
 printf '\\n%s end\\n' {nonce}

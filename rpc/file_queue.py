@@ -81,8 +81,9 @@ class FileQueueTransport:
 
     def _stop_collector(self, collector: threading.Thread) -> None:
         if collector.is_alive():
-            # Opened for reading too, since opening it only for writing waits for a reader that may be gone.
-            wake = "if [ -p wake ]; then echo 1<>wake; fi"
+            # Opened for reading too, since opening it only for writing waits for a reader that may be gone. Without it,
+            # the queue may be one that is just being removed.
+            wake = "if [ -p wake ]; then echo stop 1<>wake; else sleep 0.1; [ -e stop ]; fi"
             with contextlib.suppress(TerminalError):
                 told = self._env.internal.execute(f"cd {shlex.quote(self._queue)} && : >stop && {wake}", timeout=5)
                 if told.ok:

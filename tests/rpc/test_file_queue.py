@@ -4,6 +4,7 @@ import base64
 import logging
 import os
 import shlex
+import subprocess
 import threading
 import time
 
@@ -12,7 +13,7 @@ from targets.script_line import FaultyEnvironment
 
 from environments import CommandResult, EnvironmentLostError, TerminalError
 from rpc import Dispatcher, FileQueueTransport, Request, Response
-from rpc.collecting import MAX_COLLECTED, CollectedRequest, CollectedRequests, GarbledError
+from rpc.collecting import MAX_COLLECTED, CollectedRequest, CollectedRequests, GarbledError, collecting_command
 
 
 def echo(value):
@@ -66,6 +67,17 @@ BAD = {
     "forged": (Request("f", "echo", [1], {}, "forged").encode(), "token is wrong"),
     "forged, large": (Request("f", "echo", ["x" * 500_000], {}, "forged").encode(), "token is wrong"),
 }
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash"])
+def test_the_collector_ends_by_its_pipe_alone_as_its_queue_may_be_removed_file_by_file(tmp_path, shell):
+    os.mkfifo(tmp_path / "wake")
+    pipe = os.open(tmp_path / "wake", os.O_RDWR | os.O_NONBLOCK)
+    os.write(pipe, b"\nstop\n")
+    command = collecting_command(str(tmp_path), [], "nonce", goes_on=True)
+    ended = subprocess.run([shell, "-c", command], stdout=subprocess.PIPE, timeout=20, check=True)
+    os.close(pipe)
+    assert ended.stdout == b"\nnonce end\n"
 
 
 def test_a_bad_request_gets_an_error_and_the_next_one_is_served(line):
