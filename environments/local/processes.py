@@ -21,16 +21,17 @@ _LOCKS = 10
 """Linux's number of the limit of file locks."""
 ROW_SECONDS = 1.0
 """Seconds in which the process ids, of which there are 32,768 or more, are not given out all."""
-NEWEST = 64
-"""Number of the newest ids that are searched for processes that fork and exit without end."""
-EMPTY_HUNTS, HUNT_PAUSE = 3, 0.002
+NEWEST, RECENT = 64, 512
+"""Number of the newest ids that are searched again for processes that fork and exit. And how many there are at first:
+one that waits for a processor may have an older id."""
+EMPTY_HUNTS, HUNT_PAUSE = 6, 0.001
 """Number of searches that must find none, and the seconds between them."""
 HUNT_SECONDS = 2.0
 """Seconds for all searches."""
 LOOKS = 2
-"""Number of looks that must find none: one may miss a process that forks and exits."""
-ROUNDS = 20
-"""Number of times that a look goes on with the processes that were started meanwhile."""
+"""Number of looks that must find none."""
+LEAST_ROUNDS, MOST_ROUNDS = 2, 20
+"""Number of times that a look goes through the newest ids: more than the least while processes are started."""
 
 
 class Search:
@@ -115,29 +116,31 @@ def numbers_of(environment: str) -> range:
 def _look(searches: list[Search]) -> None:
     """Look at each process, also those started meanwhile, and take the certainty from each search that finds one.
 
-    A process that forks and exits has another id by the time that its own is looked at, so it is among the new ones.
+    A process that forks and exits has another id by the time that its own is looked at, and one that is being forked
+    has an id before it can be seen, so that the newest are looked at again.
     """
     last = _last_id()
     try:
         is_readable = bool(_environment_of("self"))
         are_in_row = all(search.is_in_row(last) for search in searches)
-        ids = _newest_first(min(search.since for search in searches), last) if are_in_row else _ids()
+        first = min(search.since for search in searches) if are_in_row else 0
+        ids: Iterable[int] = range(last, first, -1) if are_in_row else _ids()
     except OSError:
         is_readable = False
     if not is_readable:  # without /proc nothing is certain
         for search in searches:
             search.is_certain = False
         return
-    for _ in range(ROUNDS):
+    for number in range(1, MOST_ROUNDS + 1):
         for pid in ids:
             variables, limits = _variables(pid), _lock_limits(pid)
-            for search in searches:
+            for search in searches if variables or limits else ():
                 if search.is_certain and search.matches(pid, variables, limits) and _lives(pid):
                     search.is_certain = False
-        seen, last = last, _last_id()
-        if last <= seen:  # none was started, or ids began anew: the next look is for those
+        before, last = last, _last_id()
+        if number >= LEAST_ROUNDS and last == before:
             break
-        ids = _newest_first(seen, last)
+        ids = range(last, max(first, min(before, last) - NEWEST), -1)
 
 
 class NewProcesses:
@@ -168,7 +171,7 @@ def kill_new(marker: str, brand: str | None) -> None:
     while empty < EMPTY_HUNTS and time.monotonic() < deadline:
         last = _last_id()
         found = False
-        for pid in range(last, max(1, last - NEWEST), -1):
+        for pid in range(last, max(1, last - (NEWEST if empty else RECENT)), -1):
             # The number first, which is one call of the system: such a process may end before the next.
             is_one = number in _lock_limits(pid) or any(map(_variables(pid).__contains__, markers))
             if is_one and _lives(pid):
@@ -191,10 +194,6 @@ def _last_id() -> int:
             return int(file.read().split()[4])
     except (OSError, IndexError, ValueError):
         return 0
-
-
-def _newest_first(seen: int, last: int) -> range:
-    return range(last, seen, -1)
 
 
 def _ids() -> Iterable[int]:
