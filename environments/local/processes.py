@@ -138,7 +138,8 @@ def _look(searches: list[Search]) -> None:
                 if search.is_certain and search.matches(pid, variables, limits) and _lives(pid):
                     search.is_certain = False
         before, last = last, _last_id()
-        if number >= LEAST_ROUNDS and last == before:
+        none_came = number >= LEAST_ROUNDS and last == before
+        if none_came or not any(search.is_certain for search in searches):
             break
         ids = range(last, max(first, min(before, last) - NEWEST), -1)
 
@@ -166,14 +167,14 @@ def kill_new(marker: str, brand: str | None) -> None:
         marker: The value of the marker variable, or a part of it; any of several, if these stand in lines.
         brand: The number of the processes. A pattern of numbers is passed over: shells have one, too.
     """
-    markers, number = marker.encode().split(), int(brand) if brand and brand.isdigit() else None
+    search = Search(marker, _one(int(brand) if brand and brand.isdigit() else None))
     deadline, empty = time.monotonic() + HUNT_SECONDS, 0
     while empty < EMPTY_HUNTS and time.monotonic() < deadline:
         last = _last_id()
         found = False
         for pid in range(last, max(1, last - (NEWEST if empty else RECENT)), -1):
             # The number first, which is one call of the system: such a process may end before the next.
-            is_one = number in _lock_limits(pid) or any(map(_variables(pid).__contains__, markers))
+            is_one = search.matches(pid, b"", _lock_limits(pid)) or search.matches(pid, _variables(pid), ())
             if is_one and _lives(pid):
                 found = True
                 with contextlib.suppress(OSError):

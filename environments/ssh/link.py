@@ -78,8 +78,9 @@ class _Transport(paramiko.Transport):
 
     packetizer: _CountingPacketizer
 
-    def __init__(self, sock: _SocketLike, /, **_: object) -> None:
+    def __init__(self, sock: _SocketLike, /, on_first: Callable[[], object] | None = None, **_: object) -> None:
         super().__init__(sock, packetizer_class=_CountingPacketizer)
+        self.packetizer.on_first = on_first
         self.channel_timeout = CONNECT_TIMEOUT
         options = self.get_security_options()
         options.ciphers = (*CIPHERS, *(cipher for cipher in options.ciphers if cipher not in CIPHERS))
@@ -190,7 +191,7 @@ class Link:
                     timeout=CONNECT_TIMEOUT,
                     banner_timeout=CONNECT_TIMEOUT,
                     auth_timeout=CONNECT_TIMEOUT,
-                    transport_factory=self._transport,
+                    transport_factory=partial(_Transport, on_first=self._on_first_message),
                 )
         except (*LINK_ERRORS, ValueError) as error:
             tried = client.get_transport()
@@ -198,11 +199,6 @@ class Link:
             raise EnvironmentStartError(explained(route, own, error, had_keys=had_keys)) from error
         transport = client.get_transport()
         assert isinstance(transport, _Transport)
-        return transport
-
-    def _transport(self, sock: _SocketLike, /, **_: object) -> _Transport:
-        transport = _Transport(sock)
-        transport.packetizer.on_first = self._on_first_message
         return transport
 
     def _breakable(self) -> AbstractContextManager[None]:

@@ -61,16 +61,24 @@ time.sleep(.1)
 """Leaves a process that forks and exits, for so long that a test which fails does not make others fail."""
 
 
+def check_ended(beat: Path) -> None:
+    """Check that nothing makes a file any more that is removed."""
+    beat.unlink()
+    time.sleep(0.3)
+    assert not beat.exists()
+
+
+def check_that_scripts_end(env: BaseEnvironment, beat: Path, transport: TransportName) -> None:
+    for _ in range(3):
+        assert execute_code(ALWAYS_NEW, env=env, tools={}, argv=[str(beat)], transport=transport).status == "success"
+        check_ended(beat)
+
+
 @pytest.mark.parametrize("transport", ["socket", "relay"])
 def test_what_forks_and_exits_without_end_ends_with_its_script(
     env: BaseEnvironment, tmp_path: Path, transport: TransportName
 ) -> None:
-    beat = tmp_path / "beat"
-    for _ in range(3):
-        assert execute_code(ALWAYS_NEW, env=env, tools={}, argv=[str(beat)], transport=transport).status == "success"
-        beat.unlink()
-        time.sleep(0.3)
-        assert not beat.exists()
+    check_that_scripts_end(env, tmp_path / "beat", transport)
 
 
 FORKS = "for _ in 1 2 3; do while :; do /bin/true; done & done; wait"
@@ -80,14 +88,9 @@ def test_what_forks_and_exits_without_end_ends_with_its_script_while_others_fork
     env: BaseEnvironment, tmp_path: Path
 ) -> None:
     """A search that ends at the last id of its beginning is over before it has come to the process's next one."""
-    beat = tmp_path / "beat"
     with subprocess.Popen(["bash", "-c", FORKS], start_new_session=True) as others:
         try:
-            for _ in range(3):
-                execute_code(ALWAYS_NEW, env=env, tools={}, argv=[str(beat)], transport="socket")
-                beat.unlink()
-                time.sleep(0.3)
-                assert not beat.exists()
+            check_that_scripts_end(env, tmp_path / "beat", "socket")
         finally:
             os.killpg(others.pid, signal.SIGKILL)
 
@@ -97,14 +100,10 @@ def test_what_forks_and_exits_without_end_ends_with_its_command(env: BaseEnviron
     (tmp_path / "always_new.py").write_text(ALWAYS_NEW + "time.sleep(1000)")
     command = f"{sys.executable} {tmp_path}/always_new.py {beat}"
     assert env.execute(command, timeout=1).timed_out
-    beat.unlink()
-    time.sleep(0.3)
-    assert not beat.exists()
+    check_ended(beat)
     tools = {"run": lambda: env.execute(f"{command} & sleep .3").ok}
     execute_code("import hermes_tools\nhermes_tools.run()", env=env, tools=tools)
-    beat.unlink()
-    time.sleep(0.3)
-    assert not beat.exists()
+    check_ended(beat)
 
 
 KILLS_ITS_KEEPER = """
