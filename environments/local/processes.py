@@ -24,13 +24,13 @@ ROW_SECONDS = 1.0
 NEWEST, RECENT = 64, 512
 """Number of the newest ids that are searched again for processes that fork and exit. And how many there are at first:
 one that waits for a processor may have an older id."""
-EMPTY_HUNTS, HUNT_PAUSE = 6, 0.001
+EMPTY_HUNTS, HUNT_PAUSE = 12, 0.001
 """Number of searches that must find none, and the seconds between them."""
 HUNT_SECONDS = 2.0
 """Seconds for all searches."""
 LOOKS = 2
 """Number of looks that must find none."""
-LEAST_ROUNDS, MOST_ROUNDS = 2, 20
+LEAST_ROUNDS, MOST_ROUNDS = 4, 20
 """Number of times that a look goes through the newest ids: more than the least while processes are started."""
 
 
