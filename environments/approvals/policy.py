@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Literal
 
+from environments.approvals.command import Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import cloud, databases, disks, git, packages, processes, system, trees
 from environments.approvals.deeds.rule import Rule
 from environments.approvals.reading.carrying import names_of
-from environments.approvals.reading.command import Command
 from environments.approvals.reading.reading import read
 
 _CLASSES = (trees, disks, processes, git, databases, cloud, packages, system)

@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from environments.approvals.command import UNKNOWN, Command, Word
 from environments.approvals.reading.budget import MAX_CHARACTERS, Budget, TooMuchError
-from environments.approvals.reading.command import UNKNOWN, Command, Word
 from environments.approvals.reading.effects import assigned
 from environments.approvals.reading.fronts import behind
 from environments.approvals.reading.lexer import Lexer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from environments.approvals.command import Command
 from environments.approvals.deeds.rule import Rules
-from environments.approvals.reading.command import Command
+from environments.approvals.options import Options
 from environments.approvals.reading.names import names
-from environments.approvals.reading.options import Options
 
 _KINDS = frozenset(
     names(

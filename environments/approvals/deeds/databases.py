@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from environments.approvals.command import Command
 from environments.approvals.deeds.rule import Rules, always, with_word
-from environments.approvals.reading.command import Command
+from environments.approvals.options import Options
 from environments.approvals.reading.names import names
-from environments.approvals.reading.options import Options
 
 _COMMENT_OR_TEXT = re.compile(r"(--[^\n]*|/\*(?:.*?\*/|.*))|'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", re.DOTALL)
 _DROPS = re.compile(

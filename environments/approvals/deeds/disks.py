@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from environments.approvals.command import UNKNOWN, Command, Word
 from environments.approvals.deeds.rule import Rule, Rules, always, with_word
 from environments.approvals.deeds.targets import written
-from environments.approvals.reading.command import UNKNOWN, Command, Word
-from environments.approvals.reading.options import Options
+from environments.approvals.options import Options
 
 _MAKES = "it makes a new file system where one may be"
 _PARTITIONS = "it changes the partitions of a disk"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from environments.approvals.command import Command
 from environments.approvals.deeds.rule import Rules
-from environments.approvals.reading.command import Command
-from environments.approvals.reading.options import Options
+from environments.approvals.options import Options
 
 _GLOBAL = ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env")
 _EVERYTHING = frozenset({".", "./", "*", ":/", ":", "./*", "-A"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from environments.approvals.command import UNKNOWN, Command
 from environments.approvals.deeds.rule import Rule, Rules
-from environments.approvals.reading.command import UNKNOWN, Command
-from environments.approvals.reading.options import Options
+from environments.approvals.options import Options
 
 _ESSENTIAL = re.compile(
     r"(?:lib(?:c6|c-bin|gcc.*|stdc\+\+.*|ssl.*)|glibc.*|musl|coreutils|bash|dash|sh|util-linux|systemd.*|sudo|apt|dpkg|rpm|yum|dnf"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from environments.approvals.reading.command import Command
+from environments.approvals.command import Command
 
 Rule = Callable[[Command], str | None]
 """Returns what is destructive about a command of a program; None when nothing is."""

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
+from environments.approvals.command import Command, Word
 from environments.approvals.deeds.rule import Rule, Rules, always, with_word
 from environments.approvals.deeds.targets import written
-from environments.approvals.reading.command import Command, Word
-from environments.approvals.reading.options import Options
+from environments.approvals.options import Options
 
 _HIDES_HISTORY = re.compile(r"HISTFILE=(?:/dev/null)?|HISTSIZE=0|HISTFILESIZE=0|HISTIGNORE=\*?")
 _DELETING = (("-X", "DELETE"), ("--request", "DELETE"))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from environments.approvals.command import Command, Word
 from environments.approvals.deeds.rule import Rules, always
 from environments.approvals.deeds.targets import wiped, written
+from environments.approvals.options import Options
 from environments.approvals.reading.carried import UNSEEN
-from environments.approvals.reading.command import Command, Word
 from environments.approvals.reading.found import narrows, roots_of
-from environments.approvals.reading.options import Options
 
 _HERE = "the whole working directory"
 _WRITABLE_BY_ALL = re.compile(r"0*[0-7]?[0-7]{2}[2367]|(?:[ug]*[ao][ugoa]*)?[+=][rx]*w[rwxst]*")

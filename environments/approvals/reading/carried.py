@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from environments.approvals.reading.command import Command, Word
+from environments.approvals.command import Command, Word
 
 UNSEEN = "cannot be seen through"
 """What is said of all that may be harmless or not."""

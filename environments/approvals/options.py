@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from environments.approvals.reading.command import Word
+from environments.approvals.command import Word
 
 
 @dataclass(frozen=True, slots=True)
