@@ -6,7 +6,7 @@ import posixpath
 import shlex
 from fnmatch import fnmatchcase
 
-from environments.approvals.reading.command import UNKNOWN, Command
+from environments.approvals.command import UNKNOWN, Command
 from environments.errors import SettingsError
 
 _ANY = "*"

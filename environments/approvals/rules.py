@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
+from environments.approvals.command import Command
 from environments.approvals.decision import Allow, Ask, CommandRequest, Decision, Deny, ScriptRequest, ToolCallRequest
 from environments.approvals.patterns import AllowedCommand, CommandPattern
 from environments.approvals.policy import judged
-from environments.approvals.reading.command import Command
 from environments.approvals.reading.reading import read
 from environments.approvals.settings import ApprovalSettings, Verdict
 

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from environments.approvals.reading.command import Command, Word
-
-UNSEEN = "cannot be seen through"
-"""What is said of all that may be harmless or not."""
-RUNS_DOWNLOAD = "it runs what it downloads"
-"""What is said of a program or a text that comes from elsewhere."""
+from environments.approvals.command import Command, Word
 
 
 @dataclass(frozen=True, slots=True)

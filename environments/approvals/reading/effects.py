@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 
-from environments.approvals.reading.command import UNKNOWN, Command
-from environments.approvals.reading.options import Options
+from environments.approvals.command import UNKNOWN, Command
+from environments.approvals.options import Options
 from environments.approvals.reading.tokens import Literal, RawWord
 from environments.approvals.reading.variables import Variables
 

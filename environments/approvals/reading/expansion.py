@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
+from environments.approvals.command import UNKNOWN, Command, Word
 from environments.approvals.reading.braces import expanded_braces
 from environments.approvals.reading.budget import Budget
-from environments.approvals.reading.command import UNKNOWN, Command, Word
 from environments.approvals.reading.tokens import GLOB, Literal, RawWord, Substitution, Token, Variable
 from environments.approvals.reading.variables import Value, Variables
 
@@ -130,7 +130,7 @@ class _Building:
 
     def _end_word(self) -> None:
         if self._exists:
-            self._words.append(Word("".join(self._text), self._glob, self.fed_by))
+            self._words.append(Word("".join(self._text), self._glob, fed_by=self.fed_by))
         self._text, self._exists, self._glob, self.fed_by = [], False, False, ()
 
     def finished(self) -> list[Word]:

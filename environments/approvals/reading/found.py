@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from environments.approvals.reading.command import UNKNOWN, Command
+from environments.approvals.command import UNKNOWN, Command
+from environments.approvals.options import Options
 from environments.approvals.reading.names import names
-from environments.approvals.reading.options import Options
 
 _NARROWING = frozenset(
     names(

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from environments.approvals.command import UNKNOWN, Command, Word
+from environments.approvals.options import Options
 from environments.approvals.reading.carried import NOTHING, Carried, Text, inner
-from environments.approvals.reading.command import UNKNOWN, Command, Word
 from environments.approvals.reading.names import names
-from environments.approvals.reading.options import Options
 
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"})
 _XARGS_VALUED = names("-I -n -P -d -L -s -a -E --max-args --max-procs --delimiter --replace --arg-file")

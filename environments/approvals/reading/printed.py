@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from environments.approvals.reading.command import UNKNOWN, Command
+from environments.approvals.command import UNKNOWN, Command
 from environments.approvals.reading.escapes import ansi_c
 from environments.approvals.reading.names import names
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from environments.approvals.command import UNKNOWN, Command, Redirect, Word
 from environments.approvals.reading.budget import MAX_DEPTH, PER_COMMAND, Budget, TooMuchError
 from environments.approvals.reading.carried import Carried
 from environments.approvals.reading.carrying import carried_by
-from environments.approvals.reading.command import UNKNOWN, Command, Redirect, Word
 from environments.approvals.reading.effects import Effects, assigned
 from environments.approvals.reading.expansion import Expansion, printed_by
 from environments.approvals.reading.found import listed

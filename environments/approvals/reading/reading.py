@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from environments.approvals.command import Command
 from environments.approvals.reading.budget import MAX_CHARACTERS, TooMuchError
-from environments.approvals.reading.command import Command
 from environments.approvals.reading.reader import Reader
 
 

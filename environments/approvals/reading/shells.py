@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from environments.approvals.reading.carried import NOTHING, RUNS_DOWNLOAD, UNSEEN, Carried, Text
-from environments.approvals.reading.command import UNKNOWN, Command, Word
+from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Word
+from environments.approvals.options import Options
+from environments.approvals.reading.carried import NOTHING, Carried, Text
 from environments.approvals.reading.expansion import printed_by
 from environments.approvals.reading.names import names
-from environments.approvals.reading.options import Options
 
 _SHELL_NAMES = frozenset(names("sh bash dash zsh ksh ksh93 mksh ash fish pwsh rbash yash tcsh csh"))
 _READS_FILES = frozenset({"cat", "grep", "head", "tail", "sort", "uniq"})

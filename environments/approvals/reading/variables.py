@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from environments.approvals.reading.command import UNKNOWN
+from environments.approvals.command import UNKNOWN
 
 _MAX_VALUE = 4096
 """Characters of a longer value are not followed: values made of values grow fast."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from environments.approvals.reading.command import Command
+from environments.approvals.command import Command
 from environments.approvals.reading.effects import Effects, assigned
 from environments.approvals.reading.segment import Segment
 from environments.approvals.reading.tokens import OPENING, REDIRECTIONS, HereDocument, Operator, RawWord, Token

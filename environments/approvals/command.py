@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 UNKNOWN = "\ufffc"
-"""Stands in a word for what cannot be known, such as the value of a variable that was set elsewhere."""
+"""Stands in a word's text for a part made while it runs, such as the value of a variable that was set elsewhere."""
+UNSEEN = "cannot be seen through"
+"""Begins the reason against text that may be harmless or not, as it is made while it runs."""
+RUNS_DOWNLOAD = "it runs what it downloads"
+"""The reason against a program or a text that comes from elsewhere."""
 _VERSION = re.compile(r"(python|pypy|perl|ruby|lua|php|node)-?[0-9][0-9.]*")
 
 
@@ -18,9 +22,16 @@ class Word:
 
     text: str
     glob: bool = False
-    """Whether a `*`, `?` or `[` in it is no plain character."""
+    """True if an unquoted `*`, `?` or `[` stands in it."""
+    quoted: bool = True
+    """False if an unquoted expansion stands in it, so that it may become several words, or none."""
     fed_by: tuple[Command, ...] = ()
     """The commands whose output stands in it, or in the file that it names."""
+
+    @property
+    def literal(self) -> bool:
+        """True if no part of it is made while it runs."""
+        return UNKNOWN not in self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +95,14 @@ class Command:
     def line(self) -> str:
         """Program and arguments with a blank between them."""
         return " ".join(word.text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Commands that a command runs in its turn."""
+
+    commands: tuple[Command, ...] = ()
+    texts: tuple[str, ...] = ()
+    """Shell texts that are read in their turn."""
+    reasons: tuple[str, ...] = ()
+    """Reasons to ask about it, as what it runs is made while it runs."""
