@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import hashlib
 import itertools
 import os
 import re
@@ -457,6 +456,8 @@ def _finding(path: str, terms: WriteTerms) -> str:
 
 def _comparing(expected: bytes) -> str:
     """Return what ends with `CHANGED` unless `./$name` holds these bytes."""
+    import hashlib  # which few files need
+
     digest = _SAME_DIGEST.replace("DIGEST", hashlib.sha256(expected).hexdigest()).replace("SIZE", str(len(expected)))
     text = as_text(expected)
     if text is None:
