@@ -115,7 +115,7 @@ def test_a_missing_or_binary_file_or_a_directory_is_an_error(env: BaseEnvironmen
     (tmp_path / "a.bin").write_bytes(b"x\0y")
     assert "a.bin is a binary file" in patch(env, "a.bin", "x", "z")["error"]
     assert f"close to it in {tmp_path}: a.bin" in patch(env, "b.bin", "x", "z")["error"]
-    assert ". cannot be read" in patch(env, ".", "x", "z")["error"]
+    assert ". is a directory" in patch(env, ".", "x", "z")["error"]
 
 
 def test_arguments_that_do_not_belong_together_are_programming_errors(env: BaseEnvironment) -> None:
