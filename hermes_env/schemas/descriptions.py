@@ -91,10 +91,11 @@ _READ_FILE = Description(
         "path": "The file; absolute, relative to the session's working directory, or below ~.",
         "offset": "First line, counted from 1.",
         "limit": "Most lines to return.",
+        "numbered": "False returns the text as it is, without numbers and without cutting long lines.",
     },
-    in_scripts=("path", "offset", "limit"),
+    in_scripts=("path", "offset", "limit", "numbered"),
     returns=("content", "total_lines", "truncated"),
-    script_note="read_file numbers its lines ('     1|text'); terminal('cat FILE') and open(FILE) give the text alone.",
+    script_note="read_file numbers its lines ('     1|text'); read_file(path, numbered=False) gives the text alone.",
 )
 _WRITE_FILE = Description(
     "Write a text file, whole: what was there is replaced. Use it for new files and complete rewrites. "

@@ -1,0 +1,65 @@
+"""Patterns of file names that stand in shell text, held against well-known names.
+
+`fnmatch` would keep a compiled expression for each, and the text may hold as many as it likes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from environments.approvals.command import Command
+
+_SIGNS = re.compile(r"\*+|\?|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
+_LONGEST = 64
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a text that is not quoted is a pattern; `[` alone is a program."""
+    return "*" in text or "?" in text or ("[" in text and "]" in text)
+
+
+def may_be(text: str, names: Collection[str]) -> list[str]:
+    """Return those of some names that a text is or, as a pattern, fits. One too long to tell fits all."""
+    if not is_pattern(text):
+        return [text] if text in names else []
+    if len(text) > _LONGEST:
+        return sorted(names)
+    signs = _SIGNS.findall(text)
+    return [name for name in sorted(names) if _fits(name, signs)]
+
+
+def names_of(command: Command, known: Collection[str]) -> tuple[str, ...]:
+    """Return the programs that a command may be: mostly its name; of a pattern such as `r?`, all known that fit."""
+    name = command.name
+    if not (command.words and command.words[0].glob and is_pattern(name)):
+        return (name,)
+    return tuple(may_be(name, known)) if name.strip("*?[]") else ("rm",)
+
+
+def _fits(name: str, signs: list[str]) -> bool:
+    at = sign = 0
+    star, resumed = -1, 0
+    while at < len(name):
+        if sign < len(signs) and signs[sign].startswith("*"):
+            star, resumed, sign = sign, at, sign + 1
+        elif sign < len(signs) and _is_one(name[at], signs[sign]):
+            at, sign = at + 1, sign + 1
+        elif star >= 0:  # the star takes one more
+            resumed += 1
+            at, sign = resumed, star + 1
+        else:
+            return False
+    return all(left.startswith("*") for left in signs[sign:])
+
+
+def _is_one(char: str, sign: str) -> bool:
+    if sign == "?":
+        return True
+    if not sign.startswith("[") or len(sign) == 1:
+        return char == sign
+    negated = sign[1] in "!^"
+    body = sign[2 if negated else 1 : -1]
+    ranges = re.findall(r"(.)-(.)|(.)", body, re.DOTALL)
+    found = any(first <= char <= last if first else char == single for first, last, single in ranges)
+    return found != negated or body.startswith("[:")
