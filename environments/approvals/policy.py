@@ -5,7 +5,6 @@ It is no wall. A program may do anything that its command's text does not say.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import Literal
 
@@ -14,8 +13,9 @@ from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import deed
 from environments.approvals.exfiltration import leak, takes
 from environments.approvals.reading.reading import read
+from environments.log import logger
 
-logger = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def destructive(command: str, cwd: str | None = None) -> str | None:
@@ -39,7 +39,7 @@ def findings(command: str, cwd: str | None = None) -> Iterator[str]:
     try:
         yield from _found(command, cwd or "")
     except Exception as error:  # a fault of a table must not let a command pass
-        logger.warning("a command is asked about, as judging it failed: %s", type(error).__name__)
+        log.exception("judging a command failed, so that it is asked about")
         yield f"{UNSEEN}: judging it failed ({type(error).__name__})"
 
 
