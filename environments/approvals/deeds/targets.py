@@ -8,7 +8,7 @@ import re
 from environments.approvals.command import UNKNOWN, Command, Word
 from environments.approvals.reading.carried import UNSEEN
 from environments.approvals.reading.effects import joined
-from environments.approvals.reading.globs import may_be
+from environments.approvals.globs import may_be
 from environments.approvals.reading.names import names
 
 _HOME = "/home/user"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from environments.approvals.command import UNKNOWN, Command, Word
 from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, Text, inner
 from environments.approvals.reading.fronts import FRONTS, behind
-from environments.approvals.reading.globs import is_pattern, may_be
+from environments.approvals.globs import is_pattern, may_be
 from environments.approvals.reading.programs import LANGUAGES, run_by_program
 from environments.approvals.reading.shells import RUNNERS, output_as_text, run_as_text
 
