@@ -10,7 +10,7 @@ from environments.output import CapturedText
 from environments.plain_number import plain_number
 from environments.result import DENIED_EXIT_CODE, CommandResult
 from hermes_tools.background.notices import Notice
-from hermes_tools.exit_codes.meanings import meaning_of
+from hermes_tools.exit_codes import meaning_of
 
 NEVER_RAN = -1
 """The exit code of what was never run, as it could not be."""

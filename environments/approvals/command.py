@@ -9,6 +9,10 @@ from functools import cached_property
 
 UNKNOWN = "\ufffc"
 """Stands in a word's text for a part made while it runs, such as the value of a variable that was set elsewhere."""
+UNSEEN = "cannot be seen through"
+"""Begins the reason against text that may be harmless or not, as it is made while it runs."""
+RUNS_DOWNLOAD = "it runs what it downloads"
+"""The reason against a program or a text that comes from elsewhere."""
 _VERSION = re.compile(r"(python|pypy|perl|ruby|lua|php|node)-?[0-9][0-9.]*")
 
 

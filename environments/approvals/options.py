@@ -46,12 +46,16 @@ class Options:
             name, equals, value = text.partition("=")
             if text.startswith("--"):
                 names.add(name[2:])
+            elif name not in valued:
+                name, value = _cluster(text, valued)
+                equals = value
+                letters |= set(text[1 : len(text) - len(value)])
             else:
-                letters |= set(text[1:] if name not in valued else text[1:2])
+                letters.add(text[1])
             if equals:
                 values.append((name, value))
-            elif _awaits_value(text, valued) and at < len(words):
-                values.append((text if text in valued else "-" + text[-1], words[at].text))
+            elif name in valued and at < len(words):
+                values.append((name, words[at].text))
                 at += 1
         return cls(frozenset(letters), frozenset(names), tuple(operands), tuple(values))
 
@@ -70,14 +74,9 @@ def _is_option(text: str) -> bool:
     return len(text) > 1 and text.startswith("-")
 
 
-def _awaits_value(text: str, valued: Collection[str]) -> bool:
-    if text in valued:
-        return True
-    # The last letter of a cluster may have a value: sudo -Eu root.
-    return (
-        not text.startswith("--")
-        and len(text) > 2
-        and text[1:].isalpha()
-        and "-" + text[-1] in valued
-        and ("-" + text[1] not in valued)
-    )
+def _cluster(text: str, valued: Collection[str]) -> tuple[str, str]:
+    """Return the first option of some letters that takes a value, and the value where it is attached."""
+    for at, letter in enumerate(text[1:], 2):
+        if "-" + letter in valued:
+            return "-" + letter, text[at:].removeprefix("=")
+    return text, ""

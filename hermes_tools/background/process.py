@@ -12,7 +12,7 @@ from environments.process import Process
 from environments.result import KILLED_EXIT_CODE
 from hermes_tools.background.input import ProcessInput
 from hermes_tools.background.output import ModelReading, ProcessOutput
-from hermes_tools.exit_codes.meanings import meaning_of
+from hermes_tools.exit_codes import meaning_of
 from hermes_tools.interruption import wait_for
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 
-from environments.approvals.command import UNKNOWN, Command, Word
-from environments.approvals.reading.carried import UNSEEN
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
 from environments.approvals.reading.effects import joined
 from environments.approvals.globs import may_be
 from environments.approvals.reading.names import names

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from environments.approvals.command import Command, Word
+from environments.approvals.command import UNSEEN, Command, Word
 from environments.approvals.deeds.rule import Rules, always
 from environments.approvals.deeds.targets import wiped, written
 from environments.approvals.options import Options
-from environments.approvals.reading.carried import UNSEEN
 from environments.approvals.reading.found import narrows, roots_of
 
 _HERE = "the whole working directory"

@@ -6,11 +6,6 @@ from dataclasses import dataclass, replace
 
 from environments.approvals.command import Command, Word
 
-UNSEEN = "cannot be seen through"
-"""What is said of all that may be harmless or not."""
-RUNS_DOWNLOAD = "it runs what it downloads"
-"""What is said of a program or a text that comes from elsewhere."""
-
 
 @dataclass(frozen=True, slots=True)
 class Text:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from environments.approvals.command import UNKNOWN, Command, Word
-from environments.approvals.reading.carried import NOTHING, UNSEEN, Carried, Text, inner
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
+from environments.approvals.reading.carried import NOTHING, Carried, Text, inner
 from environments.approvals.reading.fronts import FRONTS, behind
 from environments.approvals.globs import is_pattern, may_be
 from environments.approvals.reading.programs import LANGUAGES, run_by_program

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from environments.approvals.command import UNKNOWN, Command, Redirect, Word
+from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Redirect, Word
 from environments.approvals.options import Options
-from environments.approvals.reading.carried import NOTHING, RUNS_DOWNLOAD, UNSEEN, Carried, Text
+from environments.approvals.reading.carried import NOTHING, Carried, Text
 from environments.approvals.reading.escapes import ansi_c
 from environments.approvals.reading.expansion import printed_by
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from environments.approvals.command import UNKNOWN, Command, Word
+from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Word
 from environments.approvals.options import Options
-from environments.approvals.reading.carried import NOTHING, RUNS_DOWNLOAD, UNSEEN, Carried, Text
+from environments.approvals.reading.carried import NOTHING, Carried, Text
 from environments.approvals.reading.expansion import printed_by
 from environments.approvals.reading.names import names
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hermes_tools.exit_codes.meanings import meaning_of
+from hermes_tools.exit_codes import meaning_of
 
 NO_LINE = "no line matched"
 DIFFERENT = "the two differ"
@@ -16,6 +16,12 @@ MEANINGS = [
     ("(cd a; grep x f) 2>/dev/null", 1, NO_LINE),
     ("{ grep x f; }", 1, NO_LINE),
     ("grep x <<END\nfirst\nEND\n", 1, NO_LINE),
+    ("cat <<A <<'B C' | grep x\n$(first\nA\n'\nB C\n", 1, NO_LINE),
+    ("while read -r line; do false; done < f | grep x", 1, NO_LINE),
+    ('cd "$(git rev-parse --show-toplevel)"; grep -c \';\' "$FILE" ${F} $(ls) `pwd`', 1, NO_LINE),
+    ("grep \\\n  x f", 1, NO_LINE),
+    ("bash -lc 'grep x f'", 1, NO_LINE),
+    ("sudo -u root timeout -k 1 5s grep x f", 1, NO_LINE),
     ("diff <(sort a) <(sort b)", 1, DIFFERENT),
     ("cmp a b", 1, DIFFERENT),
     ("git -C sub --no-pager diff --exit-code", 1, DIFFERENT),
@@ -27,6 +33,7 @@ MEANINGS = [
     ("pgrep x", 1, "no process matched"),
     ("command -v x", 1, "not all that was looked for"),
     ("python3 -m pytest -q", 1, "some tests failed"),
+    ("uv run --extra dev pytest", 1, "some tests failed"),
     ("pytest", 5, "no tests were collected"),
     ("curl -sf http://x", 22, "HTTP status of 400 or above"),
     ("curl http://x", 28, "time-out"),
@@ -47,6 +54,14 @@ UNKNOWN = [
     ("case x in x) grep x f;; esac", 1),
     ("grep x f &", 1),
     ("f() { grep x f; }; f", 1),
+    ("grep() { cat; }; grep x f", 1),
+    ("set -euo pipefail; ls | grep x f", 1),
+    ("cd a || exit 1; grep x f", 1),
+    ("bash -ec 'a; grep x f'", 1),
+    ('bash -c "cd $A; grep x f"', 1),
+    ("echo ';' grep x f", 1),
+    ("env -S 'grep x' f", 1),
+    ("cat <<A; grep x f\nfirst\n", 1),
     ("echo 'grep x f", 1),
     ("echo $(grep x f)", 1),
     ("$PROGRAM x", 1),
