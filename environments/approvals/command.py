@@ -13,6 +13,10 @@ UNSEEN = "cannot be seen through"
 """Begins the reason against text that may be harmless or not, as it is made while it runs."""
 RUNS_DOWNLOAD = "it runs what it downloads"
 """The reason against a program or a text that comes from elsewhere."""
+UNSEEN = "cannot be seen through"
+"""Stands in reasons against what may be harmless or not."""
+RUNS_DOWNLOAD = "it runs what it downloads"
+"""The reason against a program or a text that comes from elsewhere."""
 _VERSION = re.compile(r"(python|pypy|perl|ruby|lua|php|node)-?[0-9][0-9.]*")
 
 
@@ -106,3 +110,10 @@ class Runs:
     """Shell texts that are read in their turn."""
     reasons: tuple[str, ...] = ()
     """Reasons to ask about it, as what it runs is made while it runs."""
+    arguments: tuple[Word, ...] | None = None
+    """The positional parameters of its texts, from `$0` on; None for those of the shell that runs it."""
+
+    def __add__(self, other: Runs) -> Runs:
+        """Return what both of them run."""
+        arguments = self.arguments if other.arguments is None else other.arguments
+        return Runs(self.commands + other.commands, self.texts + other.texts, self.reasons + other.reasons, arguments)

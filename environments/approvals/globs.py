@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+from environments.approvals.command import Command
+
 _SIGNS = re.compile(r"\*+|\?|\[[!^]?\]?[^\]]*\]|.", re.DOTALL)
 _LONGEST = 64
 
@@ -25,6 +27,14 @@ def may_be(text: str, names: Collection[str]) -> list[str]:
         return sorted(names)
     signs = _SIGNS.findall(text)
     return [name for name in sorted(names) if _fits(name, signs)]
+
+
+def names_of(command: Command, known: Collection[str]) -> tuple[str, ...]:
+    """Return the programs that a command may be: mostly its name; of a pattern such as `r?`, all known ones that fit."""
+    name = command.name
+    if not (command.words and command.words[0].glob and is_pattern(name)):
+        return (name,)
+    return tuple(may_be(name, known)) if name.strip("*?[]") else ("rm",)
 
 
 def _fits(name: str, signs: list[str]) -> bool:
