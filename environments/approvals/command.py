@@ -13,10 +13,6 @@ UNSEEN = "cannot be seen through"
 """Begins the reason against text that may be harmless or not, as it is made while it runs."""
 RUNS_DOWNLOAD = "it runs what it downloads"
 """The reason against a program or a text that comes from elsewhere."""
-UNSEEN = "cannot be seen through"
-"""Stands in reasons against what may be harmless or not."""
-RUNS_DOWNLOAD = "it runs what it downloads"
-"""The reason against a program or a text that comes from elsewhere."""
 _VERSION = re.compile(r"(python|pypy|perl|ruby|lua|php|node)-?[0-9][0-9.]*")
 
 

@@ -11,13 +11,14 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cache
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, TypeVar
 
-from environments.approvals.command import UNKNOWN, Command, Redirect, Word
+from environments.approvals.command import UNKNOWN, Command, Redirect, Runs, Word
 from environments.approvals.options import Options
-from environments.approvals.runners import runs
+from environments.approvals.runners import COPYING, evaluated, joined, listed, runs
 from environments.approvals.words import MAX_VALUE, Piece, TooMuchError, ansi_c, expand_braces, printed, split_into_words
 
 if TYPE_CHECKING:
@@ -35,7 +36,11 @@ _SAME_SHELL = frozenset("eval . source trap alias builtin command time ! { } the
 _DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?(\+?)=(.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_EXPANSION = re.compile(r"\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL)
+_EXPANSION = re.compile(rb"\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL)
+_ELEMENT = re.compile(r"\[([^\]]*)\]=(.*)", re.DOTALL)
+_BACKTICKS = re.compile(r"(?<!\\)`((?:[^`\\]|\\.)*)`", re.DOTALL)
+_UNENDED = re.compile(r"<<-?\s*(['\"\\]?)\w+\1")
+"""A here-document without a body."""
 _OPERATOR = re.compile(r":?[-=?+]|[#%/^,@:]")
 _KNOWN = {
     "HOME": "~",
@@ -58,8 +63,11 @@ _KNOWN = {
     **dict.fromkeys(("UID", "EUID", "RANDOM", "SECONDS", "LINENO", "#"), "1"),
     **dict.fromkeys(("$", "!", "PPID", "BASHPID"), "4321"),
 }
+_T = TypeVar("_T")
 _Items = tuple[tuple[str, Word], ...]
 """The elements of an array by their indices; a variable that is no array has one of the index 0."""
+_Assigned = tuple[str, str, str, "Word | _Items"]
+"""A name, an index or nothing, `=` or `+=`, and the value."""
 _UNKNOWN_VALUE: tuple[_Items, ...] = ((("0", Word(UNKNOWN)),),)
 
 
@@ -175,8 +183,10 @@ class _Reader:
         self._state = _State()
         self._left = 3 * MAX_CHARACTERS
         self._depth = self._nesting = 0
-        self._choices: dict[str, int] = {}
-        self._met: dict[str, int] = {}
+        self._choices: dict[str, int] | None = None
+        """The alternatives chosen while the words of one command are expanded."""
+        self._pending: list[dict[str, int]] = []
+        self._deferred: list[tuple[str, _State]] = []
         self._running: list[str] = []
         self._called: set[int] = set()
         self._defined: dict[int, tuple[str, Node]] = {}
@@ -220,7 +230,11 @@ class _Reader:
             nodes += [child for child in node.children if child.has_error]
 
     def uncalled(self) -> None:
-        """Read the functions that nothing has called, as something else may."""
+        """Read the texts of traps, and the functions that nothing has called, as something else may."""
+        for script, state in self._deferred:
+            self._state.variables = {**state.variables, **self._state.variables}
+            self._state.functions = {**state.functions, **self._state.functions}
+            self.text(script, _Flow())
         for key, (name, body) in list(self._defined.items()):
             if key not in self._called:
                 self._call(name, body, None, _Flow())
@@ -390,7 +404,7 @@ class _Reader:
     def _function(self, node: Node, given: _Flow) -> _Flow:
         name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name and body:
-            text = self._literal(name)
+            text = self._one([name]).text
             self._state.functions[text] = body
             self._defined[body.id] = (text, body)
             if _starts_itself(text, body):
@@ -429,16 +443,14 @@ class _Reader:
         redirects, flow, behind = self._redirects(others)
         given = flow or given
         if body is None:
-            command = Command((), (), redirects, given.commands, given.text, self._state.directory, self._start)
-            return self._then(behind, self.note(command, given), given)
+            return self._then(behind, self.note(self._command((), (), redirects, given), given), given)
         if body.type in _SIMPLE:
             result = self._simple(body, given, redirects)
         else:
             result = self._visit(body, given)
             if redirects:
-                self.commands.append(
-                    made := Command((), (), redirects, result.commands, None, self._state.directory, self._start, prints=result.text)
-                )
+                made = replace(self._command((), (), redirects, _Flow(result.commands)), prints=result.text)
+                self.commands.append(made)
                 self._note_files(made)
                 if any(redirect.writes for redirect in redirects):
                     result = _Flow((made,), "")
@@ -511,7 +523,7 @@ class _Reader:
         text = ""
         if body is not None:
             raw = any(sign in start for sign in "'\"\\")
-            text = _text(body) if raw else "".join(piece.text for piece in self._string(body, document=True))
+            text = _text(body) if raw else self._document_text(body)
             if node.children[0].type == "<<-":
                 text = re.sub(r"^\t+", "", text, flags=re.MULTILINE)
         others = [child for child in node.children if child.type.endswith("_redirect")]
@@ -522,37 +534,674 @@ class _Reader:
 
     # Simple commands.
 
+    def _variants(self, evaluate: Callable[[], _T]) -> list[_T]:
+        """Evaluate words once for each choice among the alternatives of the variables in them."""
+        outer = self._choices, self._pending
+        self._pending = [dict(self._choices or {})]
+        found: list[_T] = []
+        try:
+            while self._pending:
+                if len(found) + len(self._pending) > _MAX_CHOICES:
+                    self._pending, self._choices = [], None  # all of them are UNKNOWN
+                else:
+                    self._choices = self._pending.pop()
+                found.append(evaluate())
+        finally:
+            self._choices, self._pending = outer
+        return found
+
     def _simple(self, node: Node, given: _Flow, redirects: tuple[Redirect, ...] = ()) -> _Flow:
-        """Read a simple command once for each choice among the alternatives of its variables."""
-        flows = []
-        pending: list[dict[str, int]] = [{}]
-        outer = self._choices, self._met
-        spent = 0
-        state = self._state
+        variants = self._variants(lambda: self._prepared(node))
+        if len(variants) == 1:
+            return self._run(variants[0], given, redirects)
+        before = self._state
         after: _State | None = None
-        while pending:
-            self._choices = pending.pop()
-            self._met = {}
-            choices = self._choices
-            self._state = state if not pending and not spent else state.copy()
-            before = state.copy() if not spent else None
-            prepared = self._prepared(node)
-            for name, number in self._met.items():
-                chosen = choices
-                for other in range(1, number):
-                    pending.append({**chosen, name: other})
-                choices = {**choices, name: 0}
-            spent += 1
-            if spent > _MAX_CHOICES or len(pending) > _MAX_CHOICES:
-                raise TooMuchError("it unfolds to too much to be judged")
-            if pending and before is not None:
-                state = before
-            self._choices, self._met = outer
-            flows.append(self._run(prepared, given, redirects))
+        flows = []
+        for variant in variants:
+            self._state = before.copy()
+            flows.append(self._run(variant, given, redirects))
             if after is None:
                 after = self._state
             else:
                 after.merge(self._state)
-        assert after is not None
-        self._state = after
-        return flows[0] if len(flows) == 1 else _either(flows)
+        self._state = after or before
+        return _either(flows)
+
+    def _prepared(self, node: Node) -> _Prepared:
+        """Expand the words of a simple command."""
+        prepared = _Prepared()
+        redirects = []
+        children = node.children
+        if node.type == "variable_assignment":
+            children = [node]
+        elif node.type == "test_command":
+            children = list(_test_words(node))
+        for group in _touching(children):
+            first = group[0]
+            if first.type.endswith("_redirect"):
+                redirects += group
+            elif first.type == "variable_assignment":
+                assigned = self._assignment(first)
+                if not prepared.words:
+                    prepared.assignments.append(assigned)
+                    continue
+                name, index, sign, value = assigned
+                text = value.text if isinstance(value, Word) else UNKNOWN
+                prepared.words.append(Word(f"{name}[{index}]{sign}{text}" if index else name + sign + text))
+                prepared.declared.append(assigned)
+            elif first.type not in ("comment", "ERROR") or len(group) > 1:
+                prepared.words += self._as_words([piece for one in group for piece in self._pieces(one)])
+        prepared.redirects, prepared.given, _ = self._redirects(redirects)
+        return prepared
+
+    def _assignment(self, node: Node) -> _Assigned:
+        left, right = node.child_by_field_name("name"), node.child_by_field_name("value")
+        name, index = _text(left) if left else "", ""
+        if left and left.type == "subscript":
+            base, inside = left.child_by_field_name("name"), left.child_by_field_name("index")
+            name = _text(base) if base else ""
+            index = self._one([inside]).text if inside else UNKNOWN
+        sign = "+=" if any(child.type == "+=" for child in node.children) else "="
+        if right is None:
+            return name, index, sign, Word("")
+        if right.type != "array":
+            return name, index, sign, self._one([right])
+        items: list[tuple[str, Word]] = []
+        place = 0
+        for group in _touching(right.children[1:-1]):
+            for word in self._as_words([piece for one in group for piece in self._pieces(one)]):
+                found = _ELEMENT.match(word.text) if _text(group[0]).startswith("[") else None
+                if found:
+                    word = replace(word, text=found[2])
+                    place = int(found[1]) if re.fullmatch(r"[0-9]{1,6}", found[1]) else place
+                items.append((found[1] if found else str(place), word))
+                place += 1
+        return name, index, sign, tuple(items)
+
+    def _assign(self, assigned: _Assigned) -> None:
+        name, index, sign, value = assigned
+        name = self._state.references.get(name, name)
+        alternatives = self._state.variables.get(name, ((),))
+        before = alternatives[0] if len(alternatives) == 1 else _UNKNOWN_VALUE[0]
+        items: _Items
+        if isinstance(value, Word):
+            if sign == "+=":
+                old = dict(before).get(index or "0", Word(""))
+                value = replace(value, text=old.text + value.text, glob=old.glob or value.glob)
+            items = ((index or "0", value),)
+            if index or sign == "+=":
+                items = tuple({**dict(before), **dict(items)}.items())
+        elif sign == "+=":
+            items = (*before, *((str(int(key) + len(before)) if key.isdigit() else key, word) for key, word in value))
+        else:
+            items = value
+        if sum(len(word.text) for _, word in items) > MAX_VALUE:
+            items = _UNKNOWN_VALUE[0]
+        self._state.variables[name] = (items,)
+
+    def _run(self, prepared: _Prepared, given: _Flow, redirects: tuple[Redirect, ...]) -> _Flow:
+        """Run a simple command whose words are expanded."""
+        given = prepared.given or given
+        words = tuple(prepared.words)
+        before = dict(self._state.variables) if words and prepared.assignments else None
+        for assigned in prepared.assignments:
+            self._assign(assigned)
+        values = tuple(
+            (name, value if isinstance(value, Word) else Word(" ".join(word.text for _, word in value)))
+            for name, _, _, value in prepared.assignments
+        )
+        if self._state.files:
+            words = tuple(replace(word, fed_by=word.fed_by or self._writer_of(word.text)) for word in words)
+        read = tuple(one for word in words[1:] if word.text.startswith("/dev/fd/") for one in word.fed_by)
+        redirects = (*prepared.redirects, *redirects)
+        if not (words or values or redirects):
+            return _NOTHING
+        command = self._command(words, values, redirects, _Flow((*read, *given.commands), given.text))
+        for assigned in prepared.declared:
+            self._assign(assigned)
+        flow = self._dispatch(command, given)
+        if before is not None:
+            self._state.variables = before
+        return flow
+
+    def _command(
+        self,
+        words: tuple[Word, ...],
+        values: tuple[tuple[str, Word], ...] = (),
+        redirects: tuple[Redirect, ...] = (),
+        given: _Flow | None = None,
+    ) -> Command:
+        given = given or _Flow()
+        return Command(words, values, redirects, given.commands, given.text, self._state.directory, self._start)
+
+    def _dispatch(self, command: Command, given: _Flow) -> _Flow:
+        """Expand an alias, call a function, or note a command."""
+        name = command.words[0].text if command.words else ""
+        alias, function = self._state.aliases.get(name), self._state.functions.get(name)
+        flow = self.note(command, given)
+        if alias is not None and f"alias {name}" not in self._running:
+            self._running.append(f"alias {name}")
+            try:
+                quoted = (word.text if word.glob else shlex.quote(word.text) for word in command.args)
+                return self.text(" ".join((alias, *quoted)), given)
+            finally:
+                self._running.pop()
+        return self._call(name, function, command.args, given) if function is not None else flow
+
+    def note(self, command: Command, given: _Flow) -> _Flow:
+        """Note a command with all that it runs in its turn, and return what it prints."""
+        self._spend(_COST + sum(len(word.text) for word in command.words) + len(command.fed_by))
+        text = printed(command)
+        command = replace(command, prints=text, lists=listed(command))
+        self.commands.append(command)
+        self._follow(command)
+        found = runs(command)
+        self.findings += found.reasons
+        inner = self._carry(command, found, given) if found.commands or found.texts else []
+        if text is None and len(inner) == 1:  # sudo echo prints what echo prints
+            text = inner[0].text
+        command = replace(command, prints=text)
+        self._note_files(command)
+        apart = any(one.writes and one.operator in (">", ">>", ">|", "&>", "&>>") for one in command.redirects)
+        return _Flow((command,), "" if apart else text)
+
+    def _carry(self, command: Command, found: Runs, given: _Flow) -> list[_Flow]:
+        """Note the commands that a command runs, and read the texts."""
+        inner: list[_Flow] = []
+        same = command.name in _SAME_SHELL
+        state = self._state
+        with self._deeper():
+            for one in found.commands:
+                self._state = state if same else state.copy()
+                inner.append(self._dispatch(one, given) if same else self.note(one, given))
+            for script in found.texts:
+                self._state = state if same else state.copy()
+                self._state.directory = command.directory if not same else state.directory
+                if found.arguments is not None:
+                    self._set_arguments(found.arguments[1:])
+                    self._state.variables["0"] = (_items(found.arguments[:1], 0),)
+                if command.name == "trap":
+                    self._deferred.append((script, state.copy()))
+                else:
+                    inner.append(self.text(script, _Flow() if script == command.given else given))
+        self._state = state
+        return inner
+
+    # What a command changes for those behind it.
+
+    def _follow(self, command: Command) -> None:
+        name, texts = command.name, command.texts
+        if name in _DECLARING:
+            self._declare(name, texts)
+        elif name == "alias":
+            self._state.aliases.update((text.split("=", 1)[0], text.split("=", 1)[1]) for text in texts if "=" in text)
+        elif name == "hash" and "-p" in texts[:-2]:
+            self._state.aliases[texts[-1]] = texts[texts.index("-p") + 1]
+        elif name in ("read", "mapfile", "readarray", "getopts", "unset"):
+            self._read_variables(command)
+        elif name == "printf" and texts[:1] == ("-v",) and len(texts) > 1:
+            variable, _, index = texts[1].partition("[")
+            text = printed(command)
+            self._assign((variable, index.rstrip("]"), "=", Word(UNKNOWN if text is None else text)))
+        elif name == "set":
+            if "--" in texts:
+                self._set_arguments(command.args[texts.index("--") + 1 :])
+            elif texts and not texts[0].startswith(("-", "+")):
+                self._set_arguments(command.args)
+        elif name == "shift":
+            known = self._state.variables.get("@", ((),))
+            number = int(texts[0]) if texts and re.fullmatch(r"[0-9]{1,3}", texts[0]) else 1
+            certain = len(known) == 1 and known != _UNKNOWN_VALUE and known[0][:1] != (("1", Word(UNKNOWN)),)
+            self._set_arguments(tuple(word for _, word in known[0])[number:] if certain else None)
+        elif name in ("cd", "pushd", "chdir"):
+            place = next((text for text in texts if text == "-" or not text.startswith("-")), "~")
+            there = self._state.previous if place == "-" else joined(self._state.directory, place)
+            self._state.previous, self._state.directory = self._state.directory, there
+
+    def _declare(self, name: str, texts: Sequence[str]) -> None:
+        for text in texts:
+            found = _ASSIGNMENT.fullmatch(text)
+            if found is None:
+                continue
+            if name != "export" and "-n" in texts:
+                self._state.references[found[1]] = found[4]
+            elif UNKNOWN not in text or found[1] not in self._state.variables:  # arrays are known already
+                self._assign((found[1], found[2] or "", found[3] + "=", Word(found[4])))
+
+    def _read_variables(self, command: Command) -> None:
+        """Follow `read`, `mapfile`, `getopts` and `unset`."""
+        name, texts, given, variables = command.name, command.texts, command.given, self._state.variables
+        names = [text for text in texts if _NAME.fullmatch(text)] or ["REPLY", "MAPFILE"]
+        known: list[str] | None = None
+        if name == "unset":
+            known = [""] * len(names)
+        elif name == "read" and given is not None and "IFS" not in variables:
+            first = given.strip("\n").split("\n")[0]
+            if all(text in ("-r", "-a") or not text.startswith("-") for text in texts):
+                known = first.split() if "-a" in texts else first.split(maxsplit=len(names) - 1)
+        if known is not None and "-a" in texts:
+            variables[names[0]] = (_items([Word(text) for text in known], 0),)
+            return
+        for at, one in enumerate(names):
+            variables[one] = _UNKNOWN_VALUE if known is None else _scalar(known[at] if at < len(known) else "")
+
+    def _note_files(self, command: Command) -> None:
+        for path in _files_written(command):
+            before = self._state.files.get(path)
+            made = command
+            appends = any(one.operator.endswith(">>") for one in command.redirects)
+            if appends and before and before.prints is not None and command.prints is not None:
+                made = replace(command, prints=before.prints + command.prints)
+            self._state.files[path] = made
+
+    def _writer_of(self, path: str) -> tuple[Command, ...]:
+        found = self._state.files.get(path.removeprefix("./"))
+        return (found,) if found else ()
+
+    # Words.
+
+    def _words(self, nodes: Sequence[Node], *, splits: bool = True) -> list[Word]:
+        """Expand words that are no simple command's, with all alternatives of the variables in them."""
+
+        def evaluate() -> list[Word]:
+            groups = [[piece for node in group for piece in self._pieces(node)] for group in _touching(nodes)]
+            if splits:
+                return [word for pieces in groups for word in self._as_words(pieces)]
+            return [_as_one(pieces) for pieces in groups]
+
+        if self._choices is not None:
+            return evaluate()
+        return [word for words in self._variants(evaluate) for word in words]
+
+    def _one(self, nodes: Sequence[Node]) -> Word:
+        return _as_one([piece for node in nodes for piece in self._pieces(node)])
+
+    def _as_words(self, pieces: list[Piece]) -> list[Word]:
+        value = self._state.variables.get("IFS")
+        separators = dict(value[0]).get("0", Word("")).text[:16] if value else " \t\n"
+        words = [word for one in expand_braces(pieces) for word in split_into_words(one, separators)]
+        self._spend(sum(len(word.text) for word in words))
+        return words
+
+    def _pieces(self, node: Node, *, quoted: bool = False) -> list[Piece]:
+        kind = node.type
+        if kind == "string":
+            return self._string(node)
+        if kind == "raw_string" and not quoted:
+            return [Piece(_text(node)[1:-1])]
+        if kind == "ansi_c_string" and not quoted:
+            return [Piece(ansi_c(_text(node)[2:-1]))]
+        if kind == "simple_expansion":
+            return self._value(_text(node)[1:], "", quoted=quoted)
+        if kind == "expansion":
+            return self._expansion(node, quoted=quoted)
+        if kind == "command_substitution":
+            return [self._substitution(node, quoted=quoted)]
+        if kind == "process_substitution":
+            return [self._process(node)]
+        if kind == "arithmetic_expansion":
+            self._arithmetic(node)
+            return [Piece("1", quoted)]
+        if kind == "$" and not quoted and node.next_sibling and node.next_sibling.type == "string":
+            return []  # $"text"
+        if kind != "brace_expression" and node.child_count:
+            return self._span(node, node.start_byte, node.end_byte, quoted=quoted)
+        return [Piece(_text(node))] if quoted else _unescaped(_text(node))
+
+    def _span(self, node: Node, start: int, end: int, *, quoted: bool) -> list[Piece]:
+        """Return the pieces of a part of a node: its children, and the text between them."""
+        pieces: list[Piece] = []
+        at = start
+        for child in node.children:
+            if child.start_byte >= at and child.end_byte <= end:
+                pieces += _plain(_between(node, at, child.start_byte), quoted=quoted)
+                pieces += self._pieces(child, quoted=quoted)
+                at = child.end_byte
+        return pieces + _plain(_between(node, at, end), quoted=quoted)
+
+    def _string(self, node: Node) -> list[Piece]:
+        at, end = node.start_byte + 1, node.end_byte - 1
+        pieces: list[Piece] = []
+        for child in node.children:
+            if not child.is_named or child.type == "string_content":
+                continue
+            text = child.text or b""
+            blanks = len(text) - len(text.lstrip())  # which tree-sitter puts into the next node
+            pieces.append(Piece(_in_quotes(_between(node, at, child.start_byte + blanks))))
+            pieces += self._pieces(child, quoted=True)
+            at = child.end_byte
+        pieces.append(Piece(_in_quotes(_between(node, at, end))))
+        return pieces
+
+    def _document_text(self, node: Node) -> str:
+        """Return the text of a here-document whose end is not quoted."""
+        at, texts = node.start_byte, []
+        for child in node.children:
+            if child.is_named and child.type != "heredoc_content":
+                texts += [self._with_backticks(_between(node, at, child.start_byte))]
+                texts += [piece.text for piece in self._pieces(child, quoted=True)]
+                at = child.end_byte
+        return "".join(texts) + self._with_backticks(_between(node, at, node.end_byte))
+
+    def _with_backticks(self, text: str) -> str:
+        texts = []
+        for number, part in enumerate(_BACKTICKS.split(text)):
+            if number % 2:
+                with self._apart():
+                    part = self._output(self.text(re.sub(r"\\([`\\$])", r"\1", part), _Flow()), quoted=True).text
+            texts.append(part if number % 2 else _in_quotes(part, "$`\\\n"))
+        return "".join(texts)
+
+    def _substitution(self, node: Node, *, quoted: bool) -> Piece:
+        text = _text(node).strip()
+        redirects = [child for child in node.children if child.type == "file_redirect"]
+        with self._apart(), self._deeper():
+            if text.startswith("`") and "\\" in text:
+                escapable = r'\\([`\\$"])' if quoted else r"\\([`\\$])"
+                flow = self.text(re.sub(escapable, r"\1", text[1:-1]), _Flow())
+            elif redirects:  # $(<file)
+                destinations = [child for one in redirects for child in one.children_by_field_name("destination")]
+                words = (Word("cat"), *self._words(destinations))
+                flow = self._redirects(redirects)[1] or _Flow()
+                flow = flow if flow.commands else self.note(self._command(words), _Flow())
+            else:
+                flow = self._sequence(node.children, _Flow())
+        return self._output(flow, quoted=quoted)
+
+    def _output(self, flow: _Flow, *, quoted: bool) -> Piece:
+        text = UNKNOWN if flow.text is None or len(flow.text) > MAX_VALUE else flow.text.rstrip("\n")
+        return Piece(text, quoted, expanded=True, fed_by=flow.commands)
+
+    def _process(self, node: Node) -> Piece:
+        reads = _text(node).startswith(">")
+        with self._apart(), self._deeper():
+            flow = self._sequence(node.children, _Flow((Command((Word(UNKNOWN),)),)) if reads else _Flow())
+        return Piece("/dev/fd/63", fed_by=() if reads else flow.commands or (Command(prints=flow.text),))
+
+    def _arithmetic(self, node: Node, but: Node | None = None) -> None:
+        """Read the substitutions in an expression, and the values of variables in it that hold some."""
+        nodes = [child for child in node.children if child != but]
+        while nodes:
+            one = nodes.pop()
+            if one.type in ("command_substitution", "expansion", "simple_expansion", "string", "process_substitution"):
+                self._pieces(one)
+                continue
+            if one.type in ("variable_name", "word"):
+                self._evaluate(_text(one))
+            if one.type in ("variable_assignment", "binary_expression"):
+                left = one.child_by_field_name("name") or one.child_by_field_name("left")
+                if left and _NAME.fullmatch(_text(left)) and "=" in _text(one).replace("==", ""):
+                    self._state.variables[_text(left)] = _scalar("1")
+            nodes += one.children
+
+    def _evaluate(self, name: str) -> None:
+        for items in self._state.variables.get(name, ()):
+            for _, word in items:
+                if "$(" in word.text or "`" in word.text:
+                    self.text(": " + evaluated(word.text), _Flow())
+
+    # Variables.
+
+    def _expansion(self, node: Node, *, quoted: bool) -> list[Piece]:
+        found = _EXPANSION.fullmatch(node.text or b"")
+        unknown = [Piece(UNKNOWN, quoted, expanded=True)]
+        if not found:
+            self._span(node, node.start_byte + 2, node.end_byte - 1, quoted=True)
+            return unknown
+        prefix, name, rest = (found[group].decode(errors="replace") for group in (1, 2, 4))
+        index, start = "", node.start_byte
+        if found[3] is not None:
+            pieces = self._span(node, start + found.start(3), start + found.end(3), quoted=False)
+            index = "".join(piece.text for piece in pieces)
+        if prefix == "#":
+            return [Piece("1", quoted)]
+        operator = (_OPERATOR.match(rest) or [""])[0]
+        operand = self._span(node, start + found.start(4) + len(operator), node.end_byte - 1, quoted=quoted)
+        value = self._value(name, index, quoted=quoted)
+        if prefix == "!":
+            name = _as_one(value).text
+            return unknown if rest or not _NAME.fullmatch(name) else self._value(name, "", quoted=quoted)
+        if not operator:
+            return value
+        text, given = ("".join(piece.text for piece in pieces) for pieces in (value, operand))
+        sign = operator.lstrip(":")
+        if rest == "@P":  # expanded as a prompt
+            self.text(": " + evaluated(text), _Flow())
+        if sign == "+":
+            return operand
+        if sign in ("-", "=", "?"):
+            if text not in ("", UNKNOWN):
+                return value
+            if sign == "=":
+                self._state.variables[name] = _scalar(given or UNKNOWN)
+            return operand if given else unknown
+        if sign in ("%", "#") and UNKNOWN not in text + given and len(text) < 300:
+            return [Piece(_trimmed(text, sign, given), quoted, expanded=True)]
+        return unknown
+
+    def _value(self, name: str, index: str, *, quoted: bool) -> list[Piece]:
+        """Return the value of a variable, or of elements of an array."""
+        name = self._state.references.get(name, name)
+        if (name.isdigit() and name != "0") or name in ("@", "*"):
+            name, index = "@", name
+        items = self._chosen(name)
+        if items is None:
+            if index in ("@", "*") and name == "@":
+                return []
+            return [Piece("" if name == "@" else _KNOWN.get(name, UNKNOWN), quoted, expanded=True)]
+        if index in ("@", "*"):
+            last = len(items) - 1
+            ends = index == "@" or not quoted
+            return [
+                Piece(word.text, quoted, expanded=True, glob=word.glob, ends=ends and at < last, fed_by=word.fed_by)
+                for at, (_, word) in enumerate(items)
+            ]
+        word = self._element(items, index or "0")
+        return [Piece(word.text, quoted, expanded=True, glob=word.glob, fed_by=word.fed_by)]
+
+    def _element(self, items: _Items, index: str) -> Word:
+        elements = dict(items)
+        if index in elements and all(word.quoted for word in elements.values()):
+            return elements[index]
+        if UNKNOWN in index or any(UNKNOWN in key + word.text for key, word in items):
+            return Word(UNKNOWN)
+        if re.fullmatch(r"-[0-9]{1,4}", index):
+            return list(elements.values())[int(index)] if int(index) >= -len(elements) else Word("")
+        if _NAME.fullmatch(index) and all(key.isdigit() for key in elements) and (known := self._chosen(index)):
+            return elements.get(dict(known).get("0", Word("")).text, Word(UNKNOWN))
+        return Word("") if index.isdigit() else Word(UNKNOWN)
+
+    def _chosen(self, name: str) -> _Items | None:
+        """Return one of the alternatives of a variable; None where nothing is known of it."""
+        alternatives = self._state.variables.get(name)
+        if alternatives is None or len(alternatives) == 1:
+            return alternatives[0] if alternatives else None
+        if self._choices is None:
+            return _UNKNOWN_VALUE[0]
+        if self._choices.get(name, len(alternatives)) >= len(alternatives):
+            self._pending += [{**self._choices, name: other} for other in range(1, len(alternatives))]
+            self._choices[name] = 0
+        return alternatives[self._choices[name]]
+
+
+@dataclass(slots=True)
+class _Prepared:
+    """A simple command after its expansions."""
+
+    words: list[Word] = field(default_factory=list)
+    assignments: list[_Assigned] = field(default_factory=list)
+    declared: list[_Assigned] = field(default_factory=list)
+    redirects: tuple[Redirect, ...] = ()
+    given: _Flow | None = None
+
+
+_SIMPLE = frozenset(
+    {"command", "declaration_command", "unset_command", "test_command", "variable_assignment", "variable_assignments"}
+)
+_HANDLERS: dict[str, Callable[[_Reader, Node, _Flow], _Flow]] = {
+    **dict.fromkeys(_SIMPLE, _Reader._simple),
+    "compound_statement": _Reader._compound,
+    "subshell": _Reader._subshell,
+    "list": _Reader._list,
+    "pipeline": _Reader._pipeline,
+    "if_statement": _Reader._if,
+    "case_statement": _Reader._case,
+    "while_statement": _Reader._while,
+    "for_statement": _Reader._for,
+    "c_style_for_statement": _Reader._c_style_for,
+    "function_definition": _Reader._function,
+    "redirected_statement": _Reader._redirected,
+    "comment": _Reader._ignore,
+    "heredoc_start": _Reader._ignore,
+}
+
+
+def _joined(flows: Sequence[_Flow]) -> _Flow:
+    """Return what several commands print one after the other."""
+    texts = [flow.text for flow in flows]
+    text = None if None in texts else "".join(one for one in texts if one)
+    return _Flow(tuple(command for flow in flows for command in flow.commands), text)
+
+
+def _either(flows: Sequence[_Flow]) -> _Flow:
+    """Return what some of several commands print."""
+    printing = [flow for flow in flows if flow.text != ""]
+    both = _joined(flows)
+    return both if len(printing) < 2 else replace(both, text=None)
+
+
+def _printed_by(commands: Sequence[Command]) -> str | None:
+    texts = [command.prints for command in commands]
+    return None if None in texts else "".join(text for text in texts if text)
+
+
+def _items(words: Sequence[Word], first: int) -> _Items:
+    return tuple((str(number), word) for number, word in enumerate(words, first))
+
+
+def _scalar(text: str) -> tuple[_Items, ...]:
+    return ((("0", Word(text)),),)
+
+
+# The tree.
+
+
+def _between(node: Node, start: int, end: int) -> str:
+    """Return the text of a node between two places of the source."""
+    return (node.text or b"")[start - node.start_byte : end - node.start_byte].decode(errors="replace")
+
+
+def _touching(nodes: Sequence[Node]) -> Iterator[list[Node]]:
+    """Return nodes in groups between which there is no blank: each is one word, of which tree-sitter may make two."""
+    group: list[Node] = []
+    for node in nodes:
+        if group and (node.start_byte != group[-1].end_byte or node.type.endswith(("_redirect", "_assignment"))):
+            yield group
+            group = []
+        group.append(node)
+    if group:
+        yield group
+
+
+def _test_words(node: Node) -> Iterator[Node]:
+    nodes = list(reversed(node.children))
+    while nodes:
+        child = nodes.pop()
+        if child.type in ("binary_expression", "unary_expression", "parenthesized_expression", "postfix_expression"):
+            nodes += reversed(child.children)
+        else:
+            yield child
+
+
+def _is_here_string(node: Node, before: Node | None) -> bool:
+    """Whether tree-sitter has made an error and a redirection of `<<<`, as it does behind another redirection."""
+    if any(child.is_error and _text(child) == "<<" for child in node.children):
+        return True
+    return before is not None and before.is_error and _text(before) == "<<" and before.end_byte == node.start_byte
+
+
+def _is_benign(node: Node) -> bool:
+    """Whether an error of tree-sitter is a form that is read as it should be."""
+    text, behind, parent = _text(node), node.next_sibling, node.parent
+    if text == "<<" and behind is not None and behind.start_byte == node.end_byte:
+        return _text(behind).startswith("<")
+    if text == ">" and parent is not None and parent.type == "file_redirect":
+        return True
+    return bool(_UNENDED.fullmatch(text)) and behind is None
+
+
+def _starts_itself(name: str, body: Node) -> bool:
+    """Whether a function calls itself in a pipeline or in the background."""
+    nodes = [(body, False)]
+    while nodes:
+        node, apart = nodes.pop()
+        if node.type == "command_name" and apart and _text(node) == name:
+            return True
+        for child, behind in zip_longest(node.children, node.children[1:]):
+            background = behind is not None and behind.type == "&"
+            nodes.append((child, apart or background or child.type == "pipeline"))
+    return False
+
+
+# Quotes.
+
+
+def _as_one(pieces: list[Piece]) -> Word:
+    words = split_into_words([replace(piece, quoted=piece.quoted or piece.expanded, ends=False) for piece in pieces])
+    return words[0] if words else Word("")
+
+
+def _plain(text: str, *, quoted: bool) -> list[Piece]:
+    if not text:
+        return []
+    return [Piece(_in_quotes(text))] if quoted else _unescaped(text)
+
+
+def _unescaped(text: str) -> list[Piece]:
+    """Return the pieces of a text that is not quoted."""
+    if "\\" not in text:
+        return [Piece(text, quoted=False)]
+    pieces = []
+    for found in re.finditer(r"\\(\n|.)|[^\\]+|\\", text, re.DOTALL):
+        if found[1] is None:
+            pieces.append(Piece(found[0], quoted=False))
+        elif found[1] != "\n":
+            pieces.append(Piece(found[1]))
+    return pieces
+
+
+def _in_quotes(text: str, escapable: str = '$`"\\\n') -> str:
+    """Return the text of a string in double quotes without its backslashes."""
+    if "\\" not in text:
+        return text
+    return re.sub(
+        r"\\(.)", lambda found: found[1].strip("\n") if found[1] in escapable else found[0], text, flags=re.DOTALL
+    )
+
+
+def _trimmed(text: str, sign: str, pattern: str) -> str:
+    """Return a text without the longest or shortest end or beginning that a pattern fits, as of `${x%/*}`."""
+    longest = pattern.startswith(sign)
+    pattern = pattern.removeprefix(sign)
+    cuts = range(len(text) + 1)
+    if sign == "%":
+        fitting = [cut for cut in cuts if fnmatchcase(text[cut:], pattern)]
+        return text[: (min if longest else max)(fitting, default=len(text))]
+    fitting = [cut for cut in cuts if fnmatchcase(text[:cut], pattern)]
+    return text[(max if longest else min)(fitting, default=0) :]
+
+
+def _files_written(command: Command) -> Iterator[str]:
+    paths = [redirect.target.text for redirect in command.redirects if redirect.writes]
+    if command.name == "tee":
+        paths += [text for text in command.texts if not text.startswith("-")]
+    elif command.name in ("curl", "wget"):
+        options = Options.of(command.args, ("-o", "-O", "--output", "--output-document"))
+        paths += [value for _, value in options.values]
+        paths += [word.text.rpartition("/")[2] for word in options.operands]
+    elif command.name in COPYING:
+        *sources, target = [word.text for word in Options.of(command.args).operands] or [""]
+        paths += [target, *(f"{target.rstrip('/')}/{source.rpartition('/')[2]}" for source in sources)]
+        paths += [source.rpartition("/")[2] for source in sources] if target == "." else []
+    for path in paths:
+        yield path.removeprefix("./")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from environments.approvals import languages
 from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Runs, Word
 from environments.approvals.globs import names_of
 from environments.approvals.options import Options
@@ -191,7 +192,7 @@ def runs(command: Command) -> Runs:
             found += _by_row(command, name, row)
         elif name.startswith(("ld-linux", "ld-musl")):
             found += _inner(command, Options.of(command.args, ("--library-path", "--preload", "--argv0"), first_ends=True).operands)
-    return found + _languages(command)
+    return found + languages.runs(command)
 
 
 def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs:
