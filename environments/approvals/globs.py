@@ -30,7 +30,7 @@ def may_be(text: str, names: Collection[str]) -> list[str]:
 
 
 def names_of(command: Command, known: Collection[str]) -> tuple[str, ...]:
-    """Return the programs that a command may be: mostly its name; of a pattern such as `r?`, all known ones that fit."""
+    """Return the programs that a command may be: mostly its name; of a pattern such as `r?`, all known that fit."""
     name = command.name
     if not (command.words and command.words[0].glob and is_pattern(name)):
         return (name,)

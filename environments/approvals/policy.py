@@ -6,18 +6,13 @@ It is no wall. A program may do anything that its command's text does not say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Literal
 
 from environments.approvals.command import Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
-from environments.approvals.deeds import cloud, databases, disks, git, packages, processes, system, trees
-from environments.approvals.deeds.rule import Rule
-from environments.approvals.reading.carrying import names_of
+from environments.approvals.deeds import deed
+from environments.approvals.exfiltration import leak
 from environments.approvals.reading.reading import read
-
-_CLASSES = (trees, disks, processes, git, databases, cloud, packages, system)
-_ANY_COMMAND: tuple[Rule, ...] = (system.written_by_redirection, system.hides_history)
 
 
 def destructive(command: str, cwd: str | None = None) -> str | None:
@@ -49,17 +44,7 @@ def findings(command: str, cwd: str | None = None) -> Iterator[str]:
 
 def judged(command: Command) -> str | None:
     """Say what is destructive about one command, apart from those that it runs in its turn."""
-    rules = _rules()
-    for rule in _ANY_COMMAND:
-        if reason := rule(command):
-            return reason
-    if not command.name:
-        return None
-    for name in names_of(command, rules):
-        for rule in rules.get(name.partition(".")[0] if name.startswith("mkfs.") else name, ()):
-            if reason := rule(command):
-                return reason
-    return None
+    return deed(command) or leak(command)
 
 
 def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[CommandRequest], Answer]:
@@ -81,12 +66,3 @@ def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[
         return Deny(reason) if decision == "deny" else Ask(reason)
 
     return before_command
-
-
-@cache
-def _rules() -> dict[str, tuple[Rule, ...]]:
-    rules: dict[str, tuple[Rule, ...]] = {}
-    for one in _CLASSES:
-        for name, rule in one.RULES.items():
-            rules[name] = (*rules.get(name, ()), rule)
-    return rules

@@ -248,18 +248,6 @@ def _by_row(command: Command, name: str, row: _Row) -> Runs:
 
 
 def _shell(command: Command) -> Runs:
-    words: list[Word] = []
-    skipping = False
-    for at, word in enumerate(command.args):
-        if skipping or word.text.startswith("+"):
-            skipping = not skipping and word.text[-1] in "oO"
-        elif not word.text.startswith("-"):
-            words += command.args[at:]
-            break
-        else:
-            words.append(word)
-            if word.text in ("-o", "-O", "--rcfile", "--init-file") and at + 1 < len(command.args):
-                pass
     words = _without_plus(command.args)
     options = Options.of(words, ("-o", "-O", "--rcfile", "--init-file"), first_ends=True)
     found = _NOTHING

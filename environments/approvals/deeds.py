@@ -1,0 +1,676 @@
+"""The table of deeds: commands of well-known programs that destroy what does not come back."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
+from environments.approvals.options import Options
+from environments.approvals.paths import (
+    absolute,
+    device,
+    mirrored,
+    overwritten,
+    swept,
+    wiped,
+    wiped_beyond_here,
+    words,
+    written,
+)
+from environments.approvals.table import Table
+
+_RULES = r"""
+= it removes even /
+rm ; --no-preserve-root
+= it removes {}
+rm ; -r -R --recursive ; ; wiped
+rm ; ; ; swept
+rm unlink ; ; ; written
+rimraf trash trash-put del-cli ; ; ; wiped
+= it overwrites files or devices so that nothing brings them back
+srm shred wipe scrub
+= it moves files to where they are lost (/dev/null)
+mv ; ; ; last ~/dev/null
+= it moves away {}
+mv ; ; ; @moved wiped
+= it removes what it finds in {}
+find ; -delete ; ; @roots found
+= it removes what is not in the source from {} (rsync --delete)
+rsync ; --delete --delete-* --del ; -n --dry-run ; last mirrored
+= it removes what it copies
+rsync ; --remove-source-files ; -n --dry-run
+= it changes who owns {}
+chown chgrp setfacl ; -R --recursive ; ; @owned wiped_beyond_here
+chown chgrp setfacl ; ; ; @owned opened
+= it lets everyone run a program as its owner (set-user-id)
+chmod ; ; ; ?sets_user
+install ; -m=[4-7]??? --mode=[4-7]??? -m=*s* --mode=*s*
+= it changes the permissions of {}
+chmod ; -R --recursive ; ; @files wiped_beyond_here
+chmod ; ; ; @files opened
+= it changes the permissions of {} for everyone
+chmod ; -R --recursive ; ; ?opens_to_all @files wiped
+= it changes how files may be changed ({})
+chattr ; ; ; wiped_beyond_here
+chattr ; ; ; written
+= it gives a program rights of the administrator
+setcap ; ; -v -r
+
+= it overwrites {}
+dd ; ; ; of= overwritten
+= it makes a new file system where one may be
+mkfs mke2fs mkswap mkdosfs newfs mkntfs ; ; -n -V ; device
+= it removes the signatures of file systems
+wipefs ; -a -f -o --all --force --offset
+= it changes the partitions of a disk
+cfdisk
+fdisk ; ; -l --list -s -x
+sfdisk ; ; -l -d -J --list --dump --json -F --verify
+sgdisk ; ; -p -i --print --info -v --verify
+gdisk ; ; -l
+parted ; ; -l --list print
+= it discards all blocks of a device
+blkdiscard
+= it overwrites a device
+badblocks ; -w
+= it erases a disk
+hdparm ; --security-erase* --trim-sector* --make-bad-sector --sanitize-*
+nvme: format|sanitize|delete-ns
+sg_format sg_sanitize
+diskutil: erase*|partitionDisk|zeroDisk|secureErase|reformat
+diskutil: apfs|ap delete*|erase*
+= it makes encrypted data unreadable
+cryptsetup: ... luksFormat|erase|luksErase|luksKillSlot|luksRemoveKey|reencrypt
+= it makes a volume smaller than its file system may be
+lvreduce
+= it removes a volume
+lvremove vgremove pvremove
+lvm: lvremove|vgremove|pvremove|lvreduce
+zpool: destroy|labelclear
+zfs: destroy|rollback
+btrfs: ... delete|del
+= it takes an array of disks apart
+mdadm ; --zero-superblock --stop -S --remove --fail
+= it unmounts all file systems
+umount ; -a --all
+= it unmounts {}
+umount ; ; ; wiped_beyond_here
+= it takes memory from the machine (swapoff)
+swapoff
+= it detaches a device with what is mounted from it
+losetup ; -d -D --detach --detach-all
+= it changes how the machine boots
+efibootmgr ; -B -b -o --delete-bootnum --bootorder
+grub-install
+
+= it ends all processes that it may
+kill ; ; ; ?kills_all
+killall5
+pkill skill ; ; -0 --list-name ; ~[.^$*+?\w]?[.*+^$]*|\[.*\][*+]?
+= it ends all processes of a name, whoever has started them
+killall ; ; -l --list -V -0
+= it ends all processes but those that it names
+pkill skill ; -v --inverse ; -0 --list-name
+= it ends what others depend on ({})
+pkill skill ; ; -0 --list-name ; critical
+= it ends all processes of a user
+pkill skill ; -u -U --euid --uid ; -0 --list-name -P -g -G -t --parent --terminal ; none ~
+= it ends all processes that use a file
+fuser ; -k --kill ; -n=tcp -n=udp --namespace=tcp ; ~(?!(?:\d+|\ufffc)/(?:tcp|udp|sctp)$).*
+= it ends the machine
+shutdown ; ; -c --show
+reboot poweroff halt kexec
+init telinit: 0|1|6|s|S
+systemctl: poweroff|reboot|halt|kexec|rescue|emergency|suspend|hibernate|soft-reboot|exit
+loginctl: terminate-*|kill-*|poweroff|reboot|halt
+= it ends all services that another state does not want
+systemctl: isolate
+= it ends a service that others depend on
+systemctl: stop|disable|mask|kill ; ; ; critical_units
+service: * stop ; ; ; ?serves_others
+launchctl: bootout|unload|remove|disable
+= it changes how the kernel of the system works
+rmmod insmod kldunload
+modprobe ; -r --remove
+sysctl ; -w --write
+sysctl ; ; ; ~[\w./-]+\s*=.*
+= it takes the protection of the system down
+setenforce: 0|Permissive
+aa-teardown aa-disable
+auditctl ; -D -e=0
+csrutil: disable
+spctl ; --master-disable
+
+= it overwrites the history that others share (git push --force)
+git: push ; -f --force --mirror ; -n --dry-run
+git: push ; ; -n --dry-run ; ~\+.+
+= it removes branches that others share
+git: push ; -d --delete --prune ; -n --dry-run
+git: push ; ; -n --dry-run ; second ~:.+
+= it drops changes that are in no commit (git reset --hard)
+git: reset ; --hard
+= it removes files that git does not know (git clean)
+git: clean ; -f --force ; -n --dry-run
+= it removes a branch that may be in no other (git branch -D)
+git: branch ; -D
+git: branch ; -d --delete & -f --force
+= it drops changes that are in no commit
+git: checkout|switch ; -f --force --discard-changes
+git: checkout ; ; ; everything
+git: restore ; ; -S --staged ; everything
+git: restore ; -W --worktree ; ; everything
+git: submodule deinit ; -f --force
+= it rewrites the history
+git: filter-branch|filter-repo ; ; -h --analyze --dry-run
+git-filter-repo bfg ; ; -h --analyze --dry-run
+= it removes what lost commits are found by (git reflog)
+git: reflog expire|delete ; ; -n --dry-run
+= it removes commits that are in no branch
+git: gc ; --prune ; --prune=2.*
+git: prune ; ; -n --dry-run
+= it removes stashed changes
+git: stash drop|clear
+= it removes a reference that commits are found by
+git: update-ref ; -d --stdin
+git: symbolic-ref ; -d --delete
+= it removes a worktree with changes that are in no commit
+git: worktree remove ; -f --force
+= it removes all files
+git: rm ; ; -n --cached --dry-run ; everything
+= it removes what others share ({} delete)
+gh glab hub: * delete|remove|archive
+gh glab: api ; -X=delete --method=delete
+= it removes what others may depend on
+npm cargo gem yarn pnpm: unpublish|yank
+
+= it drops a database
+dropdb
+= it drops a user of a database
+dropuser
+= it drops or ends a database
+mysqladmin mariadb-admin: ... drop|shutdown
+= it drops what a database holds
+pg_restore ; -c --clean
+mongorestore ; --drop
+mongo mongosh ; ; ; ?drops_documents
+manage.py django-admin: flush|reset_db|reset_schema
+manage.py django-admin: migrate * zero
+rails rake: ... db:drop*|db:reset*|db:purge*|db:truncate_all|db:migrate:reset
+prisma: migrate reset
+prisma: db push ; --force-reset --accept-data-loss
+sequelize sequelize-cli: db:drop*|db:migrate:undo:all
+knex: migrate:rollback ; --all
+typeorm: schema:drop
+artisan: migrate:fresh|migrate:reset|migrate:refresh|db:wipe
+console: doctrine:database:drop|doctrine:schema:drop
+alembic: downgrade base
+flask: db downgrade base
+flyway: clean
+liquibase: dropAll|drop-all
+mix: ecto.drop|ecto.reset
+diesel sqlx supabase: database|db reset|drop
+goose dbmate migrate: ... reset|drop
+wp drush: ... drop|reset|sql-drop|sql:drop
+= it empties or ends a database
+redis-cli valkey-cli keydb-cli ; ; ; first ~(?i:flushall|flushdb|shutdown)
+redis-cli valkey-cli keydb-cli ; ; ; ?reads_flush
+redis-cli valkey-cli keydb-cli: debug|DEBUG segfault|SEGFAULT
+redis-cli valkey-cli keydb-cli: del|DEL|unlink|UNLINK ; ; ; unnamed
+= it removes what a queue holds
+kafka-topics kafka-consumer-groups kafka-acls ; --delete --delete-offsets
+kafka-topics.sh kafka-consumer-groups.sh kafka-acls.sh ; --delete --delete-offsets
+kafka-delete-records kafka-delete-records.sh
+rabbitmqctl rabbitmqadmin: reset|force_reset|delete*|purge*
+pulsar-admin nats: * delete|rm|purge
+= it removes keys that a cluster depends on
+etcdctl: del|rm|rmdir
+etcdctl: user|role|member delete|remove
+consul: kv|acl delete
+zkCli zkCli.sh zookeeper-shell zookeeper-shell.sh: ... deleteall|rmr|delete
+= it takes a node from a cluster
+consul: leave|force-leave
+= it removes secrets that others depend on
+vault bao: delete
+vault bao: kv delete|destroy
+vault bao: kv metadata delete
+vault bao: secrets|auth|audit|policy disable|delete
+vault bao: operator seal|step-down
+vault bao: lease|token revoke
+= it deletes what a service holds
+curl ; -X=delete --request=delete ; ; data_url
+curl ; ; ; ~.*/_delete_by_query.*
+wget ; --method=delete ; ; data_url
+http https xh xhs: DELETE|delete ; ; ; data_url
+
+= it destroys what it has built ({})
+terraform tofu terragrunt pulumi cdk cdktf vagrant: ... destroy
+terraform tofu terragrunt: ... apply ; -destroy --destroy
+sst: remove
+= it forgets what it has built ({} state rm)
+terraform tofu terragrunt pulumi: state rm|delete
+terraform tofu pulumi: workspace|stack delete|rm
+= it moves everything away from a node
+kubectl oc k3s k: drain ; ; --dry-run
+= it removes what runs or is kept in a cluster
+kubectl oc k3s k: delete ; -A --all --all-namespaces -f --filename -k --kustomize ; --dry-run
+kubectl oc k3s k: delete ; ; --dry-run ; kinds
+kubectl oc k3s k: delete ; ; --dry-run ; unnamed
+helm: uninstall|delete|del|un ; ; --dry-run
+argocd flux istioctl linkerd cilium velero: ... delete|uninstall
+kubeadm: reset
+k3s-uninstall.sh k3s-killall.sh
+kops: delete
+nomad: job stop ; -purge
+nomad: stop ; -purge
+= it removes and makes anew what runs in a cluster
+kubectl oc k3s k: replace ; --force ; --dry-run
+= it removes all that is not in use ({} prune)
+docker podman nerdctl: system|volume|network|builder prune
+docker podman nerdctl: image|container|buildx prune ; -a --all
+podman: system reset
+= it removes volumes with what is kept in them
+docker podman nerdctl: volume rm|remove
+docker podman nerdctl: compose ... down ; -v --volumes
+docker podman nerdctl: compose ... rm ; -v
+docker-compose podman-compose: ... down ; -v --volumes
+docker-compose podman-compose: ... rm ; -v
+= it removes or ends containers or images without naming them
+docker podman nerdctl: rm|rmi|kill|stop ; ; ; unnamed
+docker podman nerdctl: container|image rm|kill|stop ; ; ; unnamed
+podman: rm|rmi|kill|stop ; -a --all
+podman: pod rm|kill|stop ; -a --all
+= it removes what a swarm runs
+docker: swarm leave
+docker: stack|service|node|secret rm
+= it gives a container the whole file system of the machine
+docker podman nerdctl: run|create ; -v=/:* --volume=/:* --mount=*source=/,* --mount=*src=/,*
+= it removes what is kept in a bucket
+aws: s3 rm ; --recursive ; --dryrun
+aws: s3 rb
+aws: s3 sync ; --delete ; --dryrun
+gsutil s3cmd mc: rm ; -r -R --recursive ; --dry-run
+gsutil s3cmd mc s5cmd: rb|purge|delete ; ; --dry-run
+gsutil: rsync ; -d ; -n
+s5cmd: rm ; ; --dry-run ; ~.*\*.*
+rclone: purge|delete|sync|deletefile|rmdirs ; ; -n --dry-run
+= it removes what runs or is kept in a cloud ({})
+aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|schedule-key-deletion ; ; --dry-run
+gcloud az doctl linode-cli hcloud ibmcloud oci fly flyctl vercel netlify eksctl: ... _removes
+heroku firebase virsh scw wrangler qm pct lxc incus serverless sls copilot eb: ... _removes
+VBoxManage: unregistervm ; --delete
+= it runs a command on many machines
+ansible ; -a --args -m --module-name ; -m=ping -m=setup -m=debug --check
+salt salt-ssh ; ; test.ping test.version grains.*
+puppet: resource ; ensure=absent ensure=purged ensure=stopped
+puppet: apply ; -e --execute
+pssh pdsh clush dsh parallel-ssh
+
+= it removes packages that the system stands on
+apt-get apt aptitude yum dnf microdnf: _uninstalls ; ; -s --simulate --dry-run --just-print --no-act ; essential
+zypper apk tdnf: _uninstalls ; ; -s --simulate --dry-run ; essential
+apt-get apt aptitude ; --allow-remove-essential --force-yes ; -s --simulate --dry-run --just-print --no-act
+apt-get apt aptitude: install ; ; -s --simulate --dry-run --just-print --no-act ; essential_minus
+dpkg ; -r -P --remove --purge & --force-*
+dpkg ; -r -P --remove --purge ; ; essential
+rpm ; -e --erase & --nodeps --force-*
+rpm ; -e --erase ; ; essential
+pacman ; -R --remove ; ; essential
+pacman ; -R --remove & -d --nodeps
+= it uninstalls packages without naming them
+pip pip3 pipx brew conda mamba uv npm snap gem flatpak: uninstall|remove|rm ; ; ; ~.*\ufffc.*
+pip pip3 pipx brew conda mamba uv npm snap gem flatpak: uninstall|remove|rm ; ; ; unnamed
+uv: pip uninstall ; ; ; unnamed
+pipx: uninstall-all
+conda mamba: remove|uninstall|env ; --all
+
+= it writes to {}
+cp install mv ln link scp ; ; ; @targets written
+tee truncate sponge fallocate ; ; ; written
+sed perl ruby ; -i --in-place ; ; written
+wget curl ; ; ; -o,-O,--output,--output-document written
+sort ; ; ; -o,--output written
+find ; ; ; -fprint,-fprint0,-fprintf,-fls written
+= it replaces all timed jobs of a user
+crontab ; ; ; ?replaces_jobs
+= it removes all timed jobs of a user
+crontab ; -r
+= it removes timed jobs
+atrm
+= it erases or hides the history of commands
+history ; -c /dev/null
+unset ; HISTFILE
+set ; +o & history
+shopt ; -u & history
+= it takes the firewall down
+iptables ip6tables ebtables arptables ; -F -X --flush --delete-chain
+iptables-restore ip6tables-restore ; ; -t --test
+nft ipset: ... flush|destroy
+nft: delete table
+ufw: ... disable|reset
+firewall-cmd ; --panic-on --remove-* --complete-reload
+pfctl ; -d -F
+= it may cut every connection to the machine
+iptables ip6tables ; -P --policy & DROP REJECT
+= it may cut the machine off
+ip: ... flush
+ip: ... set ; down
+ip: route|r del|delete default
+route: del|delete default
+ifconfig ; down
+ifdown
+nmcli: ... off|down|disconnect|delete
+= it removes a user
+userdel deluser
+= it removes a group
+groupdel delgroup
+= it changes who may do everything
+visudo ; ; -c
+vipw vigr
+useradd adduser ; -o --non-unique -u=0 --uid=0
+usermod useradd adduser gpasswd ; -G=*sudo* -G=*wheel* -G=*root* -G=*admin* --groups=*sudo* --groups=*wheel*
+adduser gpasswd ; ; ; ~sudo|wheel|root|admin|shadow|disk
+= it changes a user's password or number, or locks it
+chpasswd newusers
+passwd ; -d -l --delete --lock
+passwd ; ; -S --status ; ~.+
+usermod ; -L -o -p -u --lock --non-unique --password --uid
+= it removes the log of the system
+journalctl ; --vacuum-*
+dmesg ; -c -C --clear --read-clear
+= it removes keys or a certificate
+gpg ; --delete-secret-keys --delete-secret-and-public-keys --delete-keys
+certbot: delete|revoke
+"""
+
+_VALUED = """
+git: -C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env -m -o --push-option -b
+gh glab: -R --repo -X --method -H -f -F
+kubectl oc k3s k: -n --namespace --context --cluster --kubeconfig -l --selector -f --filename -k --kustomize
+docker podman nerdctl: -H --host --context -c -v --volume --mount -e -w -u -p --name --network --entrypoint --file
+terraform tofu terragrunt pulumi: -C --cwd -s --stack
+aws: --profile --region --output --endpoint-url --query
+gcloud: --project --zone --region --account --configuration --format
+az: -n --name -g --resource-group -s --subscription
+gsutil s3cmd mc: -o -h
+helm: -n --namespace --kube-context
+find: -fprint -fprint0 -fprintf -fls
+systemctl: -H -M -t -p
+pkill skill: -u -U -g -G -P -s -t --signal --euid --uid --parent --terminal
+fuser: -n --namespace
+redis-cli valkey-cli keydb-cli: -h -p -a -n -u --user --pass
+mv: -t --target-directory -S --suffix
+cp install ln link scp: -t -S -m -o -g --target-directory --mode --owner --group
+truncate fallocate: -s --size -r --reference
+sed: -e -f --expression --file
+perl ruby: -e -E -f -I -M -m -r
+wget: -o -O --output-document --method
+curl: -o -O --output -X --request -H --header -d --data
+sort: -o --output -k -t -S -T
+chown chgrp: --from
+setfacl: -m -x -M -X --modify --remove
+crontab: -u
+apt-get apt aptitude yum dnf zypper: -o -c -t --config
+iptables ip6tables: -t -A -I -p -s -d -j
+usermod useradd adduser gpasswd: -G --groups -u --uid -g --gid -d --home -s --shell -c --comment -p --password -e
+ansible: -i --inventory -m --module-name -a --args -u --user -l --limit -e --extra-vars -f
+auditctl: -e
+"""
+
+# Operands.
+
+
+def _moved(command: Command, options: Options, operands: Sequence[Word]) -> Sequence[Word]:
+    """Return the sources of `mv`."""
+    return operands if options.value("-t", "--target-directory") else operands[:-1]
+
+
+def _targets(command: Command, options: Options, operands: Sequence[Word]) -> Iterator[Word]:
+    """Return the files that `cp` and its kin write: the last operand, and in it as a directory the sources' names."""
+    directory = options.value("-t", "--target-directory")
+    target = directory or (operands[-1].text if len(operands) > 1 else "")
+    if target:
+        yield Word(f"{target}/file" if directory else target)
+        sources = operands if directory else operands[:-1]
+        yield from (Word(f"{target.rstrip('/')}/{word.text.rpartition('/')[2]}") for word in sources)
+
+
+def _owned(command: Command, options: Options, operands: Sequence[Word]) -> Sequence[Word]:
+    """Return the files of `chown`, whose first operand is the owner unless a file is named that has it."""
+    of_all = command.name == "setfacl" or any(name.startswith("ref") for name in options.names)
+    return operands if of_all else operands[1:]
+
+
+_NO_ENTRY = ("-H", "-L", "-P")
+
+
+def roots_of(command: Command) -> tuple[Word, ...]:
+    """Return the places where a `find` looks."""
+    roots: list[Word] = []
+    for word in command.args:
+        if word.text.startswith(("-", "(", "!")) and word.text not in _NO_ENTRY:
+            break
+        if word.text not in _NO_ENTRY:
+            roots.append(word)
+    return tuple(roots) or (Word("."),)
+
+
+_NARROWING = words(
+    """
+    -name -iname -path -ipath -wholename -regex -iregex -mtime -mmin -atime -ctime -newer -size -empty -lname
+    -inum -samefile -amin -cmin -newermt -perm -user -group -links
+    """
+)
+_ACTIONS = frozenset({"-delete", "-exec", "-execdir", "-print", "-print0"})
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
+
+
+def narrows(command: Command) -> bool:
+    """Return True if a `find` acts on some of the files below its roots, not on all."""
+    texts = command.texts
+    if any(one in ("-o", "-or", ",") and other in _ACTIONS for one, other in pairwise(texts)):
+        return False
+    return not _NARROWING.isdisjoint(texts)
+
+
+def _found(word: Word, command: Command) -> str | None:
+    lost = wiped(word, command)
+    kept = narrows(command) and (lost == "the whole working directory" or absolute(word, command) in _TEMPORARY)
+    return None if kept else lost
+
+
+def _unnamed(word: Word, command: Command) -> str | None:
+    """Return the text of an operand that is the output of a command, so that it names anything."""
+    return word.text if word.fed_by or word.text.startswith("/dev/fd/") else None
+
+
+_MODE = re.compile(r"-[rwxXst]+")
+_SETS_USER = re.compile(r"0*[4-7][0-7]{3}|(?:[ugoa]*[-+=][rwxXst]*,)*[uoa]*[+=][rwx]*s[rwxst]*(?:,.*)?")
+_TO_ALL = re.compile(
+    r"0*[0-7]?[0-7]{2}[2367]|(?:[ug]*[ao][ugoa]*)?[+=][rx]*w[rwxst]*|0+|[0-7]?000|(?:a|ugo)?(?:=|-r?w?x?)"
+)
+
+
+def _mode(command: Command) -> tuple[str, tuple[Word, ...]]:
+    """Return the mode and the files of a `chmod`, whose mode may look like an option."""
+    taken = next((text for text in command.texts if _MODE.fullmatch(text)), "")
+    operands = Options.of([word for word in command.args if not _MODE.fullmatch(word.text)]).operands
+    if taken or any(text.startswith("--ref") for text in command.texts):
+        return taken, operands
+    return (operands[0].text if operands else "", operands[1:])
+
+
+def _files(command: Command, options: Options, operands: Sequence[Word]) -> Sequence[Word]:
+    return _mode(command)[1]
+
+
+def _opened(word: Word, command: Command) -> str | None:
+    """Return the same as `written`, but None for files of a home: their own permissions are set every day."""
+    return None if word.text.startswith(("~/", "/home/", "/root/")) else written(word, command)
+
+
+# Conditions.
+
+_CHOOSING = frozenset(["grep", "egrep", "rg", "pgrep", "head", "tail", "lsof"])
+
+
+def _kills_all(command: Command) -> bool:
+    """`kill -1`, `kill 1`, `kill 0`: the first argument may be a signal."""
+    feeding = {fed.name for word in command.args for fed in chain(word.fed_by)}
+    if "ps" in feeding and feeding.isdisjoint(_CHOOSING):
+        return True
+    texts = command.texts
+    if not {"-l", "-L", "-0"}.isdisjoint(texts):
+        return False
+    if texts[:1] in (("-s",), ("-n",), ("--signal",)):
+        texts = texts[2:]
+    elif len(texts) > 1 and texts[0].startswith("-") and texts[0] != "--":
+        texts = texts[1:]
+    return not {"-1", "0", "1"}.isdisjoint(texts)
+
+
+def chain(commands: Sequence[Command]) -> Iterator[Command]:
+    """Go through commands and, for a few steps, those that feed the last of them."""
+    for _ in range(8):
+        yield from commands[-8:]
+        commands = commands[-1].fed_by if commands else ()
+
+
+def _replaces_jobs(command: Command) -> bool:
+    """`crontab -` and `crontab < file`, unless what it reads has the old jobs in it."""
+    reads = command.fed_by or command.given is not None or command.redirects
+    words = [text for text in command.texts if text != "-"]
+    return bool(not words and reads and not any(fed.name == "crontab" for fed in command.fed_by))
+
+
+def _serves_others(command: Command) -> bool:
+    return bool(re.fullmatch(_CRITICAL_UNITS, command.texts[0]))
+
+
+_COMMENT_OR_TEXT = re.compile(r"(--[^\n]*|/\*(?:.*?\*/|.*))|'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`", re.DOTALL)
+_DROPS = re.compile(
+    r"drop\s+(?:database|schema|table|view|materialized\s+view|index|user|role|tablespace|owned|keyspace|collection"
+    r"|function|sequence|extension|publication)\b|alter\s+table\s+\S+\s+drop\b"
+)
+_CHANGES_ROWS = re.compile(r"(?:with\b.*)?(?:delete\s+from|update\s+\S+\s+set)\b", re.DOTALL)
+_NARROWS = re.compile(r"\b(?:where|limit)\b")
+_NARROWS_NOTHING = re.compile(r"\bwhere\s+(?:1\s*=\s*1|true|1|0\s*=\s*0)\s*$")
+_DOCUMENTS = re.compile(
+    r"dropDatabase|\.drop\(|deleteMany\(\s*(?:\{\s*\})?\s*\)|remove\(\s*\{\s*\}\s*\)|dropUser|dropCollection|dropAll"
+)
+_FLUSHES = re.compile(r"^\s*(?:flushall|flushdb|shutdown)", re.IGNORECASE | re.MULTILINE)
+_CLIENTS = words(
+    """
+    psql mysql mariadb sqlite3 sqlite sqlcmd cqlsh duckdb clickhouse clickhouse-client cockroach bq snowsql
+    sqlplus usql pgcli mycli litecli trino presto hive beeline influx spark-sql isql turso
+    """
+)
+"""Programs whose arguments and input may be SQL."""
+_STATEMENT = frozenset(["-c", "--command", "-e", "--execute", "-q", "--query", "-Q"])
+
+
+def _sql(text: str) -> str | None:
+    """Return what is lost by SQL."""
+    for statement in _COMMENT_OR_TEXT.sub(lambda found: " " if found[1] else " x ", text).lower().split(";"):
+        plain = statement.strip()
+        if _DROPS.match(plain):
+            return "it drops what a database holds"
+        if plain.startswith("truncate"):
+            return "it empties a table"
+        if _CHANGES_ROWS.match(plain) and (not _NARROWS.search(plain) or _NARROWS_NOTHING.search(plain)):
+            return "it removes or overwrites all rows of a table"
+    return None
+
+
+def _statements(command: Command) -> Iterator[str]:
+    """Return all texts that a client may be given to run: any argument, and what it reads."""
+    for text in command.texts:
+        yield re.sub(r"^(?:-[a-zA-Z]|--[a-z-]+=)", "", text) if text.startswith("-") else text
+    yield command.given or ""
+
+
+def _lost_by_sql(command: Command) -> str | None:
+    made = any(
+        option.text in _STATEMENT and word.text.startswith(UNKNOWN) and {fed.name for fed in word.fed_by} != {"cat"}
+        for option, word in pairwise(command.args)
+    )
+    if made or (command.given or "").lstrip().startswith(UNKNOWN):
+        return f"{UNSEEN}: what a database is given to run is made while it runs"
+    return next((lost for text in _statements(command) if (lost := _sql(text))), None)
+
+
+_CRITICAL_UNITS = (
+    r"(?:sshd?|docker|containerd|kubelet|network(?:ing|-manager)?|NetworkManager|systemd-.*|dbus|firewalld|ufw|nftables"
+    r"|iptables|auditd|apparmor|fail2ban|crond?|rsyslog)(?:\.service|\.socket)?"
+)
+_ESSENTIAL = (
+    r"(?:(?:lib(?:c6|c-bin|gcc.*|stdc\+\+.*|ssl.*)|glibc.*|musl|coreutils|bash|dash|sh|util-linux|systemd.*|sudo|apt|dpkg"
+    r"|rpm|yum|dnf|pacman|apk-tools|linux-image.*|kernel.*|linux|grub.*|openssh.*|python3?(?:-minimal)?|perl-base|login"
+    r"|passwd|base|base-files|filesystem|mount|init|ca-certificates|network-manager|dbus)(?::\w+)?"
+    r"|(?:[.*?^$~]|\.\*|\[.*\])+|~i.*|\?installed|.*\ufffc.*)-?"
+)
+_TABLE = Table(
+    _RULES,
+    _VALUED,
+    {
+        "wiped": wiped,
+        "wiped_beyond_here": wiped_beyond_here,
+        "swept": swept,
+        "written": written,
+        "overwritten": overwritten,
+        "mirrored": mirrored,
+        "device": device,
+        "found": _found,
+        "opened": _opened,
+        "unnamed": _unnamed,
+        "everything": r"\./?|\./\*|\*|:/?",
+        "critical": r"\^?(?:init|systemd|sshd?|(?:ba|z|da)?sh|dockerd?|containerd|dbus-daemon|launchd|kthreadd)\$?",
+        "critical_units": _CRITICAL_UNITS,
+        "essential": _ESSENTIAL,
+        "essential_minus": rf"(?:{_ESSENTIAL})(?<=[^-]-)",
+        "kinds": (
+            r"(?:[\w.]+,)*(?:ns|namespaces?|pv|pvc|persistentvolume(?:claim)?s?|crds?|customresourcedefinitions?|no|nodes?"
+            r"|all|deploy|deployments?|sts|statefulsets?|ds|daemonsets?|secrets?|clusterrole(?:binding)?s?"
+            r"|storageclass(?:es)?|sc|svc|services?|ing|ingress(?:es)?)(?:[./,].*)?"
+        ),
+        "data_url": (
+            r"(?:\w+://)?(?:[^/@]*@)?(?:[^/]+/(?:_all|\*)/?|[^/]*:(?:9200|9201|8500|2379|8200|5984|15672|6333|8983|8086)/.+"
+            r"|[^/]*(?:api\.|\.googleapis\.|\.amazonaws\.|management\.azure\.|gitlab)[^/]*/.+|.*/_delete_by_query.*)"
+        ),
+        "moved": _moved,
+        "targets": _targets,
+        "owned": _owned,
+        "files": _files,
+        "roots": lambda command, options, operands: roots_of(command),
+        "sets_user": lambda command: bool(_SETS_USER.fullmatch(_mode(command)[0]) and _mode(command)[1]),
+        "opens_to_all": lambda command: bool(_TO_ALL.fullmatch(_mode(command)[0])),
+        "kills_all": _kills_all,
+        "replaces_jobs": _replaces_jobs,
+        "serves_others": _serves_others,
+        "drops_documents": lambda command: any(map(_DOCUMENTS.search, _statements(command))),
+        "reads_flush": lambda command: bool(_FLUSHES.search(command.given or "")),
+        "_uninstalls": "remove|purge|autoremove|erase|uninstall|del|delete|autopurge|full-remove",
+        "_removes": (
+            "delete|destroy|remove|purge|terminate|undefine|apps:destroy|pg:reset|addons:destroy|rm|nuke|deleteall"
+            "|delete-*|*:delete"
+        ),
+    },
+)
+_HIDES_HISTORY = re.compile(r"HISTFILE=(?:/dev/null)?|HISTSIZE=0|HISTFILESIZE=0|HISTIGNORE=\*?")
+_DECLARING = frozenset({"", "export", "declare", "typeset", "readonly", "local"})
+
+
+def deed(command: Command) -> str | None:
+    """Return the reason why a command is destructive, apart from what it runs in its turn; None if it is not."""
+    for redirect in command.redirects:
+        if redirect.writes and (lost := written(redirect.target, command)):
+            return f"it writes to {lost}"
+    assigned = tuple(f"{name}={value.text}" for name, value in command.assignments)
+    if command.name in _DECLARING:
+        assigned += command.texts
+    if any(map(_HIDES_HISTORY.fullmatch, assigned)):
+        return "it erases or hides the history of commands"
+    if command.name in _CLIENTS:
+        return _lost_by_sql(command)
+    return _TABLE.reason(command) if command.name else None

@@ -1,1 +1,0 @@
-"""What well-known commands destroy, class by class: each module has `RULES`, by the name of the program."""

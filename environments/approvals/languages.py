@@ -1,0 +1,471 @@
+"""Programs in other languages that stand in a command, such as `python -c`, `perl -e` and `awk`, and what they run.
+
+Their calls are found by name. Literal arguments are taken as they stand; a call with others is asked about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from environments.approvals.command import RUNS_DOWNLOAD, UNKNOWN, UNSEEN, Command, Redirect, Runs, Word
+from environments.approvals.options import Options
+from environments.approvals.paths import words
+
+_LANGUAGES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("python", "pypy"), ("-c", "-m -W -X")),
+    "perl": ("-e -E", "-I -M -m"),
+    "ruby": ("-e", "-r -I"),
+    **dict.fromkeys(("node", "nodejs", "bun", "deno"), ("-e --eval -p --print", "-r --require")),
+    "php": ("-r -B -E -R", "-d -f"),
+    **dict.fromkeys(("lua", "luajit"), ("-e", "-l")),
+    **dict.fromkeys(("Rscript", "R", "osascript", "groovy", "scala", "elixir", "racket"), ("-e --eval", "")),
+    "julia": ("-e -E --eval --print", ""),
+    **dict.fromkeys(("emacs", "octave", "sbcl"), ("--eval -eval --execute", "")),
+    "guile": ("-c", ""),
+    **dict.fromkeys(("tclsh", "jshell", "irb", "ghci"), ("", "")),
+}
+"""Interpreters: options that are followed by a program, and others that are followed by a value."""
+_AWKS = words("awk gawk mawk nawk")
+_LINES = {
+    program: re.compile(pattern, re.DOTALL)
+    for programs, pattern in {
+        "vim vi nvim view ex gvim": r"[:+]*\s*(?:silent!?\s*)?[%\d,.$']*\s*(?:r|read|w|write)?\s*!(.+)",
+        "ed red": r"[%\d,.$]*\s*[rwe]?\s*!(.+)",
+        "sqlite3 sqlite": r"\s*\.(?:shell|system)\s+(.+)|\s*\.(?:once|output|import)\s+['\"]?\|(.+)",
+        "mysql mariadb": r"\s*(?:system|\\!)\s+(.+)",
+        "psql": r"\s*\\!\s*(.+)|\s*\\(?:o|g|w)\s*\|(.+)|.*\b(?i:program)\s+'((?:[^']|'')+)'.*",
+        "gdb": r"\s*(?:shell|!|make)\s*(.+)",
+        "less more ftp gnuplot": r"\+?!(.+)",
+        "tclsh": r".*?\bexec\s+([^\];\n]+).*",
+    }.items()
+    for program in programs.split()
+}
+"""Clients and editors: a line that hands the rest of it to a shell."""
+_SHELL_CALLS = words(
+    """
+    system system2 popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
+    check_output getoutput getstatusoutput Popen execute execl execle execlp execv execve execvp execvpe spawnl spawnlp
+    spawnv spawnvp posix_spawn posix_spawnp capture2 capture2e capture3 create_subprocess_shell create_subprocess_exec shell_command
+    async_shell_command shell_command_to_string call_process_shell_command run_program
+    """
+)
+_WITH_MODULE = words("run call exec spawn shell sh command")
+"""Names of calls that run programs behind one of the modules below, and otherwise mean much else."""
+_MODULES = re.compile(r"subprocess|child_process|invoke|Bun\b|Deno\.|plumbum|fabric|sys\.process")
+_BARE = re.compile(r"perl|ruby|php|R|Rscript|julia|elixir|lua|osascript")
+_EVALUATES = words("eval exec instance_eval class_eval execfile loadstring runInThisContext runInNewContext Function")
+_REMOVES = words(
+    """
+    rmtree remove_tree rm_rf rm_r rmSync rmdirSync rimraf removeSync remove_dir remove_entry emptyDirSync rmtree_safe
+    delete_directory
+    """
+)
+_UNLINKS = words("remove unlink unlinkSync rm removedirs delete_file")
+_COPIES = dict.fromkeys(("copy", "copy2", "copyfile", "copyFileSync"), "cp") | dict.fromkeys(
+    ("move", "rename", "renameSync"), "mv"
+)
+_WRITES = words(
+    "writeFileSync writeFile appendFileSync appendFile file_put_contents write_text write_bytes write fopen open Path"
+)
+_MADE_FOR_ALL = re.compile(r"mkdtemp|TemporaryDirectory|mktmpdir|tempdir|tmp_path")
+_HOME = re.compile(r"expanduser|home\(\)|homedir|\bHOME\b")
+_FORKS, _FOREVER = re.compile(r"\bfork\b"), re.compile(r"\bwhile\b|\bfor\s*\(\s*;|\bloop\b|\buntil\b")
+_KILLS_ALL = re.compile(r"\bkill(?:pg)?\s*\(?\s*(?:-1\s*,|['\"]?\w+['\"]?\s*,\s*-1\b)")
+_CONNECTS = re.compile(r"\bsocket\b|fsockopen|TCPSocket|/inet/tcp|net\.(?:connect|Socket)|IO::Socket|socket\.tcp")
+_GIVES_SHELL = re.compile(r"dup2|pty\.spawn|/bin/(?:ba|z|da)?sh|\bsh -i|fdopen|cmd\.exe")
+_TOKEN = re.compile(
+    r"(?P<comment>\#[^\n]*|//[^\n]*|/\*.*?\*/)?(?P<prefix>[fFrRbBuU]{0,2})"
+    r"(?P<string>'''.*?'''|\"\"\".*?\"\"\"|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`(?:[^`\\]|\\.)*`|(?:\bqx|%x)[{(\[][^})\]]*[})\]])"
+    r"|(?P<hidden>(?<![$\w&{])\#[^\n]*)|(?P<name>[A-Za-z_$@]\w*)|(?P<number>-?\d+)|(?P<space>[ \t\r]+)|(?P<sign>.|\n)",
+    re.DOTALL,
+)
+_ESCAPES = re.compile(r"\\(?:x([0-9a-fA-F]{2})|([0-7]{3})|u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_NAMED = {"n": "\n", "t": "\t", "r": "\r", "0": ""}
+_MAX_PROGRAM = 50_000
+_MAX_REFERENCES = 3
+_MADE = f"{UNSEEN}: a program runs what it makes"
+_DOWNLOADERS = words(
+    """
+    curl wget fetch aria2c axel http https xh lynx w3m nc ncat netcat socat telnet ftp sftp scp rsync ssh s3cmd gsutil
+    aws gh ipfs
+    """
+)
+_READ_FILES = words("cat grep head tail sort uniq")
+_Token = tuple[str, str]
+
+
+_EDITORS = words("vim vi nvim view ex gvim")
+
+
+def runs(command: Command) -> Runs:
+    """Return what a program in another language runs that a command is given."""
+    name = command.name
+    if name in ("sed", "gsed"):
+        return _sed(command)
+    found = Runs()
+    if pattern := _LINES.get(name):
+        lines = [line for text in (*command.texts, command.given or "") for line in text.splitlines()]
+        matches = (pattern.fullmatch(line) for line in lines if len(line) < _MAX_PROGRAM)
+        found = Runs(texts=tuple(next(filter(None, match.groups())) for match in matches if match))
+    if name in _LANGUAGES:
+        return _joined(found, _interpreted(command))
+    if name in _AWKS:
+        operands = Options.of(command.args, ("-F", "-v", "-f", "--file"), first_ends=True)
+        code = "" if operands.value("-f", "--file") or not operands.operands else operands.operands[0].text
+    elif name in _EDITORS:
+        code = "\n".join(command.texts)
+    else:
+        code = "\n".join(
+            text.partition(" ")[2]
+            for text in command.texts
+            if name == "gdb" and text.startswith(("python ", "call ", "print "))
+        )
+    return _joined(found, _judged(code, command)) if code else found
+
+
+def _interpreted(command: Command) -> Runs:
+    given, valued = (text.split() for text in _LANGUAGES[command.name])
+    options = Options.of(command.args, (*given, *valued), first_ends=True)
+    codes = [value for option, value in options.values if option in given]
+    if command.name in ("emacs", "deno"):
+        codes += [value for option, value in pairwise(command.texts) if option in (*given, "eval")]
+    if codes:
+        return _given("\n".join(codes), command)
+    operand = next(iter(options.operands), None)
+    if operand and operand.fed_by:
+        return _read(command, operand.fed_by, _printed(operand.fed_by))
+    if options.value("-m") or (operand and operand.text not in ("-", "/dev/stdin")):
+        return Runs()
+    return _read(command, command.fed_by, command.given)
+
+
+def _given(code: str, command: Command) -> Runs:
+    if code.lstrip().startswith(UNKNOWN):
+        feeding = tuple(fed for word in command.args for fed in word.fed_by)
+        reason = unseen(feeding, "a program") if feeding else f"{UNSEEN}: a program is made while it runs"
+        return Runs(reasons=(reason,) if reason else ())
+    if command.name in ("emacs", "sbcl", "guile", "racket"):
+        code = re.sub(r"(?<=[a-z])-(?=[a-z])", "_", code)
+    return _judged(code, command)
+
+
+def _joined(one: Runs, other: Runs) -> Runs:
+    return Runs(one.commands + other.commands, one.texts + other.texts, one.reasons + other.reasons)
+
+
+def _printed(feeding: Sequence[Command]) -> str | None:
+    texts = [one.prints for one in feeding]
+    return None if None in texts else "".join(text or "" for text in texts)
+
+
+def _read(command: Command, feeding: Sequence[Command], given: str | None) -> Runs:
+    if given is not None:
+        return _judged(given, command)
+    reason = unseen(feeding, "a program") if feeding else ""
+    return Runs(reasons=(reason,) if reason else ())
+
+
+def unseen(feeding: Sequence[Command], what: str) -> str:
+    """Return the reason against running the output of commands; nothing if it is that of files."""
+    left, steps = list(feeding), 0
+    while left and steps < 100:
+        one, steps = left.pop(), steps + 1
+        if one.prints is None and one.name in _DOWNLOADERS:
+            return RUNS_DOWNLOAD
+        left += [*one.fed_by, *(fed for word in one.words for fed in word.fed_by)]
+    if all(one.prints is not None or (one.name in _READ_FILES and not one.fed_by) for one in feeding):
+        return ""
+    return f"{UNSEEN}: {what} is made while it runs"
+
+
+# Programs of calls.
+
+
+def _judged(code: str, command: Command) -> Runs:
+    if len(code) > _MAX_PROGRAM:
+        return Runs(reasons=(f"{UNSEEN}: a program is too long",))
+    tokens = list(_tokens(code, command.name))
+    values = _values(tokens)
+    made = _Program(command, code, tokens, values)
+    made.read()
+    return Runs(tuple(made.commands), tuple(made.texts), tuple(dict.fromkeys(made.reasons)))
+
+
+def _tokens(code: str, language: str) -> Iterator[_Token]:
+    """Go through the tokens of a program without blanks and comments."""
+    slashes = language in ("node", "nodejs", "bun", "deno", "php", "groovy", "scala", "jshell")
+    for found in _TOKEN.finditer(code):
+        kind = found.lastgroup or "sign"
+        text = found[kind]
+        if found["comment"] and not (found["comment"].startswith("#") or slashes):
+            yield "sign", "/"
+        if kind == "string":
+            runs = text[:1] in "q%" or (text.startswith("`") and language in ("perl", "ruby", "php", "julia"))
+            yield "shell" if runs else "string", _plain(text, found["prefix"])
+        elif kind not in ("space", "hidden"):
+            yield kind, text
+
+
+def _plain(text: str, prefix: str = "") -> str:
+    """Return the text of a literal; an interpolation in it is unknown."""
+    shell = re.match(r"(?:qx|%x)", text)
+    width = 3 if text.startswith(("'''", '"""')) or (shell and text.startswith("qx")) else 1
+    inner = text[width if not shell else 3 : -1 if shell or width == 1 else -3]
+    if "r" not in prefix.lower():
+        inner = _ESCAPES.sub(_character, inner)
+    if "f" in prefix.lower():
+        inner = re.sub(r"\{[^{}]*\}", UNKNOWN, inner)
+    return re.sub(r"[$#]\{[^{}]*\}", UNKNOWN, inner) if not text.startswith("'") else inner
+
+
+def _character(found: re.Match[str]) -> str:
+    for group, base in ((1, 16), (2, 8), (3, 16)):
+        if found[group]:
+            return chr(int(found[group], base))
+    return _NAMED.get(found[4], found[4])
+
+
+def _values(tokens: Sequence[_Token]) -> dict[str, list[_Token]]:
+    """Return the literals that variables are set to, of those that are set once."""
+    values: dict[str, list[_Token]] = {}
+    for at in range(len(tokens) - 2):
+        (kind, name), (_, sign), (_, behind) = tokens[at : at + 3]
+        if kind != "name" or sign != "=" or behind in "=~>":
+            continue
+        if name in values:
+            values[name] = [("sign", UNKNOWN)]
+            continue
+        ends = (one for one in range(at + 2, min(len(tokens), at + 60)) if tokens[one][1] in (";", "\n"))
+        end = next(ends, len(tokens))
+        values[name] = list(tokens[at + 2 : min(end, at + 60)])
+    return values
+
+
+class _Program:
+    """Collects what a program runs."""
+
+    def __init__(self, command: Command, code: str, tokens: list[_Token], values: dict[str, list[_Token]]) -> None:
+        self.commands: list[Command] = []
+        self.texts: list[str] = []
+        self.reasons: list[str] = []
+        self._command = command
+        self._code = code
+        self._tokens = tokens
+        self._values = values
+        self._aliases = {
+            found[2] or found[3]: found[1] or found[4]
+            for found in re.finditer(r"\b(\w+)\s+as\s+(\w+)|\b(\w+)\s*=\s*(?:\w+\.)+(\w+)\s*(?=[;\n]|$)", code)
+        }
+
+    def read(self) -> None:
+        """Go through all calls."""
+        code = self._code
+        if _KILLS_ALL.search(code):
+            self._run("kill", "-9", "-1")
+        if _FORKS.search(code) and _FOREVER.search(code):
+            self.reasons.append("it is a fork bomb: a program that starts itself over and over")
+        if _CONNECTS.search(code) and _GIVES_SHELL.search(code):
+            self.reasons.append("it gives a shell to a connection")
+        for at, (kind, text) in enumerate(self._tokens):
+            if kind == "shell":
+                self.texts.append(text)
+            elif kind == "name":
+                self._call(at, self._aliases.get(text, text))
+            elif kind == "string" and text in (_SHELL_CALLS | _REMOVES) and re.search(r"getattr|__dict__|vars\(", code):
+                self.reasons.append(_MADE)
+            elif self._command.name in _AWKS and text in "|>" and kind == "sign":
+                self._piped(at, text)
+
+    def _run(self, *texts: str) -> None:
+        made = tuple(Word(text, glob="*" in text) for text in texts)
+        self.commands.append(Command(made, directory=self._command.directory, start=self._command.start, carried=True))
+
+    def _write(self, path: str) -> None:
+        if not path.startswith(UNKNOWN):
+            where = replace(Command(directory=self._command.directory, start=self._command.start), carried=True)
+            self.commands.append(replace(where, redirects=(Redirect(">", Word(path)),)))
+
+    def _piped(self, at: int, sign: str) -> None:
+        """`"cmd" | getline`, `print | "cmd"`, `print > "file"` of awk."""
+        before, behind = self._tokens[at - 1 : at] or [("", "")], self._tokens[at + 1 : at + 2] or [("", "")]
+        if sign == ">":
+            if behind[0][0] == "string":
+                self._write(behind[0][1])
+        elif "|" in (before[0][1], behind[0][1]):
+            return
+        elif behind[0] == ("name", "getline"):
+            self.texts.append(before[0][1]) if before[0][0] == "string" else self.reasons.append(_MADE)
+        elif behind[0][0] == "string":
+            self.texts.append(behind[0][1])
+        elif behind[0][0] == "name" or behind[0][1] == "$":
+            self.reasons.append(_MADE)
+
+    def _call(self, at: int, name: str) -> None:
+        behind = self._tokens[at + 1] if at + 1 < len(self._tokens) else ("", "")
+        if behind[1] != "(" and behind[0] not in ("string", "shell"):
+            return
+        dotted = at > 0 and self._tokens[at - 1][1] in (".", ">", ":")
+        module = self._tokens[at - 2][1] if dotted and at > 1 else ""
+        if name in _SHELL_CALLS or (name in _WITH_MODULE and self._is_shell(name, module, dotted=dotted)):
+            self._shell(self._arguments(at), name)
+        elif name in _EVALUATES and not dotted:
+            self._evaluate(at)
+        elif name in _REMOVES or (name in ("rm", "unlink") and self._is_recursive(name)):
+            self._remove(at)
+        elif name in _UNLINKS or (name == "delete" and module == "File"):
+            self._run("rm", "-f", *[text for text in self._arguments(at)[:1] if not text.startswith(UNKNOWN)])
+        elif name in _COPIES and module in ("shutil", "os", "fs", "FileUtils", "File"):
+            self._run(_COPIES[name], *self._arguments(at)[:2])
+        elif name in _WRITES:
+            self._open(name, module, self._arguments(at), at)
+
+    def _is_recursive(self, name: str) -> bool:
+        of_r = name == "unlink" and self._command.name in ("R", "Rscript")
+        return "recursive" in self._code and (
+            of_r or (name == "rm" and bool(re.search(r"\bfs\b|promises", self._code)))
+        )
+
+    def _is_shell(self, name: str, module: str, *, dotted: bool) -> bool:
+        """Return True if a call of a common name runs a program, as `subprocess.run` does and `asyncio.run` does not."""
+        if module in ("asyncio", "uvicorn", "app", "re"):
+            return False
+        if name in ("exec", "spawn", "run", "shell") and _BARE.fullmatch(self._command.name):
+            return True
+        evaluates = name == "exec" and not dotted and self._command.name in ("python", "pypy")
+        return bool(_MODULES.search(self._code)) and not evaluates
+
+    def _shell(self, arguments: list[str], name: str) -> None:
+        if name.startswith(("spawn", "posix_spawn")) and arguments and arguments[0] == UNKNOWN and len(arguments) > 2:
+            arguments = arguments[1:]  # os.P_WAIT
+        if not arguments:
+            return
+        first = arguments[0]
+        if first.startswith(UNKNOWN):
+            self.reasons.append(_MADE)
+        elif len(arguments) == 1 or " " in first.strip():
+            self.texts.append(first)
+        else:
+            same = (
+                name.startswith(("exec", "spawn", "posix"))
+                and arguments[1].rpartition("/")[2] == first.rpartition("/")[2]
+            )
+            made = [first, *arguments[2 if same else 1 :]]
+            self._run(*(text for text in made))
+
+    def _evaluate(self, at: int) -> None:
+        begins = self._tokens[at + 2][1] if at + 2 < len(self._tokens) else ""
+        if begins in ("open", "compile", "Path", "File", "fs"):
+            return  # as if the file were run
+        arguments = self._arguments(at)
+        if arguments and arguments[0].startswith(UNKNOWN):
+            self.reasons.append(_MADE)
+        elif arguments and len(arguments[0]) < len(self._code):
+            inner = _judged(arguments[0], self._command)
+            self.commands += inner.commands
+            self.texts += inner.texts
+            self.reasons += inner.reasons
+
+    def _remove(self, at: int) -> None:
+        arguments = self._arguments(at)
+        raw = " ".join(text for _, text in self._tokens[at + 1 : at + 20])
+        if arguments and not arguments[0].startswith(UNKNOWN):
+            self._run("rm", "-rf", arguments[0])
+        elif _HOME.search(raw.replace(" ", "")):
+            self._run("rm", "-rf", "~")
+        elif arguments and not _MADE_FOR_ALL.search(self._code):
+            self._run("rm", "-rf", UNKNOWN)
+
+    def _open(self, name: str, module: str, arguments: list[str], at: int) -> None:
+        if self._command.name in ("perl", "ruby") and name == "open":
+            for one in arguments:
+                if one.startswith("|") or one.endswith("|"):
+                    self.texts.append(one.strip("| "))
+        modes = [text for text in arguments[1:] if re.fullmatch(r"[+>]*[wax>][bt+]*", text)]
+        piped = next((text for text in arguments if text.startswith(">") and len(text) > 2), "")
+        if name in ("open", "fopen"):
+            if modes or piped:
+                self._write(piped.strip("> ") or (arguments[-1] if ">" in modes else arguments[0]))
+        elif name == "Path":
+            ahead = "".join(text for _, text in self._tokens[at : at + 8])
+            if ".write_" in ahead or ".open('w" in ahead:
+                self._write((arguments or [UNKNOWN])[0])
+        elif name != "write" or module in ("File", "IO"):
+            self._write((arguments or [UNKNOWN])[0])
+
+    def _arguments(self, at: int) -> list[str]:
+        """Return the arguments of a call as texts: lists are taken apart, a part that is made is unknown."""
+        start = at + 1
+        enclosed = self._tokens[start][1] == "("
+        return _elements(self._tokens[start + enclosed : start + 400], self._values, enclosed=enclosed)
+
+
+def _elements(
+    tokens: Sequence[_Token], values: Mapping[str, list[_Token]], *, enclosed: bool, depth: int = 0
+) -> list[str]:
+    elements: list[str] = []
+    text: str | None = None
+    nested = skipped = 0
+    for at, (kind, sign) in enumerate(tokens):
+        behind = tokens[at + 1][1] if at + 1 < len(tokens) else ""
+        if skipped:
+            skipped += (kind == "sign") * ((sign in ("(", "{")) - (sign in (")", "}")))
+        elif kind in ("string", "shell", "number"):
+            text = (text or "") + sign
+        elif kind == "name":
+            if behind == "=" and text is None:
+                break  # arguments by name come behind those that count
+            inner = _named(sign, behind, values, depth)
+            elements += inner[:-1]
+            text = (text or "") + inner[-1] if inner else text
+        elif sign == ",":
+            elements += [text] if text is not None else []
+            text = None
+        elif sign == "{" or (sign == "(" and text is not None):
+            skipped = 1
+        elif sign in ("[", "(", "]", ")"):
+            nested += 1 if sign in ("[", "(") else -1
+            if nested < 0:
+                break
+        elif sign in (";", "\n", "}") and not enclosed and not nested:
+            break
+        elif sign in ("?", "%", "*", "$") and text != UNKNOWN:
+            text = (text or "") + UNKNOWN
+    return [*elements, *([text] if text is not None else [])]
+
+
+def _named(name: str, behind: str, values: Mapping[str, list[_Token]], depth: int) -> list[str]:
+    """Return the values of a variable; nothing for a name that only splits or quotes what stands behind it."""
+    if name in values and depth < _MAX_REFERENCES and behind not in (".", "("):
+        return _elements(values[name], values, enclosed=False, depth=depth + 1) or [UNKNOWN]
+    return [] if name in ("split", "shlex", "c", "my", "raw", "String") else [UNKNOWN]
+
+
+# sed.
+
+_ADDRESS = r"(?:^|[;\n{}])\s*(?:(?:\d+|\$|/(?:\\.|[^/\\\n])*/)(?:,[+~]?(?:\d+|\$|/(?:\\.|[^/\\\n])*/))?\s*!?\s*)?"
+_SED_RUNS = re.compile(_ADDRESS + r"e(?:[ \t]+([^\n]*)|\s*(?=[;}\n]|$))")
+_SED_WRITES = re.compile(_ADDRESS + r"[wW][ \t]*([^\s;}]+)")
+_SED_TEXT = r"(?:\\.|(?!\1)[^\\])*\1"
+_SED_REPLACES = re.compile(
+    _ADDRESS + rf"s([^\w\s\\]){_SED_TEXT}{_SED_TEXT}[gpimIM\d]*(?:(e)|w[ \t]*([^\s;}}]+))", re.DOTALL
+)
+
+
+def _sed(command: Command) -> Runs:
+    options = Options.of(command.args, ("-e", "--expression", "-f", "--file", "-l"))
+    scripts = [value for option, value in options.values if option in ("-e", "--expression")]
+    if not scripts and not options.value("-f", "--file"):
+        scripts = [word.text for word in options.operands[:1]]
+    script = "\n".join(scripts)[:_MAX_PROGRAM]
+    texts = [found[1] for found in _SED_RUNS.finditer(script) if found[1]]
+    replaced = list(_SED_REPLACES.finditer(script))
+    made = any(found[2] for found in replaced) or any(not found[1] for found in _SED_RUNS.finditer(script))
+    paths = [found[1] for found in _SED_WRITES.finditer(script)] + [found[3] for found in replaced if found[3]]
+    written = tuple(
+        Command(redirects=(Redirect(">", Word(path)),), directory=command.directory, start=command.start, carried=True)
+        for path in paths
+    )
+    return Runs(written, tuple(texts), (_MADE,) if made else ())

@@ -1,0 +1,215 @@
+"""Classes of paths: places that hold more than a directory of one's own, files of the system, secrets."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
+from environments.approvals.globs import may_be
+
+
+def words(text: str) -> frozenset[str]:
+    """Return the words of a text as a set, for tables of names."""
+    return frozenset(text.split())
+
+
+_HOME = "/home/user"
+_SYSTEM = words(
+    """
+    bin boot dev etc lib lib32 lib64 libx32 proc sbin sys usr var run
+    """
+)
+_OWN = re.compile(
+    r"/(?:tmp|var/tmp|var/cache|dev/shm|var/www|usr/src|var/folders)/[^/]+.*"
+    r"|/var/lib/apt/lists(?:/.*)?|/(?:usr/local|run/user)/[^/]+/[^/]+/.+|/usr/local/(?:bin|src)/[^/]+|/usr/local/lib/.+/.+"
+    r"|/usr/local/(?!bin$|sbin$|lib$|lib64$|libexec$|share$|etc$|include$|src$)[^/*?\[]+"
+)
+"""Below system directories, files that users make and remove."""
+_KEPT_DEPTH = {"home": 2, "Users": 2}
+"""Parts of a path that is worth keeping as a whole; 1 elsewhere."""
+_PRECIOUS = words(
+    """
+    .ssh .gnupg .config .local .aws .kube .docker .password-store .mozilla Documents Desktop Pictures Downloads
+    Music Videos Library
+    """
+)
+_HISTORIES = re.compile(r"\.(?:bash|zsh|sh|python|mysql|psql|sqlite)_history|\.lesshst|\.viminfo")
+_SHELL_FILES = re.compile(
+    r"\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zprofile|zshenv|zlogin|kshrc|cshrc|tcshrc"
+    r"|login|xprofile|xinitrc|xsession|pam_environment|netrc|pgpass)"
+    r"|\.config/(?:fish/config\.fish|fish/conf\.d/.*|autostart/.*|systemd/user/.*|environment\.d/.*)"
+    r"|\.(?:ssh|gnupg|aws)/.*|Library/LaunchAgents/.*"
+)
+_HARMLESS_DEVICES = re.compile(
+    r"/dev/(?:null|zero|full|random|urandom|stdin|stdout|stderr|tty\d*|ptmx|fd/.*|shm/.*|pts/.*|tcp/.*|udp/.*)"
+)
+_KEPT_FILES = (
+    "/usr/bin/",
+    "/usr/sbin/",
+    "/usr/lib/",
+    "/var/spool/cron",
+    "/var/run/docker.sock",
+    "/var/log/",
+    "/var/lib/dpkg/",
+)
+_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - a path of the target
+_WORKPLACES = frozenset(["tmp", "home", "Users", "root", "workspace", "workspaces", "app"])
+_SECRETS = re.compile(
+    r"(?:.*/)?(?:\.ssh/(?!known_hosts|config$|authorized_keys)(?!.*\.pub$).+|\.ssh|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+    r"|\.aws(?:/.*)?|\.gnupg(?:/.*)?|\.kube(?:/.*)?|\.azure(?:/.*)?|\.docker(?:/config\.json)?|\.password-store(?:/.*)?"
+    r"|\.config/(?:gh|gcloud|op|doctl|hub|rclone)(?:/.*)?"
+    r"|\.(?:netrc|pgpass|my\.cnf|git-credentials|npmrc|pypirc|vault-token)"
+    r"|\.env(?:\.(?!example|sample|template|dist)[\w.-]+)?|\.envrc|\.(?:bash|zsh|psql|mysql)_history|credentials(?:\.\w+)?"
+    r"|[^/]*\.(?:pem|key|p12|pfx|jks|kdbx|keystore|keytab|tfstate|ovpn)|Login Data|cookies\.sqlite|logins\.json"
+    r"|key4\.db|service[-_]account[^/]*\.json|wallet\.dat|secrets?\.(?:ya?ml|json|toml|env|txt))"
+    r"|/etc/(?:shadow|gshadow|passwd|sudoers|ssh/ssh_host_[a-z0-9]+_key|kubernetes/.*)-?|/proc/[^/]+/environ"
+    r"|/(?:var/)?run/secrets/.*"
+)
+_GLOBS = re.compile(r"\[[^\]]*\]|[*?.]")
+_REMOTE = re.compile(r"(?:[\w.-]+@)?[\w.\[\]-]+:(?!//).*|\w+://.*", re.DOTALL)
+_MAX_PATH = 4096
+
+
+def wiped(word: Word, command: Command) -> str | None:
+    """Return the place that is lost when everything below a path goes; None for a directory of one's own.
+
+    Args:
+        word: The path.
+        command: The command whose argument it is, which holds the directory.
+    """
+    path = absolute(word, command)
+    if path is None:
+        return f"{UNSEEN}: which directory it takes is made while it runs"
+    if path in _TEMPORARY and word.glob:
+        return None  # files in there are made to be removed
+    return _wiped_at(path) if path.startswith("/") else _wiped_here(path, command)
+
+
+def _wiped_at(path: str) -> str | None:
+    parts = path.split("/")[1:]
+    if parts == [""]:
+        return "the whole file system (/)"
+    if may_be(parts[0], _SYSTEM) and not _OWN.fullmatch(path):
+        return f"a directory of the system ({path})"
+    top = "home" if may_be(parts[0], ("home",)) else parts[0]
+    depth = _KEPT_DEPTH.get(top, 1)
+    if len(parts) <= depth:
+        return "a home directory" if top in _KEPT_DEPTH or top == "root" else f"a directory at the root ({path})"
+    inside = parts[depth:]
+    if top in (*_KEPT_DEPTH, "root") and len(inside) == 1 and may_be(inside[0], _PRECIOUS):
+        return f"what a home directory keeps in {inside[0]}"
+    return _git_directory(path)
+
+
+def _wiped_here(path: str, command: Command) -> str | None:
+    if path == ".":
+        return "the whole working directory"
+    if set(path.split("/")) == {".."}:
+        return "what is above the working directory"
+    if command.start.startswith("/"):
+        return wiped(Word(posixpath.normpath(posixpath.join(command.start, path))), command)
+    return _git_directory(path)
+
+
+def _git_directory(path: str) -> str | None:
+    return "the history of a repository (.git)" if posixpath.basename(path) == ".git" else None
+
+
+def wiped_beyond_here(word: Word, command: Command) -> str | None:
+    """Return the same as `wiped`, but None for the working directory and for a directory at the root."""
+    lost = wiped(word, command)
+    return None if lost and lost.startswith(("the whole working", "a directory at the root")) else lost
+
+
+def swept(word: Word, command: Command) -> str | None:
+    """Return the same as `wiped` for a pattern that ends in a sign for everything, such as `*`."""
+    return wiped(word, command) if word.glob and word.text.endswith(("*", "?")) else None
+
+
+def mirrored(word: Word, command: Command) -> str | None:
+    """Return the place that is lost when a path is made equal to another; also one on another machine."""
+    if remote(word):
+        return f"what another machine keeps ({word.text})"
+    if lost := wiped(word, command):
+        return lost
+    path = absolute(word, command) or ""
+    own = not path.startswith("/") or path.split("/")[1] in _WORKPLACES or _OWN.fullmatch(path)
+    within = bool(command.start) and path.startswith(command.start.rstrip("/") + "/")
+    return None if own or within else f"a directory elsewhere ({path})"
+
+
+def written(word: Word, command: Command) -> str | None:
+    """Return the file that is lost when a path is written or removed; None for a file of one's own."""
+    path = absolute(word, command)
+    if path is None or not path.startswith("/"):
+        return None
+    if path.startswith("/dev/"):
+        return None if _HARMLESS_DEVICES.fullmatch(path) else f"a device ({path})"
+    if path.startswith(("/home/", "/root/", "/Users/")):
+        inside = path.split("/", 2 if path.startswith("/root/") else 3)[-1]
+        if _HISTORIES.fullmatch(inside):
+            return f"a history of commands ({inside})"
+        return f"what a home directory is set up by ({inside})" if _SHELL_FILES.fullmatch(inside) else None
+    top = path.split("/", 2)[1]
+    kept = top in _SYSTEM - {"var", "run", "usr"} or path.startswith(_KEPT_FILES)
+    return f"a file of the system ({path})" if kept and not _OWN.fullmatch(path) else None
+
+
+def overwritten(word: Word, command: Command) -> str | None:
+    """Return the same as `written`; a path that begins with a part made while it runs cannot be told."""
+    if word.text.startswith(UNKNOWN):
+        return f"{UNSEEN}: which file or device it writes to is made while it runs"
+    return written(word, command)
+
+
+def device(word: Word, command: Command) -> str | None:
+    """Return a device that is more than a terminal or `/dev/null`; also a path that is made while it runs."""
+    path = absolute(word, command) or UNKNOWN
+    disk = path.startswith("/dev/") and not _HARMLESS_DEVICES.fullmatch(path)
+    return path if disk or word.text.startswith(UNKNOWN) else None
+
+
+def secret(word: Word, command: Command) -> str | None:
+    """Return a file that holds keys or passwords, or a directory with such files in it."""
+    path = absolute(word, command)
+    if path is None:
+        return None
+    path = posixpath.normpath(posixpath.join(command.start, path)) if command.start else path
+    lost = _wiped_at(path) if path.startswith("/") else None
+    return path if _SECRETS.fullmatch(path) or lost == "a home directory" else None
+
+
+def remote(word: Word) -> bool:
+    """Return True for a place on another machine: `host:path`, `s3://bucket`."""
+    return bool(_REMOTE.fullmatch(word.text))
+
+
+def absolute(word: Word, command: Command) -> str | None:
+    """Return a path without `..`, without a pattern of everything at its end, and with the user's home as a fixed one.
+
+    It is relative to the place where the text begins if it is not absolute; None if it cannot be known.
+    """
+    text = word.text
+    if command.directory and not text.startswith(("/", "~", UNKNOWN)):
+        text = posixpath.join(command.directory, text)
+    text = text[:_MAX_PATH]
+    if text.startswith("~"):
+        user, _, rest = text[1:].partition("/")
+        text = "." if user == "+" else f"{_HOME if not user else '/home/' + user}/{rest}"
+    if text.startswith(UNKNOWN):
+        rest = text.lstrip(UNKNOWN)
+        if not rest.strip("/*."):
+            return None
+        text = rest if rest.startswith("/") else text  # the path where the unknown part is empty
+    text = text.replace(UNKNOWN, "unknown")
+    parts = posixpath.normpath("/" + text.lstrip("/") if text.startswith("/") else text).split("/")
+    while len(parts) > 1 and _is_everything(parts[-1], word):
+        parts.pop()
+    if len(parts) == 1 and _is_everything(parts[0], word):
+        return "."
+    return "/".join(parts) or "/"
+
+
+def _is_everything(part: str, word: Word) -> bool:
+    return word.glob and any(sign in part for sign in "*?[") and not _GLOBS.sub("", part).strip("!^")
