@@ -12,7 +12,7 @@ from environments.approvals.command import Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import deed
 from environments.approvals.exfiltration import leak
-from environments.approvals.reading.reading import read
+from environments.approvals.reader import read
 
 
 def destructive(command: str, cwd: str | None = None) -> str | None:

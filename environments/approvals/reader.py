@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, TypeVar
 from environments.approvals.command import UNKNOWN, Command, Redirect, Runs, Word
 from environments.approvals.options import Options
 from environments.approvals.runners import COPYING, evaluated, joined, listed, runs
-from environments.approvals.words import MAX_VALUE, Piece, TooMuchError, ansi_c, expand_braces, printed, split_into_words
+from environments.approvals.words import (
+    MAX_VALUE,
+    Piece,
+    TooMuchError,
+    ansi_c,
+    expand_braces,
+    printed,
+    split_into_words,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -31,12 +39,16 @@ _MAX_NESTING = 120
 _COST = 25
 """The cost of a command in characters, beside its own: judging one takes as long as reading so many."""
 _MAX_CHOICES = 64
-_SAME_SHELL = frozenset("eval . source trap alias builtin command time ! { } then do else elif if while until exec".split())
+_SAME_SHELL = frozenset(
+    "eval . source trap alias builtin command time ! { } then do else elif if while until exec".split()
+)
 """Programs whose commands run in the same shell, so that variables and the directory stay."""
 _DECLARING = frozenset({"export", "declare", "local", "typeset", "readonly"})
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?(\+?)=(.*)", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_EXPANSION = re.compile(rb"\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL)
+_EXPANSION = re.compile(
+    rb"\$\{([!#]?)([A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?:\[((?:[^\[\]]|\[[^\]]*\])*)\])?(.*)\}", re.DOTALL
+)
 _ELEMENT = re.compile(r"\[([^\]]*)\]=(.*)", re.DOTALL)
 _BACKTICKS = re.compile(r"(?<!\\)`((?:[^`\\]|\\.)*)`", re.DOTALL)
 _UNENDED = re.compile(r"<<-?\s*(['\"\\]?)\w+\1")
@@ -479,7 +491,9 @@ class _Reader:
                 descriptor = node.child_by_field_name("descriptor")
                 number = _text(descriptor) if descriptor else ""
                 targets = [
-                    word for child in node.children_by_field_name("destination") for word in self._words([child], splits=False)
+                    word
+                    for child in node.children_by_field_name("destination")
+                    for word in self._words([child], splits=False)
                 ]
                 operator = next((_text(child) for child in node.children if not child.is_named), "")
                 if any(child.is_error and _text(child) == ">" for child in node.children):
@@ -500,7 +514,12 @@ class _Reader:
                     elif operator == "<&":
                         given = self._from_file(Word(f"&{target.text}"))
             elif node.type == "herestring_redirect":
-                texts = [word.text for child in node.children if child.is_named for word in self._words([child], splits=False)]
+                texts = [
+                    word.text
+                    for child in node.children
+                    if child.is_named
+                    for word in self._words([child], splits=False)
+                ]
                 documents.append("".join(texts) + "\n")
             elif node.type == "heredoc_redirect":
                 body, more, rest = self._document(node)

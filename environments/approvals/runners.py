@@ -158,7 +158,9 @@ _PROGRAM_VARIABLES = frozenset(
 )
 """Variables whose value other programs run as shell text."""
 _PROMPTS = frozenset({"PS0", "PS1", "PS2", "PS4", "BASH_ENV", "ENV"})
-_EVALUATORS = frozenset("printf test [ [[ let read declare typeset local export readonly unset getopts mapfile readarray wait".split())
+_EVALUATORS = frozenset(
+    "printf test [ [[ let read declare typeset local export readonly unset getopts mapfile readarray wait".split()
+)
 _EVALUATED = re.compile(r"\[.*(?:\$\(|`)|=\(.*(?:\$\(|`)", re.DOTALL)
 """A subscript or an array with a substitution, which these builtins evaluate though it was quoted."""
 
@@ -191,7 +193,9 @@ def runs(command: Command) -> Runs:
         elif row := _ROWS.get(name):
             found += _by_row(command, name, row)
         elif name.startswith(("ld-linux", "ld-musl")):
-            found += _inner(command, Options.of(command.args, ("--library-path", "--preload", "--argv0"), first_ends=True).operands)
+            found += _inner(
+                command, Options.of(command.args, ("--library-path", "--preload", "--argv0"), first_ends=True).operands
+            )
     return found + languages.runs(command)
 
 
@@ -200,7 +204,13 @@ def _inner(command: Command, words: Sequence[Word], directory: str = "") -> Runs
     if not words:
         return _NOTHING
     where = joined(command.directory, directory) if directory else command.directory
-    return Runs((replace(command, words=tuple(words), assignments=(), redirects=(), carried=True, prints=None, directory=where),))
+    return Runs(
+        (
+            replace(
+                command, words=tuple(words), assignments=(), redirects=(), carried=True, prints=None, directory=where
+            ),
+        )
+    )
 
 
 def _by_row(command: Command, name: str, row: _Row) -> Runs:
@@ -229,7 +239,12 @@ def _by_row(command: Command, name: str, row: _Row) -> Runs:
     while left and _ASSIGNMENT.fullmatch(left[0].text):
         left = left[1:]
     if name == "bwrap":
-        left = tuple(left[at] for at in range(len(left)) if left[at:][0].text[:1] != "/" or at > 40 or "--" in command.texts) or left
+        left = (
+            tuple(
+                left[at] for at in range(len(left)) if left[at:][0].text[:1] != "/" or at > 40 or "--" in command.texts
+            )
+            or left
+        )
     if row.dashes and any(word.text == "--" for word in words):
         left = words[[word.text for word in words].index("--") + 1 :]
     else:
@@ -256,7 +271,9 @@ def _shell(command: Command) -> Runs:
             found += _output(word.fed_by)
     operands = options.operands
     if options.has("c"):
-        return found + replace(_script(operands[:1], "a shell is given a text"), arguments=tuple(operands[1:]) or (Word("sh"),))
+        return found + replace(
+            _script(operands[:1], "a shell is given a text"), arguments=tuple(operands[1:]) or (Word("sh"),)
+        )
     if not operands or options.has("s") or operands[0].text in _INPUT:
         return found + _input(command)
     if operands[0].fed_by:
@@ -370,7 +387,9 @@ _NARROWING = frozenset(
 )
 _DOES = frozenset({"-delete", "-exec", "-execdir", "-print", "-print0"})
 _MOST_NAMES = 20
-_XARGS_VALUED = "-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace".split()
+_XARGS_VALUED = (
+    "-I -J -R -S -n -P -d -L -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file --replace".split()
+)
 
 
 def narrows(command: Command) -> bool:
@@ -428,7 +447,10 @@ def _on_each(command: Command, words: Sequence[Word], mark: str, names: Sequence
     """Run a command for each name, which is put in where the mark is."""
     found = _NOTHING
     for name in names:
-        found += _inner(command, [replace(word, text=word.text.replace(mark, name), glob=word.glob or "*" in name) for word in words])
+        found += _inner(
+            command,
+            [replace(word, text=word.text.replace(mark, name), glob=word.glob or "*" in name) for word in words],
+        )
     return found
 
 
@@ -454,7 +476,9 @@ def _each_given(command: Command) -> Runs:
     """`parallel rm ::: a b`."""
     texts = command.texts
     cut = next((at for at, text in enumerate(texts) if text.startswith(":::")), len(texts))
-    words = Options.of(command.args[:cut], ("-j", "-S", "-N", "-n", "-a", "--jobs", "--sshlogin"), first_ends=True).operands
+    words = Options.of(
+        command.args[:cut], ("-j", "-S", "-N", "-n", "-a", "--jobs", "--sshlogin"), first_ends=True
+    ).operands
     given = command.args[cut + 1 :] or tuple(Word(text, glob="*" in text) for text in _words_read(command))
     text = " ".join(word.text for word in words)
     names = [word.text for word in given][:_MOST_NAMES]
@@ -504,8 +528,12 @@ _GIT_TEXTS = "-x --exec --extcmd --upload-pack --receive-pack --tree-filter --in
 
 
 def _git(command: Command) -> Runs:
-    options = Options.of(command.args, ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"), first_ends=True)
-    found = Runs(reasons=(f"{UNSEEN}: git takes its programs from another directory",) if options.value("--exec-path") else ())
+    options = Options.of(
+        command.args, ("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"), first_ends=True
+    )
+    found = Runs(
+        reasons=(f"{UNSEEN}: git takes its programs from another directory",) if options.value("--exec-path") else ()
+    )
     for option, value in options.values:
         if option == "-c":
             key, _, text = value.partition("=")
@@ -515,7 +543,21 @@ def _git(command: Command) -> Runs:
         return found
     subcommand, texts = words[0].text, [word.text for word in words[1:]]
     own = Options.of(words[1:], _GIT_TEXTS)
-    if subcommand in ("rebase", "difftool", "filter-branch", "fetch", "pull", "push", "clone", "archive", "ls-remote", "grep", "send-email", "fetch-pack", "send-pack"):
+    if subcommand in (
+        "rebase",
+        "difftool",
+        "filter-branch",
+        "fetch",
+        "pull",
+        "push",
+        "clone",
+        "archive",
+        "ls-remote",
+        "grep",
+        "send-email",
+        "fetch-pack",
+        "send-pack",
+    ):
         found += Runs(texts=tuple(value for option, value in own.values if option in _GIT_TEXTS and value))
     if subcommand == "clone":
         config = Options.of(words[1:], ("-c", "--config", "-u", "-b", "-o"))
@@ -525,7 +567,10 @@ def _git(command: Command) -> Runs:
         plain = [text for text in texts if not text.startswith("-") and text != "set"]
         found += _configured(plain[0], plain[1]) if len(plain) > 1 else _NOTHING
     elif subcommand == "submodule" and "foreach" in texts:
-        found += _script([word for word in words[texts.index("foreach") + 2 :] if word.text != "--recursive"], "a shell is given a text")
+        found += _script(
+            [word for word in words[texts.index("foreach") + 2 :] if word.text != "--recursive"],
+            "a shell is given a text",
+        )
     elif subcommand == "bisect" and texts[:1] == ["run"]:
         found += _inner(command, words[2:])
     return found + Runs(texts=tuple(text.partition("ext::")[2] for text in texts if text.startswith("ext::")))
@@ -553,8 +598,14 @@ def _make(command: Command) -> Runs:
         if text is None and fed and all(one.prints is not None for one in fed):
             text = "".join(one.prints or "" for one in fed)
         if text is None:
-            return Runs(texts=tuple(texts), reasons=(f"{UNSEEN}: make reads what is made while it runs",) if fed else ())
-        texts += [line.partition(";")[2] or line.lstrip("\t@-") for line in text.splitlines() if line.startswith("\t") or ";" in line]
+            return Runs(
+                texts=tuple(texts), reasons=(f"{UNSEEN}: make reads what is made while it runs",) if fed else ()
+            )
+        texts += [
+            line.partition(";")[2] or line.lstrip("\t@-")
+            for line in text.splitlines()
+            if line.startswith("\t") or ";" in line
+        ]
         texts += [found[1] for found in _MAKE_SHELL.finditer(text)]
     return Runs(texts=tuple(texts))
 
@@ -577,7 +628,9 @@ def _read_later(command: Command) -> Runs:
 
 def _crontab(command: Command) -> Runs:
     lines = (command.given or "").splitlines()
-    return Runs(texts=tuple(re.sub(r"^\s*(?:@\w+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#")))
+    return Runs(
+        texts=tuple(re.sub(r"^\s*(?:@\w+|(?:\S+\s+){5})\s*", "", line) for line in lines if not line.startswith("#"))
+    )
 
 
 def _screen(command: Command) -> Runs:
@@ -593,7 +646,11 @@ def _nix(command: Command) -> Runs:
 
 
 def _bind(command: Command) -> Runs:
-    return Runs(texts=tuple(text.partition(":")[2].strip().strip("\"'") for text in command.texts if ":" in text) if "-x" in command.texts else ())
+    return Runs(
+        texts=tuple(text.partition(":")[2].strip().strip("\"'") for text in command.texts if ":" in text)
+        if "-x" in command.texts
+        else ()
+    )
 
 
 def _tar(command: Command) -> Runs:
@@ -604,7 +661,7 @@ def _tar(command: Command) -> Runs:
 
 def _expect(command: Command) -> Runs:
     found = re.findall(r"(?:spawn|exec|system|send)\s+([^;\n]*)", "\n".join(command.texts))
-    return Runs(texts=tuple(text.strip("\"{}").replace("\\r", "\n").replace("\\n", "\n") for text in found))
+    return Runs(texts=tuple(text.strip('"{}').replace("\\r", "\n").replace("\\n", "\n") for text in found))
 
 
 def _enable(command: Command) -> Runs:

@@ -75,7 +75,9 @@ def split_into_words(pieces: Sequence[Piece], separators: str = " \t\n") -> list
             exists |= bool(piece.text) or not piece.expanded or piece.quoted
             glob |= piece.glob or (not piece.quoted and not _GLOB.isdisjoint(piece.text))
         else:
-            for at, field in enumerate(re.split(f"[{re.escape(separators)}]+", piece.text) if separators else [piece.text]):
+            for at, field in enumerate(
+                re.split(f"[{re.escape(separators)}]+", piece.text) if separators else [piece.text]
+            ):
                 if at:
                     end()
                 text.append(field)
@@ -147,7 +149,9 @@ def _braces(pieces: list[Piece], at: int, *, closing: bool, depth: int = 0) -> t
             current, added = [[]], [[]]
             commas += 1
         current = [[*left, *right] for left in current for right in added]
-        if len(current) + len(done) > _MAX_ALTERNATIVES or sum(map(len, current)) > 10 * _MAX_ALTERNATIVES + len(pieces):
+        if len(current) + len(done) > _MAX_ALTERNATIVES or sum(map(len, current)) > 10 * _MAX_ALTERNATIVES + len(
+            pieces
+        ):
             raise TooMuchError("it unfolds to too much to be judged")
         at += 1
     return (current, at) if not closing else ([], -1)
@@ -190,7 +194,9 @@ def printed(command: Command) -> str | None:
     if name == "pwd":
         return (command.directory or ".") + "\n"
     if name in ("basename", "dirname") and len(texts) == 1 and command.args[0].literal:
-        return (posixpath.basename(texts[0].rstrip("/")) if name == "basename" else posixpath.dirname(texts[0]) or ".") + "\n"
+        return (
+            posixpath.basename(texts[0].rstrip("/")) if name == "basename" else posixpath.dirname(texts[0]) or "."
+        ) + "\n"
     return _PRINTS.get(command.line, _PRINTS.get(name))
 
 
