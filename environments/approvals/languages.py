@@ -6,6 +6,7 @@ Their calls are found by name. Literal arguments are taken as they stand; a call
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -39,6 +40,7 @@ _LINES = {
         "psql": r"\s*\\!\s*(.+)|\s*\\(?:o|g|w)\s*\|(.+)|.*\b(?i:program)\s+'((?:[^']|'')+)'.*",
         "gdb": r"\s*(?:shell|!|make)\s*(.+)",
         "less more ftp gnuplot": r"\+?!(.+)",
+        "osascript": r".*do shell script \"((?:[^\"\\]|\\.)*)\".*",
         "tclsh": r".*?\bexec\s+([^\];\n]+).*",
     }.items()
     for program in programs.split()
@@ -48,8 +50,8 @@ _SHELL_CALLS = words(
     """
     system system2 popen popen2 popen3 shell_exec passthru proc_open execSync execFile execFileSync spawnSync check_call
     check_output getoutput getstatusoutput Popen execute execl execle execlp execv execve execvp execvpe spawnl spawnlp
-    spawnv spawnvp posix_spawn posix_spawnp capture2 capture2e capture3 create_subprocess_shell create_subprocess_exec shell_command
-    async_shell_command shell_command_to_string call_process_shell_command run_program
+    spawnv spawnvp posix_spawn posix_spawnp capture2 capture2e capture3 create_subprocess_shell create_subprocess_exec
+    shell_command async_shell_command shell_command_to_string call_process_shell_command run_program
     """
 )
 _WITH_MODULE = words("run call exec spawn shell sh command")
@@ -299,7 +301,8 @@ class _Program:
         elif behind[0] == ("name", "getline"):
             self.texts.append(before[0][1]) if before[0][0] == "string" else self.reasons.append(_MADE)
         elif behind[0][0] == "string":
-            self.texts.append(behind[0][1])
+            written = before[0][1] if before[0][0] == "string" else ""
+            self.texts.append(f"echo {shlex.quote(written)} | {behind[0][1]}" if written else behind[0][1])
         elif behind[0][0] == "name" or behind[0][1] == "$":
             self.reasons.append(_MADE)
 
@@ -329,7 +332,7 @@ class _Program:
         )
 
     def _is_shell(self, name: str, module: str, *, dotted: bool) -> bool:
-        """Return True if a call of a common name runs a program, as `subprocess.run` does and `asyncio.run` does not."""
+        """Return True if a call of a common name runs a program, as `subprocess.run` and unlike `asyncio.run`."""
         if module in ("asyncio", "uvicorn", "app", "re"):
             return False
         if name in ("exec", "spawn", "run", "shell") and _BARE.fullmatch(self._command.name):

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from environments.approvals import languages
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
 from environments.approvals.reading.carried import NOTHING, Carried, Text, inner
 from environments.approvals.reading.fronts import FRONTS, behind
+<<<<<<< HEAD
 from environments.approvals.globs import is_pattern, may_be
 from environments.approvals.reading.programs import LANGUAGES, run_by_program
+=======
+from environments.approvals.reading.globs import is_pattern, may_be
+>>>>>>> i29
 from environments.approvals.reading.shells import RUNNERS, output_as_text, run_as_text
 
-_CARRIERS = FRONTS | RUNNERS | LANGUAGES
+_CARRIERS = FRONTS | RUNNERS
 _LIKELY = ("rm", "dd", "chmod", "git", "kill", "sh", "psql", "find")
 """What a program may be whose name cannot be known. Words that are destructive behind one of them are so here."""
 
@@ -29,9 +34,13 @@ def carried_by(command: Command) -> Carried:
     all_carried = [
         carried
         for name in names_of(command, _CARRIERS)
-        for carried in (run_as_text(command, name), run_by_program(command, name), behind(command, name))
+        for carried in (run_as_text(command, name), behind(command, name))
         if carried is not NOTHING
     ]
+    in_language = languages.runs(command)
+    if in_language.commands or in_language.texts or in_language.reasons:
+        texts = tuple(Text(text) for text in in_language.texts)
+        all_carried.append(Carried(in_language.commands, texts, "; ".join(in_language.reasons)))
     if len(all_carried) == 1:
         return all_carried[0]
     return Carried(
