@@ -9,12 +9,7 @@ from environments.approvals import languages
 from environments.approvals.command import UNKNOWN, UNSEEN, Command, Word
 from environments.approvals.reading.carried import NOTHING, Carried, Text, inner
 from environments.approvals.reading.fronts import FRONTS, behind
-<<<<<<< HEAD
-from environments.approvals.globs import is_pattern, may_be
-from environments.approvals.reading.programs import LANGUAGES, run_by_program
-=======
 from environments.approvals.reading.globs import is_pattern, may_be
->>>>>>> i29
 from environments.approvals.reading.shells import RUNNERS, output_as_text, run_as_text
 
 _CARRIERS = FRONTS | RUNNERS
