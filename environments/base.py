@@ -31,8 +31,9 @@ from environments.options import (
     checked_user,
 )
 from environments.process import Process, checked_start
+from environments.redaction import Redactor
 from environments.result import Capabilities, CommandResult
-from environments.secrets import Redactor, SecretValues
+from environments.secrets import SecretValues
 from environments.session import EnvironmentSession, Sessions
 from environments.settings import BackendSettings, EnvironmentSettings
 from environments.starting import Reporter, StartLimits

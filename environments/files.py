@@ -18,6 +18,7 @@ from environments.errors import CLEANED_UP, CallCancelledError, TerminalError
 from environments.loop import Call, Pieces, current, run, shielded, spawn, waits_for
 from environments.observation.observed import observed_call
 from environments.starting import Progress, reports_of
+from environments.write_guard import WriteGuard
 
 if TYPE_CHECKING:
     from pathlib import Path, PurePosixPath
@@ -174,10 +175,7 @@ def file_method(
     """
 
     async def called(self: _Env, call: Call[_R], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        try:
-            return await self._file_calls.do(partial(work, self, *args, **kwargs), call.pieces)
-        finally:
-            self.touch()
+        return await _done(self, call, partial(work, self, *args, **kwargs))
 
     @waits_for(called)
     @functools.wraps(work)
@@ -190,12 +188,93 @@ def file_method(
     return observed_call(method)
 
 
+def run_on_files(env: BaseEnvironment, work: Callable[[TargetFiles], Coroutine[Any, Any, T]]) -> T:
+    """Have the loop run a coroutine function on the files of an environment, and return its result.
+
+    It is for tools, whose calls are recorded as such: no hook is asked, and no record is kept.
+    """
+
+    async def called(call: Call[T]) -> T:
+        return await _done(env, call, lambda: work(env.files))
+
+    return run(called)
+
+
+async def _done(env: BaseEnvironment, call: Call[T], work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    try:
+        return await env._file_calls.do(work, call.pieces)
+    finally:
+        env.touch()
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTerms:
+    """Conditions of writing a file, checked in the step that writes it."""
+
+    guard: WriteGuard | None = None
+    """Files that are not written."""
+    expected: bytes | None = None
+    """What the file has to hold; None is anything."""
+    must_be_new: bool = False
+    """True if there must be no such file yet."""
+    unless_crlf: bool = False
+    """True to leave a file of at most `CRLF_LIMIT` bytes as it is whose lines all end in CRLF."""
+
+
+CRLF_LIMIT = 10_000_000
+"""Bytes up to which the lines of a file are looked at."""
+ANY = WriteTerms()
+
+
+BrokenTerm = Literal["refused", "changed", "crlf", "exists"]
+"""A condition that does not hold: the guard, the contents, the ends of lines, or that there is no file."""
+
+
+class WriteTermsError(TerminalError):
+    """A file is not as the terms of writing it demand, and was not written.
+
+    Args:
+        kind: Which of the terms.
+        why: The reason of a refusal.
+    """
+
+    def __init__(self, kind: BrokenTerm, why: str = "") -> None:
+        super().__init__(why or f"the file is not as expected ({kind})")
+        self.kind = kind
+
+
 class TargetFiles(ABC):
     """The files of a target, by coroutines of the loop. Paths are checked; `BaseEnvironment` has the descriptions."""
 
     @abstractmethod
-    async def write(self, path: str, data: bytes, mode: str = "") -> None:
-        """Write a file, with permission bits in octal if any are given."""
+    async def write(self, path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+        """Write a file, and return whether it is new.
+
+        Args:
+            path: The file.
+            data: Its contents.
+            mode: Its permission bits, in octal; empty keeps those that are there, or takes the usual ones.
+            terms: Conditions.
+
+        Raises:
+            WriteTermsError: One of the conditions does not hold.
+        """
+
+    @abstractmethod
+    async def check(self, path: str, terms: WriteTerms) -> None:
+        """Raise WriteTermsError if a file could not be written under these terms. Nothing is changed."""
+
+    @abstractmethod
+    async def move(self, source: str, target: str, guard: WriteGuard) -> None:
+        """Give a file, or a link, another path, at which there must be nothing. Its directory is made.
+
+        Raises:
+            WriteTermsError: The guard keeps the new path, or something is there.
+        """
+
+    @abstractmethod
+    async def delete(self, path: str, guard: WriteGuard) -> None:
+        """Remove a file, or a link, if there is one. Raises WriteTermsError if the guard keeps it."""
 
     @abstractmethod
     async def read(self, path: str, limit: int | None = None) -> bytes:

@@ -20,11 +20,13 @@ PERMISSIONS = 0o777
 """The bits that travel with a file. Those that make a program run as another user do not."""
 PIECE = 1024 * 1024
 """Bytes to read from a file at a time."""
+FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+"""The flags to open a directory with, to work in: one that may not be read can be opened, where the system lets."""
 _IN_THE_WAY = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
 
 
-def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Callable[[], int] | None = None) -> None:
-    """Write a file beside `path` and rename it into its place, so that nobody sees half of it.
+def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Callable[[], int] | None = None) -> bool:
+    """Write a file beside `path` and rename it into its place, and return whether it is new.
 
     A link is followed. The permissions and, where allowed, the owner of a file that is there already are kept.
 
@@ -43,28 +45,52 @@ def replace_file(path: Path, write: Callable[[BinaryIO], object], mode: int | Ca
         path = Path(os.path.realpath(path))  # `Path.resolve` has an error of its own for links in a circle
         new = [folder for folder in path.parents if not folder.exists()]
         make_folders(path.parent)
-        old = _replaceable(path)
-        part = path.with_name(f".hermes-{os.urandom(6).hex()}")
         try:
-            # It is made with the usual permissions, which cannot be asked for, and is private until it is whole.
-            with open(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb") as file:
-                usual = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-                os.fchmod(file.fileno(), 0o600)
-                write(file)
-                file.flush()
-                if old:
-                    with contextlib.suppress(OSError):  # only root can give a file away
-                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
-                    usual = stat.S_IMODE(old.st_mode)
-                bits = mode() if callable(mode) else mode
-                os.fchmod(file.fileno(), (usual if bits is None else bits) & PERMISSIONS)
-            part.replace(path)
+            with opened_folder(path.parent) as folder:
+                return replace_in(folder, path.name, write, mode)
         except BaseException:
-            part.unlink(missing_ok=True)
-            for folder in new:
+            for each in new:
                 with contextlib.suppress(OSError):
-                    folder.rmdir()
+                    each.rmdir()
             raise
+
+
+@contextlib.contextmanager
+def opened_folder(path: str | Path, folder: int | None = None) -> Iterator[int]:
+    """Hold a directory open in the block, by a descriptor for the `dir_fd` of others. Raises what `os.open` does."""
+    descriptor = os.open(path, FOLDER, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def replace_in(
+    folder: int, name: str, write: Callable[[BinaryIO], object], mode: int | Callable[[], int] | None = None
+) -> bool:
+    """Write a file of an open directory as `replace_file` does, and return whether it is new. A link is replaced."""
+    old = _replaceable(folder, name)
+    part = f".hermes-{os.urandom(6).hex()}"
+    try:
+        # It is made with the usual permissions, which cannot be asked for, and is private until it is whole.
+        made = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666, dir_fd=folder)
+        with open(made, "wb") as file:
+            usual = stat.S_IMODE(os.fstat(made).st_mode)
+            os.fchmod(made, 0o600)
+            write(file)
+            file.flush()
+            if old:
+                with contextlib.suppress(OSError):  # only root can give a file away
+                    os.fchown(made, old.st_uid, old.st_gid)
+                usual = stat.S_IMODE(old.st_mode)
+            bits = mode() if callable(mode) else mode
+            os.fchmod(made, (usual if bits is None else bits) & PERMISSIONS)
+        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)  # a Path has no `dir_fd`
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
+        raise
+    return old is None
 
 
 def checked_destination(path: str | Path) -> Path:
@@ -88,14 +114,14 @@ def make_folders(folder: Path) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
 
 
-def _replaceable(path: Path) -> os.stat_result | None:
+def _replaceable(folder: int, name: str) -> os.stat_result | None:
     """Return what is there, None if nothing is; raises OSError if it is not to be replaced."""
     try:
-        old = path.stat()
+        old = os.stat(name, dir_fd=folder)
     except FileNotFoundError:
         return None
-    _check_regular(old)
-    if old.st_uid != os.geteuid() and not os.access(path, os.W_OK):
+    check_regular(old)
+    if old.st_uid != os.geteuid() and not os.access(name, os.W_OK, dir_fd=folder):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     return old
 
@@ -108,10 +134,10 @@ def open_regular(path: Path) -> BinaryIO:
         TerminalError: It is no regular file, or cannot be read for another reason.
     """
     with naming(path, "read"):
-        _check_regular(path.stat())  # to open a pipe is noticed at its other end
+        check_regular(path.stat())  # to open a pipe is noticed at its other end
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            _check_regular(os.fstat(descriptor))
+            check_regular(os.fstat(descriptor))
             return open(descriptor, "rb")
         except BaseException:
             os.close(descriptor)
@@ -132,7 +158,8 @@ def read_pieces(path: Path, file: BinaryIO, size: int = sys.maxsize) -> Iterator
         raise TerminalError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _check_regular(status: os.stat_result) -> None:
+def check_regular(status: os.stat_result) -> None:
+    """Raise OSError unless it is a regular file's."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(status.st_mode):

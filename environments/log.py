@@ -17,10 +17,8 @@ def redacted(record: logging.LogRecord) -> bool:
     """
     import logging
 
-    from environments.secrets import (
-        Redactor,  # with the first record
-        SecretValues,
-    )
+    from environments.redaction import Redactor  # with the first record
+    from environments.secrets import SecretValues
 
     redactor = Redactor.of(SecretValues.of_all())
     message = record.getMessage()

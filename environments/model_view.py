@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from environments.output import CapturedText
-from environments.secrets import RedactedPieces, Redactor
+from environments.redaction import RedactedPieces, Redactor
 
 # The classes of each sequence have nothing in common, so that no text is gone over twice. All begin with one class, as
 # that is what is searched for quickly.

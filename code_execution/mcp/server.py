@@ -22,7 +22,7 @@ from code_execution.mcp.target_files import MAX_BYTES
 from environments.errors import SettingsError, TerminalError
 from environments.log import logger
 from environments.plain_number import plain_number
-from environments.secrets import SHORTEST
+from environments.redaction import SHORTEST
 
 CLOSE_LIMIT = 3.0
 """Seconds that a server behind a URL has to hear that its session is over. One with a command has its own graces."""

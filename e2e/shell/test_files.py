@@ -19,7 +19,7 @@ from targets.engines import MINIMAL_IMAGE, PYTHON_IMAGE, require_docker, run_as_
 from targets.ssh_server import SSHContainer
 
 from environments import BaseEnvironment, TerminalError, create_environment
-from environments.shell.files import SMALL
+from environments.shell.dialect.files import SMALL
 
 SIZES = (5, SMALL + 1, 200_000)
 """What is small goes another way than what is large."""

@@ -12,6 +12,7 @@ from environments.approvals.paths import (
     absolute,
     device,
     mirrored,
+    moved_away,
     overwritten,
     swept,
     wiped,
@@ -34,7 +35,7 @@ srm shred wipe scrub
 = it moves files to where they are lost (/dev/null)
 mv ; ; ; last ~/dev/null
 = it moves away {}
-mv ; ; ; @moved wiped
+mv ; ; ; @moved moved_away
 = it removes what it finds in {}
 find ; -delete ; ; @roots found
 = it removes what is not in the source from {} (rsync --delete)
@@ -71,6 +72,10 @@ sfdisk ; ; -l -d -J --list --dump --json -F --verify
 sgdisk ; ; -p -i --print --info -v --verify
 gdisk ; ; -l
 parted ; ; -l --list print
+pv ; ; ; -o,--output overwritten
+dcfldd ; ; ; of= overwritten
+ddrescue ; ; ; second device
+qemu-img: create|convert ; ; ; device
 = it discards all blocks of a device
 blkdiscard
 = it overwrites a device
@@ -91,12 +96,24 @@ lvm: lvremove|vgremove|pvremove|lvreduce
 zpool: destroy|labelclear
 zfs: destroy|rollback
 btrfs: ... delete|del
+dmsetup: remove|remove_all|wipe_table
+ceph: osd purge|destroy|rm
+ceph: osd pool delete|rm
+rbd: rm|remove
+rados: rmpool|purge
+gluster: volume delete
+= it removes backups
+restic: forget|prune ; ; -n --dry-run
+borg: delete|prune|recreate ; ; -n --dry-run
+duplicity: remove-*
 = it takes an array of disks apart
 mdadm ; --zero-superblock --stop -S --remove --fail
 = it unmounts all file systems
 umount ; -a --all
 = it unmounts {}
 umount ; ; ; wiped_beyond_here
+= it mounts something over {}
+mount ; ; ; last wiped_beyond_here
 = it takes memory from the machine (swapoff)
 swapoff
 = it detaches a device with what is mounted from it
@@ -125,11 +142,17 @@ reboot poweroff halt kexec
 init telinit: 0|1|6|s|S
 systemctl: poweroff|reboot|halt|kexec|rescue|emergency|suspend|hibernate|soft-reboot|exit
 loginctl: terminate-*|kill-*|poweroff|reboot|halt
+ipmitool: chassis|power power|off|cycle|reset
+pm2: kill
+pm2: delete|stop all
+supervisorctl: stop all
+supervisorctl: shutdown
 = it ends all services that another state does not want
-systemctl: isolate
+systemctl: isolate|set-default
 = it ends a service that others depend on
 systemctl: stop|disable|mask|kill ; ; ; critical_units
-service: * stop ; ; ; ?serves_others
+service rc-service: * stop ; ; ; ?serves_others
+rc-update: del|delete
 launchctl: bootout|unload|remove|disable
 = it changes how the kernel of the system works
 rmmod insmod kldunload
@@ -227,8 +250,11 @@ pulsar-admin nats: * delete|rm|purge
 = it removes keys that a cluster depends on
 etcdctl: del|rm|rmdir
 etcdctl: user|role|member delete|remove
+salt-key ; -D -d --delete --delete-all
 consul: kv|acl delete
 zkCli zkCli.sh zookeeper-shell zookeeper-shell.sh: ... deleteall|rmr|delete
+ldapdelete
+ipa samba-tool: *-del|user delete
 = it takes a node from a cluster
 consul: leave|force-leave
 = it removes secrets that others depend on
@@ -264,6 +290,10 @@ k3s-uninstall.sh k3s-killall.sh
 kops: delete
 nomad: job stop ; -purge
 nomad: stop ; -purge
+nomad: system gc
+helmfile: ... destroy|delete
+kubectl oc: scale ; --all
+kubectl oc: apply ; --prune
 = it removes and makes anew what runs in a cluster
 kubectl oc k3s k: replace ; --force ; --dry-run
 = it removes all that is not in use ({} prune)
@@ -299,7 +329,10 @@ rclone: purge|delete|sync|deletefile|rmdirs ; ; -n --dry-run
 aws: * delete-*|terminate-*|deregister-*|purge-*|disable-*|schedule-key-deletion ; ; --dry-run
 gcloud az doctl linode-cli hcloud ibmcloud oci fly flyctl vercel netlify eksctl: ... _removes
 heroku firebase virsh scw wrangler qm pct lxc incus serverless sls copilot eb: ... _removes
-VBoxManage: unregistervm ; --delete
+VBoxManage vboxmanage: unregistervm ; --delete
+openstack nova prlctl govc xe multipass sam amplify vultr-cli knife: ... _removes
+govc xe: *destroy*
+bq: rm
 = it runs a command on many machines
 ansible ; -a --args -m --module-name ; -m=ping -m=setup -m=debug --check
 salt salt-ssh ; ; test.ping test.version grains.*
@@ -336,10 +369,11 @@ find ; ; ; -fprint,-fprint0,-fprintf,-fls written
 crontab ; ; ; ?replaces_jobs
 = it removes all timed jobs of a user
 crontab ; -r
+crontab ; /dev/null
 = it removes timed jobs
 atrm
 = it erases or hides the history of commands
-history ; -c /dev/null
+history ; -c -d /dev/null
 unset ; HISTFILE
 set ; +o & history
 shopt ; -u & history
@@ -354,6 +388,8 @@ pfctl ; -d -F
 = it may cut every connection to the machine
 iptables ip6tables ; -P --policy & DROP REJECT
 = it may cut the machine off
+ip: link|l|netns delete|del
+rfkill: block
 ip: ... flush
 ip: ... set ; down
 ip: route|r del|delete default
@@ -368,11 +404,15 @@ groupdel delgroup
 = it changes who may do everything
 visudo ; ; -c
 vipw vigr
+groupmod ; -g --gid -o
+addgroup: * docker|sudo|wheel|root|admin|disk|shadow
 useradd adduser ; -o --non-unique -u=0 --uid=0
 usermod useradd adduser gpasswd ; -G=*sudo* -G=*wheel* -G=*root* -G=*admin* --groups=*sudo* --groups=*wheel*
 adduser gpasswd ; ; ; ~sudo|wheel|root|admin|shadow|disk
 = it changes a user's password or number, or locks it
 chpasswd newusers
+chage ; -E -I -M --expiredate
+chsh ; ; ; ~.+
 passwd ; -d -l --delete --lock
 passwd ; ; -S --status ; ~.+
 usermod ; -L -o -p -u --lock --non-unique --password --uid
@@ -382,6 +422,9 @@ dmesg ; -c -C --clear --read-clear
 = it removes keys or a certificate
 gpg ; --delete-secret-keys --delete-secret-and-public-keys --delete-keys
 certbot: delete|revoke
+security: delete-*
+keyctl: clear|purge
+pass: rm|remove ; -r -rf --recursive
 """
 
 _VALUED = """
@@ -395,6 +438,7 @@ gcloud: --project --zone --region --account --configuration --format
 az: -n --name -g --resource-group -s --subscription
 gsutil s3cmd mc: -o -h
 helm: -n --namespace --kube-context
+pv: -o --output
 find: -fprint -fprint0 -fprintf -fls
 systemctl: -H -M -t -p
 pkill skill: -u -U -g -G -P -s -t --signal --euid --uid --parent --terminal
@@ -616,6 +660,7 @@ _TABLE = Table(
     {
         "wiped": wiped,
         "wiped_beyond_here": wiped_beyond_here,
+        "moved_away": moved_away,
         "swept": swept,
         "written": written,
         "overwritten": overwritten,

@@ -6,21 +6,32 @@ import contextlib
 import errno
 import os
 import posixpath
+import re
 import shutil
 import stat
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from environments.errors import NOTHING_THERE, TerminalError, target_error
-from environments.files import FileStatus
-from environments.local_files import make_folders, naming, open_regular, read_pieces, replace_file
+from environments.files import ANY, CRLF_LIMIT, FileStatus, WriteTerms, WriteTermsError
+from environments.local_files import (
+    check_regular,
+    make_folders,
+    naming,
+    open_regular,
+    opened_folder,
+    read_pieces,
+    replace_file,
+    replace_in,
+)
 from environments.loop import in_worker
 from environments.options import means_directory
 from environments.shell.files import ShellFiles
 from environments.shell.transfer import Runner
 from environments.starting import Counter
+from environments.write_guard import WriteGuard
 
 if TYPE_CHECKING:
     from environments.local.environment import LocalEnvironment
@@ -41,10 +52,14 @@ class LocalFiles(ShellFiles):
         place: str = await self._env.absolute(path)
         return place
 
-    async def write(self, path: str, data: bytes, mode: str = "") -> None:
+    async def write(self, path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
         """Write a file, see `ShellFiles`."""
         self.check_name(path)
-        await in_worker(_write, path, await self._place(path), data, int(mode, 8) if mode else None)
+        return await in_worker(_write, path, await self._place(path), data, int(mode, 8) if mode else None, terms)
+
+    async def check(self, path: str, terms: WriteTerms) -> None:
+        """Check a file, see `ShellFiles`."""
+        await in_worker(_check, path, await self._place(path), terms)
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
         """Return a file, see `ShellFiles`."""
@@ -92,6 +107,9 @@ class LocalFiles(ShellFiles):
         return await in_worker(_exists, path, await self._place(path))
 
 
+_CRLF_ENDS = re.compile(rb"\r(?:\n|\Z)")
+"""Ends of lines, of which the last may lack its newline."""
+
 # In worker threads. `given` is a path as the caller gave it, `place` the same as an absolute one.
 
 
@@ -126,9 +144,138 @@ def _read(given: str, place: str, limit: int | None) -> bytes:
             return file.read() if limit is None else file.read(limit)
 
 
-def _write(given: str, place: str, data: bytes, mode: int | None) -> None:
-    with _in_target("write", given):
-        replace_file(Path(place), lambda file: file.write(data), mode)
+def _write(given: str, place: str, data: bytes, mode: int | None, terms: WriteTerms) -> bool:
+    with _in_target("write", given), naming(Path(given), "write"):
+        if terms == ANY:
+            return replace_file(Path(place), lambda file: file.write(data), mode)
+        if terms.guard:
+            with _nearest_folder(os.path.dirname(place), terms.guard) as (folder, missing):  # noqa: PTH120
+                _judge(folder, (*missing, posixpath.basename(place)), terms.guard)
+        _check_vacant(place, terms)
+        real = os.path.realpath(place)
+        with _folder_of(real, terms.guard) as folder:
+            name = posixpath.basename(real)
+            _check_terms(folder, name, terms)
+            return replace_in(folder, name, lambda file: file.write(data), mode)
+
+
+def _check(given: str, place: str, terms: WriteTerms) -> None:
+    with _in_target("write", given), naming(Path(given), "write"):
+        _check_vacant(place, terms)
+        for path in dict.fromkeys((place, os.path.realpath(place))):
+            with _nearest_folder(os.path.dirname(path), terms.guard) as (folder, missing):  # noqa: PTH120
+                if terms.guard:
+                    _judge(folder, (*missing, posixpath.basename(path)), terms.guard)
+                if not missing and path == os.path.realpath(place):
+                    _check_terms(folder, posixpath.basename(path), terms)
+
+
+# With terms: the directory is opened and then judged, and the file is written in what is open.
+
+
+@contextlib.contextmanager
+def _nearest_folder(path: str, guard: WriteGuard | None) -> Iterator[tuple[int, list[str]]]:
+    """Open a directory, or the nearest one above that is there, and return the names that are missing as well."""
+    missing: list[str] = []
+    while not os.path.isdir(path):  # noqa: PTH112
+        if guard and (posixpath.basename(path) == ".." or os.path.islink(path)):  # noqa: PTH114
+            raise WriteTermsError("refused", guard.refusal("lost"))
+        if os.path.exists(path):  # noqa: PTH110
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        path, name = posixpath.split(path)
+        missing.insert(0, name)
+    with opened_folder(path) as folder:
+        yield folder, [name for name in missing if name]
+
+
+@contextlib.contextmanager
+def _folder_of(place: str, guard: WriteGuard | None) -> Iterator[int]:
+    """Open the directory of a file, make it if it is missing, and judge it."""
+    parent, file = posixpath.split(place)
+    with contextlib.ExitStack() as opened:
+        folder, missing = opened.enter_context(_nearest_folder(parent, guard))
+        while True:
+            if guard:
+                _judge(folder, (*missing, file), guard)
+            if not missing:
+                break
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(missing[0], dir_fd=folder)
+            folder = opened.enter_context(opened_folder(missing.pop(0), folder))
+        yield folder
+
+
+def _judge(folder: int, names: Sequence[str], guard: WriteGuard) -> None:
+    """Raise WriteTermsError if a file may not be written, given by an open directory and the names below it.
+
+    The system tells which directories that is in, whatever path has led there.
+    """
+    above, at = [os.fstat(folder)], "."
+    while not above[1:] or not os.path.samestat(above[-1], above[-2]):
+        at += "/.."
+        above.append(os.stat(at, dir_fd=folder))
+    own = _status_or_none("/".join(names), folder)
+
+    def is_below(status: os.stat_result) -> bool:
+        return any(os.path.samestat(status, each) for each in above)
+
+    for number, path in enumerate(guard.denied, 1):
+        top, below = os.path.expanduser(path), list[str]()  # noqa: PTH111
+        while (found := _status_or_none(top)) is None:
+            top, name = posixpath.split(top)
+            below.insert(0, name)
+        if below:
+            is_denied = os.path.samestat(found, above[0]) and list(names[: len(below)]) == below
+        else:
+            is_denied = is_below(found) or (own is not None and os.path.samestat(found, own))
+        if is_denied:
+            raise WriteTermsError("refused", guard.refusal("denied", number))
+    if guard.safe_root:
+        root = _status_or_none(os.path.expanduser(guard.safe_root))  # noqa: PTH111
+        if root is None or not stat.S_ISDIR(root.st_mode):
+            raise WriteTermsError("refused", guard.refusal("rootless"))
+        if not is_below(root):
+            raise WriteTermsError("refused", guard.refusal("outside"))
+
+
+def _status_or_none(path: str, folder: int | None = None) -> os.stat_result | None:
+    try:
+        return os.stat(path, dir_fd=folder)
+    except OSError:
+        return None
+
+
+def _check_vacant(place: str, terms: WriteTerms) -> None:
+    if terms.must_be_new and os.path.lexists(place):
+        raise WriteTermsError("exists")
+
+
+def _check_terms(folder: int, name: str, terms: WriteTerms) -> None:
+    """Raise WriteTermsError if a file is not as expected."""
+    limit = max(CRLF_LIMIT, len(terms.expected or b"")) + 1
+    try:
+        check_regular(os.stat(name, dir_fd=folder))
+    except FileNotFoundError:
+        if terms.expected is not None:
+            raise WriteTermsError("changed") from None
+        return
+    if terms.must_be_new:
+        raise WriteTermsError("exists")
+    if terms.expected is None and not terms.unless_crlf:
+        return
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except PermissionError:  # it may be written all the same
+        return
+    with open(descriptor, "rb") as file:
+        first = file.readline(limit)
+        if terms.expected is None and not first.endswith(b"\r\n"):
+            return
+        data = first + file.read(limit - len(first))
+    if terms.expected is not None and data != terms.expected:
+        raise WriteTermsError("changed")
+    if terms.unless_crlf and len(data) <= CRLF_LIMIT and data.count(b"\n") == len(_CRLF_ENDS.findall(data)):
+        raise WriteTermsError("crlf")
 
 
 def _copy(source: Path, file: BinaryIO, target: Path, count: Counter) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, ParamSpec, Protocol, Self
 from environments.cancellation import current_scope, holding
 from environments.errors import CallCancelledError, DeniedError, EnvironmentLostError, StartStoppedError
 from environments.log import logger
-from environments.secrets import Redactor
+from environments.redaction import Redactor
 
 if TYPE_CHECKING:
     from environments.observation.observed import Observation

@@ -25,8 +25,9 @@ from environments.observation.events import (
 )
 from environments.options import Command
 from environments.output import CapturedText, byte_size
+from environments.redaction import Redactor
 from environments.result import CommandResult
-from environments.secrets import Redactor, SecretValues, secret_among
+from environments.secrets import SecretValues, secret_among
 from environments.settings import EnvironmentSettings
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from environments.errors import SettingsError
 from environments.log import logger
 from environments.observation.events import Event, Facts, Operation
 from environments.output import BoundedCapture, CapturedText, Channel, Sink, byte_size
-from environments.secrets import Redactor
+from environments.redaction import Redactor
 
 if TYPE_CHECKING:
     from environments.observation.observed import Observation

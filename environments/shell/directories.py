@@ -116,8 +116,11 @@ class Directories:
                 if problem:
                     raise self._files.failure("read", remote, f"what came is no archive: {problem}")
 
-            command = call_at(remote, text, separate=True)
-            await received(lambda arriving: self._runner.run_into(command, arriving.on), take)
+            async def bring(arriving: Arriving) -> int:
+                code = await self._runner.run_into(call_at(remote, text, separate=True), arriving.on)
+                return await self._files.explained(remote, "pack", code)
+
+            await received(bring, take)
 
     async def _list(self, remote: str) -> Files:
         """Return those regular files of a directory that can be told; of one that is not there, none."""

@@ -1,7 +1,7 @@
 """Files and entries of directories of a target, through its shells alone.
 
-A small file travels as base64 in one command of a warm shell. A large one, or one to a target without `base64`, is
-streamed as it is. Either way it is written beside its place and renamed into it.
+A small file travels in one command of a warm shell: as text that a builtin prints, or else as base64. A large one, or
+one to a target without `base64`, is streamed as it is. Either way it is written beside its place and renamed into it.
 """
 
 from __future__ import annotations
@@ -19,39 +19,51 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from environments.cancellation import check_scope
 from environments.errors import NOTHING_THERE, TargetFileNotFoundError, TerminalError, target_error
-from environments.files import FileStatus, TargetFiles
+from environments.files import ANY, BrokenTerm, FileStatus, TargetFiles, WriteTerms, WriteTermsError
 from environments.local_files import PERMISSIONS, PIECE, open_regular, read_pieces, replace_file
 from environments.loop import in_worker
 from environments.options import means_directory
 from environments.result import CommandResult
 from environments.shell.dialect.base import Where
 from environments.shell.dialect.files import (
-    NO_BASE64,
+    CHANGED,
+    EXISTS,
+    IS_CRLF,
     NO_STAT,
+    NOT_HERE,
+    REFUSED,
+    SMALL,
     THE_ROOT,
+    as_text,
+    checking,
     decoding,
+    deleting,
     describing,
+    directory_path,
     error_number,
     existing,
     explaining,
     listing_entries,
     making,
+    moving,
     placing,
     printing,
     removing,
+    saying,
     statting,
     taking,
 )
 from environments.shell.transfer import Arriving, Collected, Runner, Words, call_at, received, sent
 from environments.starting import Reporter
+from environments.write_guard import WriteGuard
 
 if TYPE_CHECKING:
     from environments.shell.directories import Directories
     from environments.shell.oneshot import Write
 
-SMALL = 16 * 1024
-"""Bytes up to which base64 in a command is quicker than a stream of its own."""
-
+_OF_MV = frozenset((1, 126, 127))
+"""Exit codes of `mv`, or of a target that has none."""
+_TERMS: dict[int, BrokenTerm] = {CHANGED: "changed", IS_CRLF: "crlf", EXISTS: "exists"}
 _MODE_AND_SIZE = re.compile(rb"([0-7]+) ([0-9]+)\n")
 
 
@@ -68,26 +80,66 @@ class ShellFiles(TargetFiles):
         self.runner = runner
         self.backend = backend
         self.progress = progress or Reporter(backend)
-        self._has_base64 = True
+        self._has_printf = self._has_base64 = True
 
     # Contents.
 
-    async def write(self, path: str, data: bytes, mode: str = "") -> None:
-        """Write a file, see `TargetFiles`, with permission bits in octal if any are given."""
+    async def write(self, path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
+        """Write a file, see `TargetFiles`."""
         self.check_name(path)
+        text = as_text(data)
+        if text is not None and self._has_printf:
+            part = os.urandom(6).hex()
+            result = await self.runner.run(call_at(path, saying(path, text, mode, terms, part, quickly=True)))
+            if result.exit_code in _OF_MV:
+                result = await self.runner.run(call_at(path, saying(path, text, mode, terms, part)))
+            if result.exit_code != NOT_HERE:
+                return await self.written(path, terms, result.exit_code, result.output)
+            self._has_printf = False
         if len(data) <= SMALL and self._has_base64:
-            text = base64.b64encode(data).decode()
-            result = await self.runner.run(call_at(path, decoding(path, text, mode)))
-            if result.exit_code != NO_BASE64:
-                self.raise_for("write", path, result.exit_code, result.output)
-                return
+            encoded = base64.b64encode(data).decode()
+            result = await self.runner.run(call_at(path, decoding(path, encoded, mode, terms)))
+            if result.exit_code != NOT_HERE:
+                return await self.written(path, terms, result.exit_code, result.output)
             self._has_base64 = False
+        if terms != ANY:  # nothing is sent in vain
+            await self.check(path, terms)
 
         async def feed(write: Write) -> None:
             for begin in range(0, len(data), PIECE):
                 await write(data[begin : begin + PIECE])
 
-        await self._stream_in(path, mode, len(data), feed)
+        return await self._stream_in(path, mode, len(data), feed, terms)
+
+    async def check(self, path: str, terms: WriteTerms) -> None:
+        """Check a file, see `TargetFiles`."""
+        result = await self.runner.run(call_at(path, checking(path, terms)))
+        await self.written(path, terms, result.exit_code, result.output)
+
+    async def move(self, source: str, target: str, guard: WriteGuard) -> None:
+        """Give a file another path, see `TargetFiles`."""
+        result = await self.runner.run(call_at(source, moving(source, target, guard)))
+        await self.written(target, WriteTerms(guard), result.exit_code, result.output)
+
+    async def delete(self, path: str, guard: WriteGuard) -> None:
+        """Remove a file, see `TargetFiles`."""
+        result = await self.runner.run(call_at(path, deleting(path, guard)))
+        await self.written(path, WriteTerms(guard), result.exit_code, result.output)
+
+    async def written(self, path: str, terms: WriteTerms, code: int, said: str) -> bool:
+        """Return whether a file that was written is new, from what the command said.
+
+        Raises:
+            WriteTermsError: The terms do not hold.
+            TerminalError: It could not be written.
+        """
+        if code == REFUSED and terms.guard:
+            kind, _, number = said.strip().partition(" ")
+            raise WriteTermsError("refused", terms.guard.refusal(kind, int(number) if number.isdecimal() else 0))
+        if code in _TERMS:
+            raise WriteTermsError(_TERMS[code])
+        self.raise_for("write", path, await self.explained(path, "write", code), said)
+        return said.strip() == "new"
 
     async def put(self, local: Path, remote: str) -> None:
         """Copy a file from here, see `TargetFiles`."""
@@ -109,12 +161,19 @@ class ShellFiles(TargetFiles):
                 else:  # those of /proc say so whatever is in them
                     await self.write(remote, await in_worker(lambda: b"".join(read_pieces(local, file))), mode)
 
-    async def _stream_in(self, path: str, mode: str, size: int, feed: Callable[[Write], Awaitable[object]]) -> None:
+    async def _stream_in(
+        self,
+        path: str,
+        mode: str,
+        size: int,
+        feed: Callable[[Write], Awaitable[object]],
+        terms: WriteTerms = ANY,
+    ) -> bool:
         # By its size, because the end of the stream would be the end of the shell, and a new one takes its time.
-        command = call_at(path, placing(path, taking(size), mode, size))
+        command = call_at(path, placing(path, taking(size), mode, size, terms))
         words = Words()
         code = await self.runner.run_fed(command, Where.ATTACHED, words, feed)
-        self.raise_for("write", path, await self.explained(path, "write", code), words.text)
+        return await self.written(path, terms, code, words.text)
 
     def check_name(self, path: str) -> None:
         """Raise TargetIsADirectoryError if a path can only be a directory's."""
@@ -125,7 +184,7 @@ class ShellFiles(TargetFiles):
         """Return a file, see `TargetFiles`."""
         output = Collected()
         code = await self.runner.run_into(call_at(path, printing(path, limit), separate=True), output.on)
-        self.raise_for("read", path, code, output.text)
+        self.raise_for("read", path, await self.explained(path, "read", code), output.text)
         return bytes(output.data)
 
     async def get(self, remote: str, local: Path) -> None:
@@ -145,9 +204,12 @@ class ShellFiles(TargetFiles):
 
             replace_file(local, write, int(mode, 8) & PERMISSIONS if mode else None)
 
-        command = call_at(remote, describing(remote), separate=True)
+        async def bring(arriving: Arriving) -> int:
+            command = call_at(remote, describing(remote), separate=True)
+            return await self.explained(remote, "read", await self.runner.run_into(command, arriving.on))
+
         async with self.progress.counting(f"downloading {remote}") as count:
-            await received(lambda arriving: self.runner.run_into(command, arriving.on), take)
+            await received(bring, take)
 
     # Directories.
 
@@ -168,16 +230,19 @@ class ShellFiles(TargetFiles):
 
     async def stat(self, path: str, *, follow: bool) -> FileStatus:
         """Return what is at a path, see `TargetFiles`."""
-        result = await self._done("look at", path, statting(path, follow=follow))
+        result = await self._run(path, statting(path, follow=follow))
+        code = await self.explained(path, "look" if follow else "link", result.exit_code)
+        self.raise_for("look at", path, code, result.stderr or "")
         fields, _, link = os.fsdecode(result.output_bytes or b"").partition("\n")
         return self._status(path, fields.split(" "), link.removesuffix("\n") or None)
 
     async def exists(self, path: str) -> bool:
         """Return whether something is at a path, see `TargetFiles`."""
         result = await self._run(path, existing(path))
-        if error_number(result.exit_code) in NOTHING_THERE:
+        code = await self.explained(path, "look", result.exit_code)
+        if error_number(code) in NOTHING_THERE:
             return False
-        self.raise_for("look at", path, result.exit_code, result.stderr or "")
+        self.raise_for("look at", path, code, result.stderr or "")
         return True
 
     async def entries(self, path: str) -> list[FileStatus]:
@@ -186,7 +251,7 @@ class ShellFiles(TargetFiles):
         code = await self.runner.run_into(call_at(path, listing_entries(path, mark), separate=True), output.on)
         if code == NO_STAT:
             raise self.failure("list", path, f"the target needs `find` and `stat -c` for that: {output.text.strip()}")
-        self.raise_for("list", path, code, output.text)
+        self.raise_for("list", path, await self.explained(path, "list", code), output.text)
         return sorted(self._entries(path, bytes(output.data), mark.encode()), key=lambda entry: entry.name)
 
     def _entries(self, path: str, data: bytes, mark: bytes) -> Iterator[FileStatus]:
@@ -204,23 +269,23 @@ class ShellFiles(TargetFiles):
 
     async def mkdir(self, path: str, *, parents: bool, exist_ok: bool, mode: int | None) -> None:
         """Make a directory, see `TargetFiles`."""
-        await self._done("make directory", path, making(path, parents=parents, exist_ok=exist_ok, mode=mode))
+        text = making(path, parents=parents, exist_ok=exist_ok, mode=mode)
+        result = await self._run(path, text)
+        code = await self.explained(directory_path(path), "mkdirs" if parents else "mkdir", result.exit_code)
+        self.raise_for("make directory", path, code, result.stderr or "")
 
     async def remove(self, path: str, *, recursive: bool, missing_ok: bool) -> None:
         """Remove what is at a path, see `TargetFiles`."""
         result = await self._run(path, removing(path, recursive=recursive))
         if result.exit_code == THE_ROOT:
             raise self.failure("remove", path, "it is the root directory")
+        purpose = "rmtree" if recursive else "remove"
+        code = await self.explained(path.rstrip("/") or "/", purpose, result.exit_code)
         try:
-            self.raise_for("remove", path, result.exit_code, result.stderr or "")
+            self.raise_for("remove", path, code, result.stderr or "")
         except TargetFileNotFoundError:
             if not missing_ok:
                 raise
-
-    async def _done(self, verb: str, path: str, text: str) -> CommandResult:
-        result = await self._run(path, text)
-        self.raise_for(verb, path, result.exit_code, result.stderr or "")
-        return result
 
     async def _run(self, path: str, text: str) -> CommandResult:
         return await self.runner.run(call_at(path, text, separate=True)._replace(binary=True))
@@ -228,12 +293,12 @@ class ShellFiles(TargetFiles):
     # Errors.
 
     async def explained(self, path: str, purpose: str, code: int) -> int:
-        """Return the exit code of a command that was sent an input.
+        """Return the exit code of a command, or that of a second one which finds out what was in the way of the first.
 
-        It may end while it is sent more, and a stream that breaks can take the code along. Then the target is asked
-        again what is in the way.
+        A command that was sent an input may have ended meanwhile, and a stream that breaks can take the code along.
         """
         if code and not error_number(code):
+            check_scope()
             return (await self.runner.run(call_at(path, explaining(path, purpose)))).exit_code or code
         return code
 

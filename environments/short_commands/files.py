@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from environments.cancellation import check_scope, ended_in_scope, in_no_scope
 from environments.errors import CallCancelledError
+from environments.files import ANY, WriteTerms
 from environments.local_files import PERMISSIONS, open_regular, replace_file
 from environments.loop import current, in_worker, spawn
-from environments.shell.dialect.files import placing, reading
-from environments.shell.files import SMALL, ShellFiles
+from environments.shell.dialect.files import SMALL, placing, reading
+from environments.shell.files import ShellFiles
 from environments.shell.transfer import Arriving, Runner, call_at, received
 
 if TYPE_CHECKING:
@@ -51,13 +52,14 @@ class NativeFiles(ShellFiles):
         super().__init__(Runner(service), service.settings.env, service.progress)
         self._service = service
 
-    async def write(self, path: str, data: bytes, mode: str = "") -> None:
+    async def write(self, path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
         """Write a file, see `ShellFiles`."""
         if len(data) <= SMALL:
-            await super().write(path, data, mode)
-        else:
-            self.check_name(path)
-            await self._place(path, data, mode)
+            return await super().write(path, data, mode, terms)
+        self.check_name(path)
+        if terms != ANY:  # nothing is sent in vain
+            await self.check(path, terms)
+        return await self._place(path, data, mode, terms)
 
     async def put(self, local: Path, remote: str) -> None:
         """Copy a file from here, see `TargetFiles.put_file`."""
@@ -69,14 +71,14 @@ class NativeFiles(ShellFiles):
             await self._place(remote, local, f"{mode:o}")
             count.done = status.st_size
 
-    async def _place(self, path: str, source: bytes | Path, mode: str) -> None:
+    async def _place(self, path: str, source: bytes | Path, mode: str, terms: WriteTerms = ANY) -> bool:
         part = f"{await self._service.scratch.directory()}/{os.urandom(8).hex()}"
         kept = shlex.quote(part)
-        command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode)
+        command = f"trap 'rm -f -- {kept}' EXIT\n" + placing(path, f"cat {kept}", mode, terms=terms)
         try:
             await _in_scope(self._service.put_native(source, part))
             result = await self.runner.run(call_at(path, command))
-            self.raise_for("write", path, result.exit_code, result.output)
+            return await self.written(path, terms, result.exit_code, result.output)
         except CallCancelledError:
             with in_no_scope():
                 await self.runner.run(call_at(path, f"rm -f -- {kept} {kept}.*"))
@@ -120,7 +122,7 @@ class NativeFiles(ShellFiles):
         """Return a file's mode, and either where it is or what it holds."""
         command = reading(path, _FIND.replace("{inline}", str(INLINE)))
         result = await self.runner.run(call_at(path, command, separate=True))
-        self.raise_for("read", path, result.exit_code, result.stderr or "")
+        self.raise_for("read", path, await self.explained(path, "read", result.exit_code), result.stderr or "")
         head, _, rest = result.output.partition("\n")
         mode, _, where = head.partition(" ")
         bits = int(mode, 8) & PERMISSIONS

@@ -1,24 +1,32 @@
-"""Read part of a text file, cut out in the target."""
+"""Read lines of a text file, numbered or as they are."""
 
 from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
+from environments.errors import (
+    CallCancelledError,
+    EnvironmentLostError,
+    EnvironmentStartError,
+    TargetFileNotFoundError,
+    TargetIsADirectoryError,
+    TargetNotADirectoryError,
+    TargetPermissionError,
+    TerminalError,
+)
+from environments.files import run_on_files
 from hermes_tools.files.long_lines import MAX_LINE_BYTES, cut_line, quoted
 from hermes_tools.files.numbers import LONGEST, number
 from hermes_tools.files.target_paths import failed_command_error, missing_file_error, shell_word, target_path
+from hermes_tools.interruption import ToolInterruptedError
 
+WHOLE = 256 * 1024
+"""Bytes of a file up to which all of it is brought here, and its lines are taken here."""
 _MAX_BYTES = 4_000_000
-"""What one call brings at most; below the default output cap of an environment."""
+"""What one call brings of a longer one; below the default output cap of an environment."""
 _MOST_LINES = 100_000
 _LARGEST_NUMBER = 10**LONGEST - 1
-
-_REFUSALS = {
-    "directory": "{path} is a directory: list it with search_files('*', target='files', path=...)",
-    "special": "{path} is not a regular file (a device, pipe or socket)",
-    "unreadable": "{path} cannot be read: permission denied",
-}
 
 
 class ReadResult(TypedDict):
@@ -33,18 +41,20 @@ class ReadResult(TypedDict):
     error: NotRequired[str]
 
 
-def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500) -> ReadResult:
+def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500, numbered: bool = True) -> ReadResult:
     """Read lines of a text file.
 
     Args:
         path: The file; relative paths start at the session's working directory, `~` is the home directory.
         offset: First line, counted from 1.
         limit: Most lines to return; 100,000 and 4 MB are.
+        numbered: Begin each line with its number, and cut long lines; False returns the text as it is in the file.
 
     Returns:
         A dict with path, content (each line as a six-wide number, `|` and the text; lines over 2000 characters
-        are cut with a note), total_lines, file_size in bytes, truncated (whether lines follow the last one
-        returned), and hint (how to go on) when truncated. A missing or binary file gives path and error instead.
+        are cut with a note; or the plain text), total_lines, file_size in bytes, truncated (whether lines follow the
+        last one returned), and hint (how to go on) when truncated. A missing or binary file gives path and error
+        instead.
 
     Raises:
         ValueError: The path is empty, or offset or limit is below 1.
@@ -53,64 +63,139 @@ def read_file(env: BaseEnvironment, path: str, offset: int = 1, limit: int = 500
         raise ValueError(f"offset and limit count from 1, not {offset} and {limit}")
     where = target_path(env, path)
     limit = min(limit, _MOST_LINES)
-    result = env.internal.execute(_command(where, min(offset, _LARGEST_NUMBER), limit))
+    try:
+        data = read_bytes(env, where, WHOLE + 1)
+        if len(data) <= WHOLE:
+            return _of_whole(path, data, offset, limit, numbered)
+    except ToolInterruptedError:
+        return {"path": path, "error": f"reading {path} was interrupted"}
+    except (EnvironmentLostError, EnvironmentStartError):
+        raise
+    except TerminalError as error:
+        return {"path": path, "error": unreadable(env, path, where, error)}
+    return _of_part(env, path, where, offset, limit, numbered)
+
+
+def read_bytes(env: BaseEnvironment, where: str, limit: int) -> bytes:
+    """Return a regular file of the target, or its beginning.
+
+    Args:
+        env: Where the file is.
+        where: Its path, from `target_path`.
+        limit: Bytes to return at most.
+
+    Raises:
+        ToolInterruptedError: The script that called the tool has ended.
+        TerminalError: It could not be read, see `unreadable`.
+    """
+    try:
+        return run_on_files(env, lambda files: files.read(where, limit))
+    except CallCancelledError as error:
+        raise ToolInterruptedError("it was interrupted") from error
+
+
+def unreadable(env: BaseEnvironment, path: str, where: str, error: TerminalError) -> str:
+    """Return what a tool reports of a file that could not be read.
+
+    Args:
+        env: Where the file is.
+        path: Its path, as the caller named it.
+        where: The same, from `target_path`.
+        error: The error of `read_bytes`.
+    """
+    if isinstance(error, TargetFileNotFoundError | TargetNotADirectoryError):
+        return missing_file_error(env, where)
+    if isinstance(error, TargetIsADirectoryError):
+        return f"{path} is a directory: list it with search_files('*', target='files', path=...)"
+    if isinstance(error, TargetPermissionError):
+        return f"{path} cannot be read: permission denied"
+    return str(error)
+
+
+def _of_whole(path: str, data: bytes, offset: int, limit: int, numbered: bool) -> ReadResult:
+    if b"\0" in data:
+        return _binary(path, len(data))
+    lines = data.split(b"\n")
+    last_is_whole = not lines[-1]
+    if last_is_whole:
+        lines.pop()
+    chosen = [line.decode("utf-8", "replace") for line in lines[offset - 1 : offset - 1 + limit]]
+    ends_file = offset - 1 + len(chosen) == len(lines)
+    return _shown(path, chosen, offset, len(lines), len(data), numbered, ends_file and not last_is_whole)
+
+
+def _of_part(env: BaseEnvironment, path: str, where: str, offset: int, limit: int, numbered: bool) -> ReadResult:
+    """Read a long file: its lines are counted and cut out in the target."""
+    result = env.internal.execute(_command(where, min(offset, _LARGEST_NUMBER), limit, numbered))
     if error := failed_command_error(result, f"reading {path}"):
         return {"path": path, "error": error}
     header, _, body = result.output.partition("\n")
-    kind, *words = header.split()[:5] or [""]
-    if kind == "missing":
-        return {"path": path, "error": missing_file_error(env, where)}
-    if kind in _REFUSALS:
-        return {"path": path, "error": _REFUSALS[kind].format(path=path)}
-    numbers = [value for word in words if (value := number(word)) is not None]
-    if kind != "text" or len(numbers) != 4:
+    numbers = [value for word in header.split()[:5] if (value := number(word)) is not None]
+    if len(numbers) != 4:
         return {"path": path, "error": f"reading {path} gave no answer but {quoted(header)}"}
     newlines, size, last_is_newline, nuls = numbers
     if result.omitted_bytes:
         body = body[: max(0, result.omitted_at - len(header) - 1)]
     if nuls:
-        return {"path": path, "error": f"{path} is a binary file of {size} bytes: it holds NUL bytes, not text"}
+        return _binary(path, size)
     total = newlines + (1 if size and not last_is_newline else 0)
-    return _shown(path, body, offset, min(limit, max(0, total - offset + 1)), total, size)
+    wanted = min(limit, max(0, total - offset + 1))
+    lines = body.split("\n")
+    # What stands after the last newline is a line that arrived in part, but where the file ends without a newline.
+    unended = not numbered and not last_is_newline and len(lines) == wanted and offset - 1 + wanted == total
+    if not (unended and not result.omitted_bytes and len(body.encode()) < _MAX_BYTES):
+        lines.pop()
+        unended = False
+    if wanted and not lines:
+        return {"path": path, "error": f"line {offset} of {path} is longer than one answer: read it with numbered=True"}
+    return _shown(path, lines[:wanted], offset, total, size, numbered, unended)
 
 
-def _command(where: str, offset: int, limit: int) -> str:
-    """Print one line on the file (kind, newlines, bytes, ends in a newline, has a NUL byte), then the lines wanted.
+def _command(where: str, offset: int, limit: int, numbered: bool) -> str:
+    """Print one line on the file (newlines, bytes, ends in a newline, has a NUL byte), then the lines wanted.
 
     A file that grows is read up to where it ended in the beginning, as it may grow faster than it is read.
     """
+    cut = f"cut -b 1-{MAX_LINE_BYTES} | " if numbered else ""
     return f"""
 f={shell_word(where)}
-if [ -d "$f" ]; then echo directory
-elif [ ! -e "$f" ]; then echo missing
-elif [ ! -f "$f" ]; then echo special
-elif [ ! -r "$f" ]; then echo unreadable
+LC_ALL=C; export LC_ALL
+size=$(wc -c <"$f") || exit
+start() {{ head -c $size "$f"; }}
+nuls=$(start | tr -dc '\\000' | head -c 1 | wc -c)
+if [ $nuls -ne 0 ]; then echo 0 $size 0 1
 else
-    LC_ALL=C; export LC_ALL
-    size=$(wc -c <"$f")
-    start() {{ head -c $size "$f"; }}
-    nuls=$(start | tr -dc '\\000' | head -c 1 | wc -c)
-    if [ $nuls -ne 0 ]; then echo text 0 $size 0 1
-    else
-        echo text $(start | wc -l) $size $(tail -c 1 "$f" | wc -l) 0
-        start | tail -n +{offset} | head -n {limit} | cut -b 1-{MAX_LINE_BYTES} | head -c {_MAX_BYTES}
-    fi
+    echo $(start | wc -l) $size $(start | tail -c 1 | wc -l) 0
+    start | tail -n +{offset} | head -n {limit} | {cut}head -c {_MAX_BYTES}
 fi"""
 
 
-def _shown(path: str, body: str, offset: int, wanted: int, total: int, size: int) -> ReadResult:
-    lines = body.split("\n")
-    # `cut` ends every line with a newline, so what stands after the last one is a line that arrived in part.
-    lines.pop()
-    lines = lines[:wanted]
-    shown = ReadResult(
-        path=path,
-        content="".join(f"{at:6d}|{cut_line(line)}\n" for at, line in enumerate(lines, offset)),
-        total_lines=total,
-        file_size=size,
-        truncated=offset - 1 + len(lines) < total,
-    )
-    if shown["truncated"]:
+def _binary(path: str, size: int) -> ReadResult:
+    return {"path": path, "error": f"{path} is a binary file of {size} bytes: it holds NUL bytes, not text"}
+
+
+def _shown(
+    path: str, lines: list[str], offset: int, total: int, size: int, numbered: bool, is_unended: bool
+) -> ReadResult:
+    """Return the result for lines without their newlines.
+
+    Args:
+        path: The file, as the caller named it.
+        lines: The lines.
+        offset: The number of the first.
+        total: How many the file has.
+        size: Its bytes.
+        numbered: Whether to number them.
+        is_unended: True if the last of them has no newline.
+    """
+    if numbered:
+        content = "".join(f"{at:6d}|{cut_line(line)}\n" for at, line in enumerate(lines, offset))
+    else:
+        content = "".join(f"{line}\n" for line in lines)
+        content = content[:-1] if is_unended else content
+    truncated = offset - 1 + len(lines) < total
+    shown = ReadResult(path=path, content=content, total_lines=total, file_size=size, truncated=truncated)
+    if truncated:
         following = offset + len(lines)
         shown["hint"] = f"lines {offset}-{following - 1} of {total}; continue with offset={following}"
     return shown

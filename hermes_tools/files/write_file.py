@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NotRequired, TypedDict
 
 from environments.base import BaseEnvironment
-from environments.errors import EnvironmentLostError, EnvironmentStartError, TerminalError
-from hermes_tools.files.sizes import MAX_BYTES, MAX_WRITTEN_BYTES
-from hermes_tools.files.target_paths import failed_command_error, shell_word, target_path
-from hermes_tools.files.write_guard import REFUSED, WriteGuard
+from environments.errors import (
+    EnvironmentLostError,
+    EnvironmentStartError,
+    TargetIsADirectoryError,
+    TerminalError,
+)
+from environments.files import WriteTerms, WriteTermsError, run_on_files
+from environments.write_guard import WriteGuard
+from hermes_tools.files.target_paths import target_path
+
+MAX_WRITTEN_BYTES = 30_000_000
+"""Bytes that `write_file` writes. What a script sends comes in one message, which is not much longer."""
 
 
 class WriteResult(TypedDict):
@@ -42,39 +51,22 @@ def write_file(env: BaseEnvironment, path: str, content: str) -> WriteResult:
     data = content.encode()
     if len(data) > MAX_WRITTEN_BYTES:
         return {"path": path, "error": f"{path} is not written: {len(data):,} bytes are over {MAX_WRITTEN_BYTES:,}"}
-    guard = WriteGuard.of(env)
-    state = env.internal.execute(_state_command(where, guard))
-    if error := failed_command_error(state, f"writing {path}"):
-        return {"path": path, "error": error}
-    kind = state.output.strip()
-    if kind in ("directory", "special"):
-        return {"path": path, "error": f"{path} exists and is not a regular file ({kind})"}
-    if kind.startswith(REFUSED):
-        return {"path": path, "error": guard.refusal(path, kind)}
-    if kind == "crlf":
-        data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+    if where.endswith("/"):
+        return {"path": path, "error": f"{path} is not written: it ends in a slash, as a directory does"}
+    terms = WriteTerms(WriteGuard.of(env.settings), unless_crlf=b"\n" in data)
     try:
-        env.write_bytes(where, data)
+        try:
+            created = run_on_files(env, lambda files: files.write(where, data, terms=terms))
+        except WriteTermsError as error:
+            if error.kind != "crlf":
+                return {"path": path, "error": f"{path} is not written: {error}"}
+            data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+            terms = replace(terms, unless_crlf=False)
+            created = run_on_files(env, lambda files: files.write(where, data, terms=terms))
     except (EnvironmentLostError, EnvironmentStartError):
         raise
+    except TargetIsADirectoryError:
+        return {"path": path, "error": f"{path} exists and is not a regular file (directory)"}
     except TerminalError as error:
         return {"path": path, "error": str(error)}
-    return {"path": path, "bytes_written": len(data), "created": kind == "missing"}
-
-
-def _state_command(where: str, guard: WriteGuard) -> str:
-    """Print what stands at the path; `crlf` is a file that has newlines, each after a carriage return.
-
-    `grep` fails where no line ends in one, so that the lines of most files are not counted.
-    """
-    return f"""
-{guard.shell_text()}
-f={shell_word(where)}
-if [ -d "$f" ]; then echo directory
-elif [ -e "$f" ] && [ ! -f "$f" ]; then echo special
-elif refused "$f"; then :
-elif [ ! -e "$f" ]; then echo missing
-elif [ ! -s "$f" ] || [ "$(wc -c <"$f")" -gt {MAX_BYTES} ]; then echo file
-elif ends=$(LC_ALL=C grep -a -c '\r$' "$f") && [ "$ends" -eq "$(wc -l <"$f")" ]; then echo crlf
-else echo file
-fi"""
+    return {"path": path, "bytes_written": len(data), "created": created}

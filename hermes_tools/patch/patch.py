@@ -8,12 +8,11 @@ from typing import Literal, NotRequired, TypedDict
 from weakref import WeakKeyDictionary
 
 from environments.base import BaseEnvironment
-from hermes_tools.files.sizes import MAX_BYTES, MAX_LINES, FileSizeError, is_too_large
 from hermes_tools.interruption import ToolInterruptedError, held
 from hermes_tools.patch.closest_place import closest_place
 from hermes_tools.patch.hunks import HunkError, hunk_edits
 from hermes_tools.patch.staged_files import FileChange, StagedFiles, StagingError
-from hermes_tools.patch.text_file import Edit, TextFile, occurrences
+from hermes_tools.patch.text_file import MAX_BYTES, MAX_LINES, Edit, FileSizeError, TextFile, is_too_large, occurrences
 from hermes_tools.patch.v4a import FileOperation, PatchFormatError, parse_v4a
 
 _NAMED_LINES = 20
@@ -80,12 +79,14 @@ def patch(
     # Two threads that change one file would otherwise each write it without the other's change.
     try:
         with held(lock):
-            staged = StagedFiles(env)
             result = PatchResult()
             if patch is None:
+                staged = StagedFiles(env, several=False)
                 result["replacements"] = _replace(staged, path, old_string, new_string, replace_all)
             else:
-                _apply(staged, parse_v4a(patch))
+                operations = parse_v4a(patch)
+                staged = StagedFiles(env, several=len(operations) > 1 or operations[0].move_to is not None)
+                _apply(staged, operations)
             changes = staged.changes()
             staged.write()
     except (_ReplacementError, PatchFormatError, StagingError) as error:

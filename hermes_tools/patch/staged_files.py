@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
-from environments.errors import EnvironmentLostError, TerminalError
-from hermes_tools.files.sizes import MAX_BYTES, FileSizeError
-from hermes_tools.files.target_paths import failed_command_error, shell_word, target_path
-from hermes_tools.files.whole_file import UnreadableFileError, read_whole
-from hermes_tools.files.write_guard import REFUSED, WriteGuard
+from environments.errors import CallCancelledError, EnvironmentLostError, TargetFileNotFoundError, TerminalError
+from environments.files import TargetFiles, WriteTerms, WriteTermsError, run_on_files
+from environments.write_guard import WriteGuard
+from hermes_tools.files.read_file import read_bytes, unreadable
+from hermes_tools.files.target_paths import target_path
 from hermes_tools.interruption import ToolInterruptedError, raise_if_interrupted
-from hermes_tools.patch.text_file import BinaryFileError, TextFile
+from hermes_tools.patch.text_file import MAX_BYTES, BinaryFileError, FileSizeError, TextFile
 from hermes_tools.patch.unified_diff import FileDiff, unified_diff
 
 _MOST_BYTES = 100_000_000
@@ -30,8 +32,6 @@ class _Staged:
     """One path of the target. None stands for no file."""
 
     shown_path: str
-    original: TextFile | None
-    """What is there before anything is written."""
     moved: TextFile | None
     """What is there once files have been moved, and nothing else was done."""
     current: TextFile | None
@@ -47,12 +47,64 @@ class FileChange:
     diff: FileDiff
 
 
-class StagedFiles:
-    """Files read from the target once, changed here, and written back by `write`."""
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A file gets another path."""
 
-    def __init__(self, env: BaseEnvironment) -> None:
+    path: str
+    source: str
+    target: str
+
+    async def do(self, files: TargetFiles, guard: WriteGuard) -> None:
+        await files.move(self.source, self.target, guard)
+
+    async def undo(self, files: TargetFiles, guard: WriteGuard) -> None:
+        try:
+            await files.move(self.target, self.source, guard)
+        except WriteTermsError as error:
+            if error.kind != "exists":  # it was not moved
+                raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A file gets other contents; None is no file."""
+
+    path: str
+    where: str
+    old: bytes | None
+    new: bytes | None
+
+    async def do(self, files: TargetFiles, guard: WriteGuard) -> None:
+        terms = WriteTerms(guard, expected=self.old, must_be_new=self.old is None)
+        if self.new is not None:
+            await files.write(self.where, self.new, terms=terms)
+        else:
+            await files.check(self.where, terms)
+            await files.delete(self.where, guard)
+
+    async def undo(self, files: TargetFiles, guard: WriteGuard) -> None:
+        if self.old is None:
+            await files.delete(self.where, guard)
+            return
+        with contextlib.suppress(TargetFileNotFoundError):
+            if await files.read(self.where, len(self.old) + 1) == self.old:
+                return
+        await files.write(self.where, self.old, terms=WriteTerms(guard))
+
+
+class StagedFiles:
+    """Files read from the target once, changed here, and written back by `write`.
+
+    Args:
+        env: The environment.
+        several: True if a file may be refused after another was written: each is then checked when it is staged.
+    """
+
+    def __init__(self, env: BaseEnvironment, *, several: bool) -> None:
         self._env = env
-        self._guard = WriteGuard.of(env)
+        self._several = several
+        self._guard = WriteGuard.of(env.settings)
         self._bytes = 0
         self._files: dict[str, _Staged] = {}
         self._moves: list[tuple[str, str]] = []
@@ -69,7 +121,7 @@ class StagedFiles:
         staged = self._files.get(where)
         if staged is None:
             file = self._load(path, where)
-            self._files[where] = _Staged(path, file, file, file)
+            self._files[where] = _Staged(path, file, file)
             return file
         if staged.current is None:
             raise StagingError(f"{path} was deleted or moved earlier in the patch")
@@ -114,27 +166,23 @@ class StagedFiles:
         """Write all changes.
 
         Raises:
-            StagingError: One could not be written. Those before it were taken back, or the message says which
-                could not be.
+            StagingError: One could not be written, or its file was changed meanwhile. Those before it were taken back,
+                or the message says which could not be.
             EnvironmentLostError: The target went away; which files were written is not known.
         """
+        begun: list[_Move | _Change] = []
         try:
-            for source, target in self._moves:
+            for step in self._steps():
                 raise_if_interrupted()
-                directory = shell_word(posixpath.dirname(target) or ".")
-                self._run(f"mkdir -p {directory} && mv -f {shell_word(source)} {shell_word(target)}")
-            for where, staged in self._files.items():
-                raise_if_interrupted()
-                if staged.current is not None and staged.current != staged.moved:
-                    self._env.write_bytes(where, staged.current.to_bytes())
-            for where, staged in self._files.items():
-                if staged.current is None and staged.moved is not None:
-                    self._run(f"rm -f {shell_word(where)}")
+                begun.append(step)
+                self._run(step.path, lambda files, step=step: step.do(files, self._guard))  # type: ignore[misc]
         except EnvironmentLostError:
             raise
-        except (TerminalError, ToolInterruptedError) as error:
+        except (StagingError, TerminalError, ToolInterruptedError) as error:
+            if isinstance(error, StagingError):  # the target has refused the step
+                begun.pop()
             with CancelScope().active():  # what was begun is also taken back when nobody waits for it any more
-                raise StagingError(f"{error}; {self._take_back()}") from error
+                raise StagingError(f"{error}; {self._take_back(begun)}") from error
 
     def changes(self) -> list[FileChange]:
         """Return what is to happen to each file, in the order the files were named."""
@@ -156,14 +204,17 @@ class StagedFiles:
         return posixpath.normpath(target_path(self._env, path))
 
     def _load(self, path: str, where: str) -> TextFile:
+        if self._several:
+            self._check(path, where, WriteTerms(self._guard))
         try:
-            return self._taken_apart(path, read_whole(self._env, where, path, self._guard))
-        except UnreadableFileError as error:
-            raise StagingError(str(error)) from error
+            data = read_bytes(self._env, where, MAX_BYTES + 1)
         except EnvironmentLostError:
             raise
         except TerminalError as error:
-            raise StagingError(f"{path} cannot be read: {error}") from error
+            raise StagingError(unreadable(self._env, path, where, error)) from error
+        if len(data) > MAX_BYTES:
+            raise StagingError(f"{path} is larger than {MAX_BYTES:,} bytes, the most that patch changes")
+        return self._taken_apart(path, data)
 
     def _taken_apart(self, path: str, data: bytes) -> TextFile:
         self._account(path, len(data))
@@ -190,46 +241,60 @@ class StagedFiles:
         where = self._key(path)
         if where not in self._files:
             raise_if_interrupted()
-            word = shell_word(where)
-            test = self._env.internal.execute(
-                f"{self._guard.shell_text()}\n"
-                f"if [ -e {word} ] || [ -L {word} ]; then echo there; elif refused {word}; then :; fi"
-            )
-            if error := failed_command_error(test, f"looking for {path}"):
-                raise StagingError(error)
-            if test.output.startswith(REFUSED):
-                raise StagingError(self._guard.refusal(path, test.output))
-            if test.output:
-                raise StagingError(f"{path} exists already")
-            self._files[where] = _Staged(path, None, None, None)
+            if self._several:
+                self._check(path, where, WriteTerms(self._guard, must_be_new=True))
+            self._files[where] = _Staged(path, None, None)
         elif self._files[where].current is not None:
             raise StagingError(f"{path} exists already")
         return self._files[where]
 
-    def _run(self, command: str) -> None:
-        if error := failed_command_error(self._env.internal.execute(command), "a file operation"):
-            raise TerminalError(error)
+    def _check(self, path: str, where: str, terms: WriteTerms) -> None:
+        try:
+            self._run(path, lambda files: files.check(where, terms))
+        except EnvironmentLostError:
+            raise
+        except TerminalError as error:
+            raise StagingError(str(error)) from error
 
-    def _take_back(self) -> str:
-        """Put every file back as it was, and say how that went."""
-        for source, target in reversed(self._moves):
-            # Moves that were not reached have nothing to take back.
-            self._env.internal.execute(f"[ -e {shell_word(source)} ] || mv {shell_word(target)} {shell_word(source)}")
-        failed = []
+    def _run(self, path: str, work: Callable[[TargetFiles], Coroutine[Any, Any, object]]) -> None:
+        """Do something to a file.
+
+        Raises:
+            StagingError: It is not to be written, or not as it was.
+            ToolInterruptedError: The script that called the tool has ended.
+            TerminalError: It could not be done.
+        """
+        try:
+            run_on_files(self._env, work)
+        except CallCancelledError as error:
+            raise ToolInterruptedError("it was interrupted") from error
+        except WriteTermsError as error:
+            if error.kind == "refused":
+                raise StagingError(f"{path} is not written: {error}") from error
+            if error.kind == "exists":
+                raise StagingError(f"{path} exists already") from error
+            raise StagingError(f"{path} was changed by another program meanwhile: patch it again") from error
+
+    def _steps(self) -> list[_Move | _Change]:
+        """Return the changes in the order in which they are made: moves, contents, removals."""
+        steps: list[_Move | _Change] = []
+        for source, target in self._moves:
+            steps.append(_Move(self._files[target].shown_path, source, target))
+        removals: list[_Change] = []
         for where, staged in self._files.items():
+            if staged.current != staged.moved:
+                old, new = (file.to_bytes() if file else None for file in (staged.moved, staged.current))
+                (steps if staged.current else removals).append(_Change(staged.shown_path, where, old, new))
+        return [*steps, *removals]
+
+    def _take_back(self, begun: list[_Move | _Change]) -> str:
+        """Take the steps back that were begun, and return how that went."""
+        failed = []
+        for step in reversed(begun):
             try:
-                if staged.original is None:
-                    self._run(f"rm -f {shell_word(where)}")
-                elif self._changed(where, data := staged.original.to_bytes()):
-                    self._env.write_bytes(where, data)
+                run_on_files(self._env, lambda files, step=step: step.undo(files, self._guard))  # type: ignore[misc]
             except TerminalError:
-                failed.append(staged.shown_path)
+                failed.append(step.path)
         if failed:
             return f"these files could not be put back as they were: {', '.join(failed)}"
         return "no file was changed"
-
-    def _changed(self, where: str, data: bytes) -> bool:
-        try:
-            return read_whole(self._env, where, where, self._guard) != data
-        except UnreadableFileError:
-            return True

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hermes_tools.files.long_lines import quoted
-from hermes_tools.files.sizes import MAX_BYTES, MAX_LINES, is_too_large
+from hermes_tools.patch.text_file import MAX_BYTES, MAX_LINES, is_too_large
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _SECTION = re.compile(r"\*\*\* (Add|Update|Delete|Move) File:(.*)")

@@ -15,7 +15,8 @@ from environments import BaseEnvironment, TerminalError, create_environment
 from environments.log import Log, logger
 from environments.model_view import ModelView
 from environments.output import CapturedText
-from environments.secrets import RedactedPieces, Redactor, names_secret
+from environments.redaction import RedactedPieces, Redactor
+from environments.secrets import names_secret
 
 SECRET = 'sk-l"i\\ve/0123+45 6789é'
 KEY = "-----BEGIN KEY-----\nMIIEowIBAAKCAQEAqLq4\nx8WbWcQm0yYQ2mT3\n-----END KEY-----\n"

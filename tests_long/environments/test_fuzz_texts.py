@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from environments import SettingsError
 from environments.model_view import HarmlessText, PlainText, harmless, plain
-from environments.secrets import RedactedPieces, Redactor
+from environments.redaction import RedactedPieces, Redactor
 from environments.sources import read_mapping
 
 BITS = ["\x1b", "[", "]", "0;", "31m", "m", "K", "\x07", "\\", "\x9b", "\x9d", "\x90", "\x9c", "P", "(", "B", "\n"]

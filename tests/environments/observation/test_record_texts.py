@@ -20,7 +20,7 @@ from environments.observation.record import (
     Fitting,
 )
 from environments.output import byte_size
-from environments.secrets import Redactor
+from environments.redaction import Redactor
 
 HALF = MOST_BYTES // 2
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from environments.model_view import ModelView
 from environments.output import Channel
-from environments.secrets import Redactor
+from environments.redaction import Redactor
 from hermes_tools.background.output import KEPT_BYTES, ModelReading, ProcessOutput, Reading
 
 SECRET = "sk-0123456789abcdef"

@@ -11,7 +11,7 @@ import pytest
 from environments.base import BaseEnvironment
 from hermes_tools.files import write_file as writing
 from hermes_tools.files.near_miss import near_misses
-from hermes_tools.files.read_file import read_file
+from hermes_tools.files.read_file import WHOLE, read_file
 from hermes_tools.files.write_file import write_file
 
 HUGE = 10**12
@@ -64,7 +64,7 @@ def test_a_file_that_grows_for_ever_is_read_to_where_it_ended(env: BaseEnvironme
 def test_a_target_that_lies_about_a_file_is_an_error(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a").write_text("x\n")
+    (tmp_path / "a").write_text("x\n" * WHOLE)
     oneshot = env.internal.execute
     for lie in ("99999999999999999999", "no number", "1 2 3 4 5 6"):
         monkeypatch.setattr(

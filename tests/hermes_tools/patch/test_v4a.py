@@ -8,6 +8,7 @@ import pytest
 
 from environments.base import BaseEnvironment
 from environments.errors import TerminalError
+from environments.files import ANY, WriteTerms
 from hermes_tools.patch.patch import PatchResult, patch
 
 
@@ -200,14 +201,14 @@ def test_files_written_before_one_that_fails_are_put_back(
     for name in ("a", "b", "c", "d"):
         (tmp_path / name).write_text(f"{name}\n")
     before = files_of(tmp_path)
-    write_bytes = env.write_bytes
+    write = env.files.write
 
-    def full(path: str, data: bytes) -> None:
+    async def full(path: str, data: bytes, mode: str = "", terms: WriteTerms = ANY) -> bool:
         if data == b"fails\n":
             raise TerminalError("no space left on device")
-        write_bytes(path, data)
+        return await write(path, data, mode, terms)
 
-    monkeypatch.setattr(env, "write_bytes", full)
+    monkeypatch.setattr(env.files, "write", full)
     result = apply(
         "*** Update File: a\n-a\n+A\n*** Add File: new\n+x\n*** Move File: b -> moved\n*** Delete File: d\n"
         "*** Update File: c\n-c\n+fails\n"

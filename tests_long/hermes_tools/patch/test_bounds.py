@@ -13,7 +13,8 @@ from targets.processes import having
 from environments.base import BaseEnvironment
 from environments.cancellation import CancelScope
 from environments.conformance.check import wait_until
-from hermes_tools.files import whole_file
+from environments.shell import files as shell_files
+from environments.shell.files import ShellFiles
 from hermes_tools.patch import staged_files
 from hermes_tools.patch.changed_lines import changed_lines
 from hermes_tools.patch.closest_place import closest_place
@@ -48,13 +49,8 @@ def test_a_file_of_too_many_lines_is_refused_with_the_bound(env: BaseEnvironment
     assert "a has more than 500,000 lines" in patch(env, "a", "x", "y")["error"]
 
 
-def test_a_file_that_grows_while_it_is_read_is_not_taken_beyond_the_bound(
-    env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_beyond_the_bound_is_refused_before_all_of_it_is_read(env: BaseEnvironment, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x" * 11_000_000)
-    command = whole_file._command
-    small = "wc() { echo 1; }\n"
-    monkeypatch.setattr(whole_file, "_command", lambda where, guard: small + command(where, guard))
     assert "larger than 10,000,000 bytes" in patch(env, "a", "x", "y")["error"]
 
 
@@ -147,16 +143,15 @@ def test_reading_a_file_that_never_ends_is_left_when_the_script_has_ended(
     env: BaseEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nap: str
 ) -> None:
     (tmp_path / "a").write_text("x\n")
-    command = whole_file._command
-    monkeypatch.setattr(
-        whole_file, "_command", lambda where, guard: f"wc() {{ sleep {nap}; }}\n{command(where, guard)}"
-    )
+    files = env.files
+    monkeypatch.setattr(files, "read", lambda path, limit=None: ShellFiles.read(files, path, limit))  # type: ignore[arg-type]
+    monkeypatch.setattr(shell_files, "printing", lambda path, limit: f"sleep {nap}")
     scope = CancelScope()
     threading.Thread(target=lambda: (wait_until(lambda: bool(having(nap)), 60), scope.cancel())).start()
     with scope.active():
-        assert patch(env, "a", "x", "y") == {"error": "it was interrupted; no file was changed"}
+        assert patch(env, str(tmp_path / "a"), "x", "y") == {"error": "it was interrupted; no file was changed"}
     monkeypatch.undo()
-    assert patch(env, "a", "x", "y")["replacements"] == 1
+    assert patch(env, str(tmp_path / "a"), "x", "y")["replacements"] == 1
 
 
 def test_a_patch_that_is_interrupted_while_it_is_written_is_taken_back(

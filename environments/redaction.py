@@ -1,0 +1,184 @@
+"""Takes secrets out of text."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+SHORTEST = 8
+"""Characters from which on a value is a secret. Shorter ones (`true`, `1234`) are parts of ordinary text."""
+CUT_SHORTEST = 4
+"""Characters of a secret that are taken for it where an output was cut."""
+LINE_SHORTEST = 16
+"""Characters of a line of a secret, such as a private key, that is taken for a secret by itself."""
+LONGEST = 256
+"""Characters of a secret that are looked for at a time."""
+MOST_HELD = 4
+"""How many times the longest of these pieces is held back at most."""
+_ORDINARY = frozenset({"disabled", "required", "optional", "password", "anonymous"})
+"""What stands in such variables and is no secret."""
+
+
+class _Span(NamedTuple):
+    """A stretch of text that is a secret."""
+
+    begin: int
+    end: int
+    name: str
+
+
+class Redactor:
+    """Replaces what stands for a secret by `[REDACTED:NAME]`.
+
+    A secret is known as it is, as Python, JSON, URLs and base64 write it, and each longer line of it.
+
+    Args:
+        secrets: Names with their values. What is too short to be a secret is passed over.
+    """
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        self._names: dict[str, str] = {}
+        for name, value in secrets.items():
+            for form in _forms(value) if len(value) >= SHORTEST and value not in _ORDINARY else ():
+                self._names.setdefault(form, name)
+        self._forms = sorted(self._names)
+        self._backwards = sorted(form[::-1] for form in self._forms)
+        self._longest = max(map(len, self._forms), default=0)
+
+    @classmethod
+    def of(cls, secrets: Mapping[str, str]) -> Redactor:
+        """Return a redactor, the one of before if the secrets are the same."""
+        return _remembered(tuple(secrets.items()))
+
+    def text(self, text: str, *, cut_before: bool = False, cut_behind: bool = False) -> str:
+        """Return a text without secrets.
+
+        Args:
+            text: The text.
+            cut_before: Whether something in front of it was left out, which may be a part of a secret.
+            cut_behind: The same of its end.
+        """
+        spans = self._spans(text)
+        if cut_before and (piece := _cut(text[: self._longest][::-1], self._backwards)):
+            spans.append(_Span(0, len(piece), self._names[_beginning_with(self._backwards, piece)[::-1]]))
+        if cut_behind and (piece := _cut(text[-self._longest :], self._forms)):
+            spans.append(_Span(len(text) - len(piece), len(text), self._names[_beginning_with(self._forms, piece)]))
+        return _without(text, sorted(spans)) if spans else text
+
+    def begun(self, text: str) -> tuple[str, str]:
+        """Return the beginning of a text without secrets, and the rest, in which one may have begun.
+
+        The rest is to come back in front of what follows.
+        """
+        edge = text[-self._longest :] if self._longest else ""
+        held = next((len(edge) - n for n in range(len(edge)) if self._goes_on(edge[n:])), 0)
+        place = len(text) - held
+        spans = self._spans(text)
+        for span in reversed(spans):
+            if span.begin < place < span.end:
+                # One that goes on and on, as it repeats itself, would be held back for ever.
+                place = span.begin if len(text) - span.begin < MOST_HELD * self._longest else span.end
+        return _without(text[:place], [span for span in spans if span.end <= place]), text[place:]
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether a text is the beginning of a secret, and not all of it."""
+        place = bisect_left(self._forms, text)
+        return any(form != text and form.startswith(text) for form in self._forms[place : place + 2])
+
+    def _spans(self, text: str) -> list[_Span]:
+        found = [_Span(*place, self._names[form]) for form in self._forms for place in _places(form, text)]
+        return sorted(found)
+
+
+class RedactedPieces:
+    """Redacts text that comes in pieces; what may be the beginning of a secret is held back until that is known."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._pending = ""
+
+    def feed(self, text: str, final: bool = False) -> str:
+        """Return what can be shown of all that has come.
+
+        Args:
+            text: The next piece.
+            final: Whether it is the last one.
+        """
+        text = self._pending + text
+        if final:
+            self._pending = ""
+            return self._redactor.text(text)
+        shown, self._pending = self._redactor.begun(text)
+        return shown
+
+
+@lru_cache(maxsize=16)
+def _remembered(secrets: tuple[tuple[str, str], ...]) -> Redactor:
+    return Redactor(dict(secrets))
+
+
+def _forms(value: str) -> set[str]:
+    """Return all that a secret is known by."""
+    import base64
+    import json
+    from urllib.parse import quote, quote_plus
+
+    data = value.encode("utf-8", "surrogateescape")
+    text = data.decode("utf-8", "replace")  # as output is decoded
+    whole = data[: len(data) // 3 * 3]  # the last characters of base64 depend on what comes behind
+    forms = {
+        text,
+        text.replace("\n", "\r\n"),
+        repr(value)[1:-1],
+        json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
+        quote(data, safe=""),
+        quote(data),
+        quote_plus(data),
+        base64.b64encode(whole).decode(),
+        base64.urlsafe_b64encode(whole).decode(),
+    }
+    forms |= {line for line in text.split("\n") if len(line) >= LINE_SHORTEST and not line.startswith("-----")}
+    return {piece for form in forms if len(form.strip()) >= SHORTEST for piece in _pieces(form.strip())}
+
+
+def _pieces(form: str) -> Iterator[str]:
+    """Cut a long form, so that never more than one piece of it need be held back."""
+    for begin in range(0, max(1, len(form) - SHORTEST), LONGEST):
+        yield form[begin : begin + LONGEST] if begin + LONGEST + SHORTEST < len(form) else form[begin:]
+
+
+def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
+    """Find a word in a text. Places that overlap, as it may repeat itself, are one."""
+    begin = place = text.find(form)
+    while place >= 0:
+        end = place + len(form)
+        place = text.find(form, place + 1)
+        if not 0 <= place <= end:
+            yield begin, end
+            begin = place
+
+
+def _cut(edge: str, forms: list[str]) -> str:
+    """Return the longest end of a text that one of some sorted words begins with."""
+    last = len(edge) - CUT_SHORTEST
+    return next((edge[n:] for n in range(last + 1) if _beginning_with(forms, edge[n:])), "")
+
+
+def _beginning_with(forms: list[str], text: str) -> str:
+    """Return the first of some sorted words that begins with a text, or nothing."""
+    place = bisect_left(forms, text)
+    return forms[place] if place < len(forms) and forms[place].startswith(text) else ""
+
+
+def _without(text: str, spans: list[_Span]) -> str:
+    """Replace stretches of a text, sorted by where they begin; those that touch or overlap are one."""
+    parts: list[str] = []
+    shown, begun = 0, False
+    for span in spans:
+        if span.begin > shown or not begun:
+            parts += [text[shown : span.begin], f"[REDACTED:{span.name}]"]
+        shown, begun = max(shown, span.end), True
+    return "".join([*parts, text[shown:]])

@@ -1,0 +1,45 @@
+"""The ready policy on disguised commands that are asked about, and on everyday commands that pass unasked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from environments.approvals import destructive
+
+
+def texts(name: str) -> dict[str, list[str]]:
+    """Return the texts of a list by heading. A line indented by two spaces continues the text before it."""
+    found: dict[str, list[str]] = {}
+    heading = ""
+    for line in Path(__file__).with_name(name).read_text().splitlines()[1:]:
+        if line.startswith("## "):
+            heading = line.removeprefix("## ")
+            found[heading] = []
+        elif line.startswith("  "):
+            found[heading][-1] += "\n" + line.removeprefix("  ")
+        elif line:
+            found[heading].append(line)
+    return found
+
+
+DISGUISES, EVERYDAY = texts("disguises.txt"), texts("everyday.txt")
+
+
+@pytest.mark.parametrize("heading", DISGUISES)
+def test_a_disguised_command_is_asked_about(heading: str) -> None:
+    assert [text for text in DISGUISES[heading] if destructive(text, "/home/user/project") is None] == []
+
+
+@pytest.mark.parametrize("heading", EVERYDAY)
+def test_an_everyday_command_passes(heading: str) -> None:
+    reasons = {text: destructive(text, "/home/user/project") for text in EVERYDAY[heading]}
+    assert {text: reason for text, reason in reasons.items() if reason is not None} == {}
+
+
+def test_the_lists_are_long_and_name_each_text_once() -> None:
+    for lists, least in ((DISGUISES, 1500), (EVERYDAY, 1000)):
+        all_texts = [text for heading in lists.values() for text in heading]
+        assert len(all_texts) > least
+        assert len(set(all_texts)) == len(all_texts)
