@@ -12,6 +12,7 @@ from environments.approvals.command import Command
 from environments.approvals.decision import Answer, Ask, CommandRequest, Deny
 from environments.approvals.deeds import deed
 from environments.approvals.exfiltration import leak
+from environments.approvals.plain_text import require_parser
 from environments.approvals.reader import read
 
 
@@ -27,7 +28,11 @@ def destructive(command: str, cwd: str | None = None) -> str | None:
         The reason, for people and models; None where nothing is known to be destructive. What could be anything, such
         as a download that a shell reads, and what is too long or nested too deep, has a reason too. The time it takes
         is bounded, whatever the text holds.
+
+    Raises:
+        MissingExtraError: The extra `approvals` is not installed.
     """
+    require_parser("judging commands")
     return next(findings(command, cwd), None)
 
 
@@ -55,7 +60,9 @@ def destructive_commands(decision: Literal["ask", "deny"] = "ask") -> Callable[[
 
     Raises:
         ValueError: The decision is another.
+        MissingExtraError: The extra `approvals` is not installed.
     """
+    require_parser("the policy for destructive commands")
     if decision not in ("ask", "deny"):
         raise ValueError(f"decision is {decision!r}; allowed: 'ask', 'deny'")
 
